@@ -1,0 +1,1 @@
+"""The built-in processors, one a file, in families that do not know each other; they know only the engine."""
