@@ -1,0 +1,70 @@
+"""Whether what is built is what is in the repository: complete, typed, and claiming one top-level name."""
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path, PurePosixPath
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LINKS = {"engine", "processors", "workflows"}
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build an sdist, and from that sdist a wheel, without the network."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # where uv-build is
+    result = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+@pytest.fixture
+def wheel(dist: Path) -> Iterator[ZipFile]:
+    """Open the wheel that was built from the sdist."""
+    with ZipFile(next(dist.glob("*.whl"))) as archive:
+        yield archive
+
+
+def files_of_the_package() -> set[str]:
+    """Every file under penstock/ that is not a by-product of running it."""
+    files = (path for path in (ROOT / "penstock").rglob("*") if path.is_file())
+    return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
+
+
+def test_every_module_and_data_file_is_in_the_wheel(wheel: ZipFile) -> None:
+    """Nothing under penstock/ is lost between the repository, the sdist and the wheel."""
+    assert files_of_the_package() <= set(wheel.namelist())
+
+
+def test_the_wheel_installs_one_top_level_name(wheel: ZipFile) -> None:
+    """`workflows` is the import name of another distribution, whose files a second owner would overwrite."""
+    names = {PurePosixPath(name).parts[0] for name in wheel.namelist()}
+    assert {name for name in names if not name.endswith(".dist-info")} == {"penstock"}
+
+
+def test_the_links_are_not_in_the_sdist(dist: Path) -> None:
+    """engine, processors and workflows at the top are for browsing, not for shipping."""
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
+        tops = {PurePosixPath(name).parts[1] for name in sdist.getnames() if "/" in name}
+    assert "penstock" in tops
+    assert not tops & LINKS
+
+
+def test_the_links_lead_into_the_package() -> None:
+    """The owner's three folders at the top are the ones that are installed."""
+    assert {name: (ROOT / name).readlink() for name in LINKS} == {name: Path("penstock", name) for name in LINKS}
+
+
+def test_the_console_script_is_installed(wheel: ZipFile) -> None:
+    """The wheel declares the command `penstock`."""
+    entry_points = ConfigParser()
+    entry_points.read_string(wheel.read(next(n for n in wheel.namelist() if n.endswith("entry_points.txt"))).decode())
+    assert dict(entry_points["console_scripts"]) == {"penstock": "penstock.workflows.cli:main"}
