@@ -1,0 +1,63 @@
+# Every target works alone on a fresh machine: it makes the virtualenv it needs and installs from the package index.
+# An installation is repeated only when pyproject.toml has changed. Needs make and a Python of 3.11 or newer.
+
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+
+BIN   := $(VENV)/bin
+PEERS := $(VENV)-bench
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: help demo test check bench format clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.runtime ## Run the example: a workflow drawn, run and streamed
+	$(BIN)/python examples/demo.py $(ARGS)
+
+test: $(VENV)/.test ## Run the tests; ARGS="-k streams" goes to pytest
+	$(BIN)/pytest $(ARGS)
+
+check: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+check: $(VENV)/.test ## Run all that must hold before a change lands: format, lint, types, layers, tests, coverage
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(BIN)/pytest --cov $(ARGS)
+
+bench: $(PEERS)/.peers ## Time the engine against hand-written code and its peers
+	$(PEERS)/bin/python benchmarks $(ARGS)
+
+format: $(VENV)/.test ## Format the code and mend what the linter can mend
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+clean: ## Remove the virtualenvs and everything that was generated
+	rm -rf $(VENV) $(PEERS) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp says that an installation ended well; one that was broken off is begun again.
+
+%/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Penstock needs Python 3.11 or newer, \
+	and $(PYTHON) is older. Name another one: make PYTHON=python3.13 …")'
+	$(PYTHON) -m venv --clear $*
+	@touch $@
+
+%/.runtime: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+%/.test: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	@touch $@ $*/.runtime
+
+%/.peers: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[bench-peers]"
+	@touch $@
