@@ -1,0 +1,37 @@
+"""Metadata of parts that have ``providerMetadata`` (UI and stored): it is the part's metadata; knows no kind of part.
+
+What other formats noted goes out under their names among the providers', and comes back from there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.codec._notes import foreign, kept, notes_of, restored, unknown
+from penstock.engine.codec._wire import Json, Value, is_object
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from penstock.engine.messages import Message, Part
+
+PROVIDER = "providerMetadata"
+CALL_PROVIDER = "callProviderMetadata"
+
+
+def read_metadata(item: Json, fmt: str, known: Collection[str], notes: Json | None = None, key: str = PROVIDER) -> Json:
+    """Return a part's metadata: what stands under ``providerMetadata``, and notes on what Penstock has no field for."""
+    given = item.get(key)
+    extra = unknown(item, {*known, key}, known)
+    if is_object(given) and given and fmt not in given:
+        return kept(fmt, {**(notes or {}), "extra": extra}, given)
+    return kept(fmt, {**(notes or {}), "extra": extra, "metadata": given or None})
+
+
+def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collection[str], key: str = PROVIDER) -> Json:
+    """Return a wire object with the part's metadata and unknown keys laid under it."""
+    notes = notes_of(value, fmt)
+    metadata: Value = foreign(value, fmt) or notes.get("metadata")
+    if metadata:
+        body = {**body, key: metadata}
+    return restored(body, notes, {*known, key})

@@ -1,0 +1,92 @@
+"""Reasoning parts of UI and stored messages: ``text``, or ``reasoning`` with ``details``; it knows no other part.
+
+The older shape may say its text once, twice, or in pieces. All of it becomes one text, and only the lengths of the
+pieces are noted: if an edit changes the length, the first piece takes the text and the others are emptied.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from penstock.engine.codec._notes import notes_of
+from penstock.engine.codec._sdk_notes import read_metadata, write_metadata
+from penstock.engine.codec._wire import Json, Value, expect_text, is_array, is_object
+from penstock.engine.messages import ReasoningPart
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FIELDS = ("text", "reasoning")
+_KEYS = frozenset({"type", "details", *_FIELDS})
+
+
+def read_reasoning(item: Json, place: str, fmt: str) -> ReasoningPart:
+    """Return the part.
+
+    Raises:
+        MessageError: it says no text at all.
+    """
+    fields = [key for key in _FIELDS if isinstance(item.get(key), str)]
+    details: Value = item.get("details")
+    pieces = [detail["text"] for detail in details if _is_piece(detail)] if is_array(details) else []
+    if not fields and not is_array(details):
+        expect_text(item, _FIELDS[0], place)
+    said: list[str] = [item[key] for key in fields]
+    copy = len(said) == 1 and bool(pieces) and "".join(pieces) == said[0]
+    handled = {"type", *fields, *(("details",) if is_array(details) else ())}
+    notes: Json = {
+        "fields": fields if fields != ["text"] else None,
+        "details": [_without_text(detail) for detail in details] if is_array(details) else None,
+        "copy": True if copy else None,
+        "lengths": [len(piece) for piece in (pieces if copy else [*said, *pieces])]
+        if pieces or len(said) > 1
+        else None,
+    }
+    rest = {key: value for key, value in item.items() if key not in handled}
+    return ReasoningPart("".join(said if copy else [*said, *pieces]), read_metadata(rest, fmt, (), notes))
+
+
+def _is_piece(detail: Value) -> bool:
+    return is_object(detail) and isinstance(detail.get("text"), str)
+
+
+def _without_text(detail: Value) -> Value:
+    """Return what a detail says beside its text, wrapped so that it can be told from one that has none."""
+    if not _is_piece(detail):
+        return {"raw": detail}
+    return {"piece": {key: value for key, value in detail.items() if key != "text"}}
+
+
+def write_reasoning(part: ReasoningPart, fmt: str, *, old: bool) -> Json:
+    """Return the part in the shape that it was read in, else in the older or newer one."""
+    notes = notes_of(part, fmt)
+    if old and fmt not in part.metadata:
+        notes = {"fields": ["reasoning"], "details": [{"piece": {"type": "text"}}], "copy": True, "lengths": []}
+    given: Value = notes.get("fields")
+    fields = [key for key in _FIELDS if key in given] if is_array(given) else ["text"]
+    details = [detail for detail in _array(notes.get("details")) if is_object(detail)]
+    count = sum("piece" in detail for detail in details)
+    copy = bool(notes.get("copy"))
+    texts = _cut(part.text, _array(notes.get("lengths")), count + (0 if copy else len(fields)))
+    body: Json = {"type": "reasoning"}
+    for key in fields:
+        body[key] = part.text if copy or not texts else texts.pop(0)
+    if "details" in notes:
+        body["details"] = [
+            {**detail["piece"], "text": texts.pop(0)} if is_object(detail.get("piece")) else detail.get("raw")
+            for detail in details
+        ]
+    return write_metadata(body, part, fmt, _KEYS)
+
+
+def _array(value: Value) -> Sequence[Value]:
+    return value if is_array(value) else ()
+
+
+def _cut(text: str, lengths: Sequence[Value], count: int) -> list[str]:
+    """Return the text in that many pieces: of the given lengths, if they fit, else all of it in the first."""
+    fits = all(isinstance(length, int) and length >= 0 for length in lengths)
+    if count and fits and len(lengths) == count and sum(lengths) == len(text):
+        return [text[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
+    return [text, *[""] * (count - 1)][:count]
