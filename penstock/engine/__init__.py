@@ -1,0 +1,1 @@
+"""The engine: what a pipeline is and how it runs. It knows no processor, no model vendor and no screen."""

@@ -1,0 +1,100 @@
+"""Chunks: the pieces of a stream, as immutable values; this module knows no driver and no provider.
+
+``CONTROL`` names the kinds whose bookkeeping is done before processors see them, so that dropping one loses nothing;
+content and data chunks can be dropped for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.frozen import EMPTY, FrozenDict, freeze
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONTENT: frozenset[str] = frozenset(
+    {
+        "text-start",
+        "text-delta",
+        "text-end",
+        "reasoning-start",
+        "reasoning-delta",
+        "reasoning-end",
+        "source",
+        "file",
+        "tool-input-start",
+        "tool-input-delta",
+        "tool-input-end",
+        "tool-call",
+        "tool-result",
+        "tool-error",
+        "object",
+        "object-result",
+        "raw",
+    }
+)
+"""What an answer is made of; a processor may change or drop it."""
+
+CONTROL: frozenset[str] = frozenset(
+    {"start", "step-start", "response-metadata", "step-finish", "finish", "error", "abort", "tripwire", "retract"}
+)
+"""How a stream is driven; bookkept before processors see it, so it cannot be lost by dropping it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece of a stream.
+
+    Attributes:
+        type: its kind: one of `CONTENT`, one of `CONTROL`, or ``data-<name>``.
+        text: the text it adds (text and reasoning deltas), else empty.
+        id: the block it belongs to, where there is one.
+        payload: everything else, read-only.
+        run_id: the run that sent it.
+        transient: a data chunk that is shown but not kept.
+    """
+
+    type: str
+    text: str = ""
+    id: str = ""
+    payload: Mapping[str, Any] = EMPTY
+    run_id: str = ""
+    transient: bool = False
+
+    def __post_init__(self) -> None:
+        """Freeze the payload."""
+        if type(self.payload) is not FrozenDict:
+            object.__setattr__(self, "payload", freeze(self.payload))
+
+    def with_text(self, text: str) -> Chunk:
+        """Return the chunk with another text, without validating it anew."""
+        made = _new(Chunk)
+        _set_type(made, self.type)
+        _set_text(made, text)
+        _set_id(made, self.id)
+        _set_payload(made, self.payload)
+        _set_run_id(made, self.run_id)
+        _set_transient(made, self.transient)
+        return made
+
+    @property
+    def is_control(self) -> bool:
+        """Whether dropping it changes nothing but what is shown."""
+        return self.type in CONTROL
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it is an application's own."""
+        return self.type.startswith("data-")
+
+
+_new = object.__new__
+# The slots' own setters: a frozen dataclass refuses assignment, and `object.__setattr__` looks each name up anew.
+_set_type = Chunk.__dict__["type"].__set__
+_set_text = Chunk.__dict__["text"].__set__
+_set_id = Chunk.__dict__["id"].__set__
+_set_payload = Chunk.__dict__["payload"].__set__
+_set_run_id = Chunk.__dict__["run_id"].__set__
+_set_transient = Chunk.__dict__["transient"].__set__

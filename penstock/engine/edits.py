@@ -1,0 +1,270 @@
+"""Edits: what changed in a text, as sorted, disjoint spans. Merge, streams, records and viewer all speak of them.
+
+Positions are code points of the text before the edits. This module knows texts and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from penstock.engine.errors import EditError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+EditKind = Literal["redact", "replace", "insert"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """``text`` stands in place of ``[start, end)`` of the text before.
+
+    ``redact`` hides what was there, ``replace`` says it otherwise, ``insert`` adds at a point (``start == end``).
+    ``step`` is the path of the step that made it; the engine fills it in.
+
+    Raises:
+        EditError: the span is negative or reversed, or an insert has a width.
+    """
+
+    start: int
+    end: int
+    text: str = ""
+    kind: EditKind = "replace"
+    step: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse spans that cannot be."""
+        if not 0 <= self.start <= self.end:
+            raise EditError(f"an edit needs 0 <= start <= end, not {self.start}..{self.end}")
+        if self.kind == "insert" and self.start != self.end:
+            raise EditError(f"an insert has no width, not {self.start}..{self.end}")
+
+
+Edits: TypeAlias = tuple[Edit, ...]
+"""Sorted by position, disjoint."""
+
+
+def normalise(edits: Iterable[Edit], text: str) -> Edits:
+    """Return the edits sorted and checked against the text they are for.
+
+    Raises:
+        EditError: two of them overlap, or one reaches beyond the text.
+    """
+    ordered = in_order(edits)
+    at = 0
+    for edit in ordered:
+        if edit.start < at:
+            raise EditError(f"edits overlap at {edit.start}: unite them first")
+        at = edit.end
+    if at > len(text):
+        raise EditError(f"an edit ends at {at}, but the text has {len(text)} characters")
+    return ordered
+
+
+def apply(text: str, edits: Edits) -> str:
+    """Return the text with the (normalised) edits made."""
+    if not edits:
+        return text
+    pieces: list[str] = []
+    at = 0
+    for edit in edits:
+        pieces.append(text[at : edit.start])
+        pieces.append(edit.text)
+        at = edit.end
+    pieces.append(text[at:])
+    return "".join(pieces)
+
+
+def difference(before: str, after: str, step: str = "") -> Edits:
+    """Return the one edit that leads from one text to the other, common prefix and suffix trimmed; none if equal."""
+    if before == after:
+        return ()
+    limit = min(len(before), len(after))
+    head = _common(limit, lambda size: before[:size] == after[:size])
+    rest = limit - head
+    tail = _common(rest, lambda size: size == 0 or before[-size:] == after[-size:])
+    start, end = head, len(before) - tail
+    kind: EditKind = "insert" if start == end else "replace"
+    return (Edit(start, end, after[head : len(after) - tail], kind, step),)
+
+
+def _common(limit: int, same: Callable[[int], bool]) -> int:
+    """Return the largest size up to the limit that is still the same, by halving (slices compare at C speed)."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if same(middle) else (low, middle - 1)
+    return low
+
+
+def stamp(edits: Edits, step: str) -> Edits:
+    """Return the edits under a step's name; those that bear one keep it."""
+    if all(edit.step for edit in edits):
+        return edits
+    return tuple(edit if edit.step else Edit(edit.start, edit.end, edit.text, edit.kind, step) for edit in edits)
+
+
+def compose(first: Edits, second: Edits) -> Edits:
+    """Return the edits that do what ``first`` and then ``second`` (in positions after ``first``) do.
+
+    Edits of ``second`` that touch what ``first`` wrote are united with it: a redaction in either makes the union one.
+    """
+    if not first or not second:
+        return first or second
+    result: list[Edit] = []
+    shift = 0  # position after `first` minus position before it, up to where the walk stands
+    i = j = 0
+    while i < len(first) or j < len(second):
+        ahead = first[i] if i < len(first) else None
+        later = second[j] if j < len(second) else None
+        if ahead is not None and (later is None or _clear_of(ahead, later, shift, ahead_first=True)):
+            result.append(ahead)
+            shift += len(ahead.text) - (ahead.end - ahead.start)
+            i += 1
+        elif later is not None and (ahead is None or _clear_of(ahead, later, shift, ahead_first=False)):
+            result.append(Edit(later.start - shift, later.end - shift, later.text, later.kind, later.step))
+            j += 1
+        else:
+            united, i, j, shift = _unite(first, second, i, j, shift)
+            result.append(united)
+    return tuple(result)
+
+
+def _clear_of(ahead: Edit, later: Edit, shift: int, *, ahead_first: bool) -> bool:
+    """Tell whether the two do not touch and ``ahead`` (of the first edits) lies before, or after, ``later``."""
+    start = ahead.start + shift
+    end = start + len(ahead.text)
+    snug = ahead.start == ahead.end or not ahead.text or later.start == later.end  # order at one point matters
+    if ahead_first:
+        return end < later.start or (end == later.start and not snug)
+    return later.end < start or (later.end == start and not snug)
+
+
+def _unite(first: Edits, second: Edits, i: int, j: int, shift: int) -> tuple[Edit, int, int, int]:
+    """Unite the touching edits from ``first[i]`` and ``second[j]`` on into one, in positions before ``first``."""
+    taken_first: list[Edit] = [first[i]]
+    taken_second: list[Edit] = []
+    begin = min(first[i].start + shift, second[j].start)
+    after = shift + len(first[i].text) - (first[i].end - first[i].start)
+    reach = first[i].end + after  # how far the union goes, in positions between the two
+    i += 1
+    grew = True
+    while grew:
+        grew = False
+        while j < len(second) and second[j].start <= reach:
+            taken_second.append(second[j])
+            reach = max(reach, second[j].end)
+            j, grew = j + 1, True
+        while i < len(first) and first[i].start + after <= reach:
+            taken_first.append(first[i])
+            after += len(first[i].text) - (first[i].end - first[i].start)
+            reach = max(reach, first[i].end + after)
+            i, grew = i + 1, True
+    start, end = begin - shift, reach - after
+    text = _rewrite(taken_first, taken_second, start, end, begin)
+    redacts = any(edit.kind == "redact" for edit in (*taken_first, *taken_second))
+    kind: EditKind = "redact" if redacts else "insert" if start == end else "replace"
+    step = taken_second[-1].step if taken_second else taken_first[-1].step
+    return Edit(start, end, text, kind, step), i, j, after
+
+
+def _rewrite(first: Sequence[Edit], second: Sequence[Edit], start: int, end: int, begin: int) -> str:
+    """Return what the union's text becomes; an edit covers every place of it, so the text itself is not needed."""
+    width = end - start
+    hole = "\0" * width  # stands for the text before; no character of it can survive where the union is covered
+    middle = apply(hole, tuple(Edit(e.start - start, e.end - start, e.text, e.kind) for e in first))
+    return apply(middle, tuple(Edit(e.start - begin, e.end - begin, e.text, e.kind) for e in second))
+
+
+def merge(branches: Sequence[Edits], supersedes: Callable[[str, str], bool] | None = None) -> tuple[Edits, list[Edits]]:
+    """Merge the edits that several steps made to one text, all in positions of that text.
+
+    Insertions at one point all stay, in the order of ``branches``; equal edits are one; overlapping redactions become
+    their union, with the wider one's replacement; a redaction swallows insertions inside it; a deletion swallows
+    what lies within it. ``supersedes(later, earlier)`` tells that a step saw (and so includes) another's edit.
+
+    Returns:
+        The merged edits, and the clusters that no rule settles (empty when all is settled).
+    """
+    filled = [edits for edits in branches if edits]
+    if len(filled) <= 1:
+        return (filled[0] if filled else ()), []
+    ordered = in_order(_distinct(filled))
+    merged: list[Edit] = []
+    conflicts: list[Edits] = []
+    for cluster in _clusters(ordered):
+        settled = _settle(_latest(cluster, supersedes))
+        if settled is None:
+            conflicts.append(tuple(cluster))
+        else:
+            merged.extend(settled)
+    return tuple(merged), conflicts
+
+
+def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
+    """Return each edit once, in declared order; of equal ones that redact and do not, the redaction."""
+    seen: dict[tuple[int, int, str], Edit] = {}
+    for edits in branches:
+        for edit in edits:
+            key = (edit.start, edit.end, edit.text)
+            if key not in seen or (edit.kind == "redact" and seen[key].kind != "redact"):
+                seen[key] = edit
+    return seen.values()
+
+
+def in_order(edits: Iterable[Edit]) -> Edits:
+    """Return the edits by position; insertions at one point keep the order they came in."""
+    return tuple(sorted(edits, key=_position))
+
+
+def _position(edit: Edit) -> tuple[int, int]:
+    return (edit.start, edit.end)
+
+
+def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
+    """Split sorted edits into groups that overlap; an insertion belongs to what strictly surrounds it."""
+    cluster: list[Edit] = []
+    reach = -1
+    for edit in ordered:
+        if cluster and edit.start >= reach:
+            yield cluster
+            cluster = []
+        cluster.append(edit)
+        reach = max(reach, edit.end) if len(cluster) > 1 else edit.end
+    if cluster:
+        yield cluster
+
+
+def _latest(cluster: list[Edit], supersedes: Callable[[str, str], bool] | None) -> list[Edit]:
+    """Drop the edits that another of the cluster was built upon."""
+    if supersedes is None or len(cluster) == 1:
+        return cluster
+    return [
+        edit
+        for edit in cluster
+        if not any(
+            other is not edit
+            and other.start <= edit.start
+            and edit.end <= other.end
+            and supersedes(other.step, edit.step)
+            for other in cluster
+        )
+    ]
+
+
+def _settle(cluster: list[Edit]) -> list[Edit] | None:
+    """Return what a cluster of overlapping edits becomes, or None where no rule says."""
+    if len(cluster) == 1:
+        return cluster
+    redactions = [edit for edit in cluster if edit.kind == "redact"]
+    others = [edit for edit in cluster if edit.kind != "redact"]
+    start = min(edit.start for edit in cluster)
+    end = max(edit.end for edit in cluster)
+    deletion = next((e for e in cluster if not e.text and e.start == start and e.end == end), None)
+    if deletion is not None:
+        return [deletion]
+    if redactions and all(edit.start == edit.end for edit in others):
+        widest = max(redactions, key=lambda edit: edit.end - edit.start)
+        return [Edit(start, end, widest.text, "redact", widest.step)]
+    return None

@@ -1,0 +1,64 @@
+"""What Penstock needs of the outside, as protocols, with plain defaults of the smallest; it knows no implementation.
+
+Anything with these methods will do: bring your own, or take the ones in `penstock.testing` for tests.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from penstock.engine.records import Record
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """Tells the time; messages are stamped by it."""
+
+    def now(self) -> datetime:
+        """Return the time now, with its zone."""
+        ...
+
+
+@runtime_checkable
+class Ids(Protocol):
+    """Gives ids to messages and runs."""
+
+    def next(self) -> str:
+        """Return an id that was not given before."""
+        ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Is told what the steps of a run did, as it happens. An error it raises is logged, and changes nothing."""
+
+    def on_record(self, record: Record) -> None:
+        """Take note of what one step did. Called in the run's own task: be quick, do not block."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock, in UTC."""
+
+    __slots__ = ()
+
+    def now(self) -> datetime:
+        """Return the time now, in UTC."""
+        return datetime.now(UTC)
+
+
+class RandomIds:
+    """Ids of 24 hexadecimal digits from the system's randomness: unique across processes, forks included."""
+
+    __slots__ = ()
+
+    def next(self) -> str:
+        """Return a new id."""
+        return os.urandom(12).hex()
+
+
+SYSTEM_CLOCK = SystemClock()
+RANDOM_IDS = RandomIds()
