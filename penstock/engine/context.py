@@ -1,0 +1,350 @@
+"""The contexts that hooks and conditions are given, one class a stage; they know values and calls, no executor.
+
+A context is made for one step and one call of a stage, and is of no use once the hook has returned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
+
+from typing_extensions import TypeVar
+
+from penstock.engine.errors import UsageError
+from penstock.engine.message_list import MessageList, Watch
+from penstock.engine.tripwire import Tripwire, TripwireSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.engine.chunks import Chunk
+    from penstock.engine.facts import Key
+    from penstock.engine.messages import Message
+    from penstock.engine.payload import Payload
+    from penstock.engine.state import StageCall, StepLike
+
+T = TypeVar("T")
+D = TypeVar("D")
+S = TypeVar("S", default=dict[str, Any])
+
+
+class Effects:
+    """What a hook did through its context, beside what it returned."""
+
+    __slots__ = ("data", "facts", "notes", "tripwire", "watch")
+
+    def __init__(self) -> None:
+        self.tripwire: Tripwire | None = None
+        self.facts: dict[Key[Any], Any] | None = None
+        self.notes: dict[str, Any] | None = None
+        self.data: list[Chunk] | None = None
+        self.watch: Watch | None = None
+
+
+class View:
+    """What a condition may look at: the payload as it stands, read-only."""
+
+    __slots__ = ("_call", "_payload")
+
+    _call: StageCall
+    _payload: Payload
+
+    def __init__(self, call: StageCall, payload: Payload) -> None:
+        self._call = call
+        self._payload = payload
+
+    @property
+    def stage_name(self) -> str:
+        """The stage that is running, for example ``process_input``."""
+        return self._call.stage.name
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages that this stage shows, as edited so far, in order."""
+        return self._call.stage.shows(self._payload.message_list)
+
+    @property
+    def system_messages(self) -> tuple[Message, ...]:
+        """All system messages, untagged ones first."""
+        return self._payload.message_list.system
+
+    @property
+    def text(self) -> str:
+        """The text that this stage is about, as edited so far: of the shown messages, or of the answer at hand."""
+        return self._call.stage.text(self._payload, self._call)
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._call.run.run_id
+
+    @property
+    def request_context(self) -> dict[str, Any]:
+        """The caller's mapping for this request; what a hook sets, later ones see."""
+        return self._call.run.request_context
+
+    @property
+    def retry_count(self) -> int:
+        """How often the model's answer was rejected since the last accepted one."""
+        return self._call.run.retry_count
+
+    @property
+    def step_number(self) -> int:
+        """The number of the model step at hand, from 0; rejected attempts count."""
+        return self._call.run.step_number
+
+    def get(self, key: Key[T], default: D = None) -> T | D:  # type: ignore[assignment]
+        """Return the fact under the key, or the default."""
+        found: T | D = self._payload.facts.get(key, default)
+        return found
+
+
+class Context(View, Generic[S]):
+    """What a hook is given. ``S`` is the type of the processor's state."""
+
+    __slots__ = ("_step", "effects")
+
+    stage: ClassVar[str] = ""
+    _step: StepLike
+    effects: Effects | None
+
+    def __init__(self, call: StageCall, step: StepLike, payload: Payload) -> None:
+        self._call = call
+        self._step = step
+        self._payload = payload
+        self.effects = None
+
+    @property
+    def message_list(self) -> MessageList:
+        """The whole conversation. To change it, return a list derived from this one."""
+        effects = self._touch()
+        if effects.watch is None:
+            effects.watch = Watch()
+        return self._payload.message_list.watched(effects.watch)
+
+    @property
+    def state(self) -> S:
+        """This step's own object for this request: the same in all stages, steps, retries and chunks."""
+        found: S = self._call.run.state_of(self._step)
+        return found
+
+    @property
+    def step_path(self) -> str:
+        """The path of the step in its workflow, ids joined by ``/``."""
+        return self._step.path
+
+    @property
+    def writer(self) -> Writer:
+        """Writes data chunks for the client."""
+        return Writer(self._touch())
+
+    def get(self, key: Key[T], default: D = None) -> T | D:  # type: ignore[assignment]
+        """Return the fact under the key, one put in this very hook included, or the default."""
+        if self.effects is not None and self.effects.facts is not None and key in self.effects.facts:
+            own: T = self.effects.facts[key]
+            return own
+        return super().get(key, default)
+
+    def put(self, key: Key[T], value: T) -> None:
+        """Put a fact for later steps, stages and conditions.
+
+        Raises:
+            UsageError: the processor does not declare the key in ``provides``.
+        """
+        if key not in self._step.provides:
+            raise UsageError(f"{self._step.processor_id!r} puts {key!r} but does not declare it in provides=")
+        effects = self._touch()
+        if effects.facts is None:
+            effects.facts = {}
+        effects.facts[key] = value
+
+    def note(self, **details: Any) -> None:
+        """Tell something about this step for its record; never put text there that is to be hidden."""
+        effects = self._touch()
+        effects.notes = {**(effects.notes or {}), **details}
+
+    def abort(
+        self, reason: str | None = None, *, retry: bool = False, metadata: Mapping[str, Any] | None = None
+    ) -> NoReturn:
+        """Stop the run with a verdict. Does not return; the verdict holds whatever the hook does afterwards.
+
+        Args:
+            reason: a sentence for people; do not quote what is to be hidden.
+            retry: ask for another attempt of the model, where the stage allows one.
+            metadata: details for programs.
+        """
+        tripwire = Tripwire(
+            reason or f"stopped by {self._step.processor_id}",
+            self._step.processor_id,
+            self._call.stage.name,
+            retry,
+            metadata or {},
+        )
+        effects = self._touch()
+        if effects.tripwire is None:  # the first verdict holds
+            effects.tripwire = tripwire
+        raise TripwireSignal(effects.tripwire)
+
+    def _touch(self) -> Effects:
+        effects = self.effects
+        if effects is None:
+            effects = self.effects = Effects()
+        return effects
+
+
+class Writer:
+    """Collects the data chunks of one hook; they are sent when its step's result counts."""
+
+    __slots__ = ("effects",)
+
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+
+    def write(self, chunk: Chunk) -> None:
+        """Send a data chunk to the client.
+
+        Raises:
+            UsageError: the chunk is none of an application's own (``data-<name>``).
+        """
+        if not chunk.is_data:
+            raise UsageError(f"the writer takes chunks of type 'data-<name>', not {chunk.type!r}")
+        if self.effects.data is None:
+            self.effects.data = []
+        self.effects.data.append(chunk)
+
+
+def _info(name: str, doc: str) -> Any:
+    """Return a property that reads what the caller told about this call."""
+    return property(lambda self: self._call.info.get(name), doc=doc)
+
+
+def _field(name: str, doc: str) -> Any:
+    """Return a property that reads what the stage lets steps change."""
+    return property(lambda self: self._payload.fields.get(name), doc=doc)
+
+
+class InputContext(Context[S]):
+    """`process_input`: once, before the loop; shows what the caller sent."""
+
+    __slots__ = ()
+    stage = "process_input"
+
+
+class InputStepContext(Context[S]):
+    """`process_input_step`: before every model call; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_input_step"
+
+    model: Any = _field("model", "The model for this step.")
+    tools: Mapping[str, Any] | None = _field("tools", "The tools for this step, by name.")
+    tool_choice: Any = _field("tool_choice", "How the model may choose tools in this step.")
+    active_tools: tuple[str, ...] | None = _field("active_tools", "The names of tools on offer; None for all.")
+    model_settings: Mapping[str, Any] | None = _field("model_settings", "Temperature and the like, for this step.")
+    provider_options: Mapping[str, Any] | None = _field("provider_options", "Options for one provider only.")
+    response_format: Any = _field("response_format", "What structure the answer must have.")
+    steps: Sequence[Any] | None = _info("steps", "The steps completed so far.")
+
+
+class LLMRequestContext(Context[S]):
+    """`process_llm_request`: on the provider prompt, for this call only; shows the prompt, system messages included."""
+
+    __slots__ = ()
+    stage = "process_llm_request"
+
+    model: Any = _info("model", "The model to be called.")
+    tools: Mapping[str, Any] | None = _info("tools", "The tools on offer, by name.")
+    model_settings: Mapping[str, Any] | None = _info("model_settings", "Temperature and the like.")
+    answer: Any = _field("answer", "The answer that stands in for the call, if an earlier step gave one.")
+
+
+class APIErrorContext(Context[S]):
+    """`process_api_error`: a model call failed; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_api_error"
+
+    error: BaseException = _info("error", "What the model call raised.")
+    model: Any = _info("model", "The model that was called.")
+
+
+class OutputStreamContext(Context[S]):
+    """`process_output_stream`: every chunk; made once for each model step."""
+
+    __slots__ = ()
+    stage = "process_output_stream"
+
+
+class LLMResponseContext(Context[S]):
+    """`process_llm_response`: the model's stream has ended; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_llm_response"
+
+    chunks: Sequence[Chunk] | None = _info("chunks", "What the model sent, unprocessed.")
+    model: Any = _info("model", "The model that was called.")
+    from_cache: bool | None = _info("from_cache", "Whether the answer stood in for a call.")
+
+
+class OutputStepContext(Context[S]):
+    """`process_output_step`: after every response, before its tools run; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_output_step"
+
+    finish_reason: str | None = _info("finish_reason", "Why the model stopped.")
+    tool_calls: Sequence[Any] | None = _info("tool_calls", "The tools that the model wants to call.")
+    usage: Any = _info("usage", "The tokens of this step.")
+    steps: Sequence[Any] | None = _info("steps", "The steps completed so far, without this one.")
+
+
+class ToolCallContext(Context[S]):
+    """`process_tool_call`: before a tool runs; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_tool_call"
+
+    tool_name: str = _info("tool_name", "The tool's name.")
+    call_id: str = _info("call_id", "The call's id.")
+    arguments: Any = _field("arguments", "The call's arguments, a frozen JSON value, as edited so far.")
+    answer: Any = _field("answer", "The result that stands in for the tool, if an earlier step gave one.")
+
+
+class ToolResultContext(Context[S]):
+    """`process_tool_result`: before a result enters the history; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_tool_result"
+
+    tool_name: str = _info("tool_name", "The tool's name.")
+    call_id: str = _info("call_id", "The call's id.")
+    arguments: Any = _info("arguments", "What the tool was called with.")
+    result: Any = _field("result", "The tool's result, a frozen JSON value, as edited so far.")
+
+
+class OutputResultContext(Context[S]):
+    """`process_output_result`: once, at the end; shows what the model answered in this run."""
+
+    __slots__ = ()
+    stage = "process_output_result"
+
+    finish_reason: str | None = _info("finish_reason", "Why the run ended.")
+    usage: Any = _info("usage", "The tokens of all steps.")
+    steps: Sequence[Any] | None = _info("steps", "All steps of the run.")
+
+
+CONTEXTS: dict[str, type[Context[Any]]] = {
+    context.stage: context
+    for context in (
+        InputContext,
+        InputStepContext,
+        LLMRequestContext,
+        APIErrorContext,
+        OutputStreamContext,
+        LLMResponseContext,
+        OutputStepContext,
+        ToolCallContext,
+        ToolResultContext,
+        OutputResultContext,
+    )
+}
+"""The context of each stage, in the order of a run; its keys are the stages' names."""

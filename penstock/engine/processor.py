@@ -1,0 +1,283 @@
+"""`Processor`, the unit; `@processor`, which makes one of a function; and what a processor declares. It knows no graph.
+
+A processor has an ``id`` and any of the stages' methods, sync or async. Its attributes (of the class, or set in the
+constructor) say what it may do; they are read once, when it is placed in a workflow.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar, cast, get_args, overload
+
+from typing_extensions import TypeVar as DefaultTypeVar
+
+from penstock.engine.context import CONTEXTS
+from penstock.engine.errors import OptionError, ProcessorError
+from penstock.engine.facts import Key
+
+S = DefaultTypeVar("S", default=dict[str, Any])
+F = TypeVar("F", bound=Callable[..., Any])
+
+EditsClaim = Literal["nothing", "spans", "anything"]
+ProcessorRole = Literal["guard", "transform", "observer"]
+ErrorPolicy = Literal["block", "raise", "allow"]
+StageName = Literal[
+    "process_input",
+    "process_input_step",
+    "process_llm_request",
+    "process_api_error",
+    "process_output_stream",
+    "process_llm_response",
+    "process_output_step",
+    "process_tool_call",
+    "process_tool_result",
+    "process_output_result",
+]
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+
+
+class Processor(Generic[S]):
+    """A unit of work on what flows through an agent. Lives as long as the workflow; serves all requests at once.
+
+    Subclass it and write any of the stages' methods. What belongs to one request goes into ``ctx.state``, never onto
+    ``self``.
+
+    Attributes:
+        id: its name in the graph; by default the class name in kebab-case. Ids that nobody set are numbered when they
+            repeat.
+        edits: what it may change. ``nothing``; ``spans``: stretches of text, and it may remove messages; ``anything``.
+        role: ``guard`` protects, ``transform`` improves, ``observer`` watches and changes nothing.
+        on_error: what its own failure means by default: ``block``, ``raise``, or ``allow`` (go on without it).
+        provides: the facts that it puts.
+        requires: the facts that must be there before it runs.
+        stores: whether it writes to a store; such a step cannot run in shadow.
+        stages: which of its methods to use; None for all that it has.
+    """
+
+    id: str = ""
+    edits: EditsClaim | None = None
+    role: ProcessorRole = "guard"
+    on_error: ErrorPolicy = "raise"
+    provides: Iterable[Key[Any]] = ()
+    requires: Iterable[Key[Any]] = ()
+    stores: bool = False
+
+    stages: Iterable[str] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Name the class and refuse hooks that no stage calls."""
+        super().__init_subclass__(**kwargs)
+        cls.id = cls.__dict__.get("id") or _kebab(cls.__name__)
+        for name in vars(cls):
+            if name.startswith("process_") and name not in CONTEXTS:
+                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_suggest(name)}")
+
+    def new_state(self) -> S:
+        """Return the state of one request; an empty dict unless a subclass says otherwise."""
+        return cast("S", {})
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both are of one class with equal options."""
+        return self is other or (type(self) is type(other) and vars(self) == vars(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show class and options (public attributes that are not the class's defaults)."""
+        options = {
+            name: value for name, value in vars(self).items() if not name.startswith("_") and name not in CONTEXTS
+        }
+        shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        return f"{type(self).__name__}({shown})"
+
+
+class FunctionProcessor(Processor[dict[str, Any]]):
+    """A processor made of one function; see `processor`."""
+
+    def __init__(self, hook: Callable[..., Any], stage: str, **claims: Any) -> None:
+        self._hook = hook
+        self._stage = stage
+        self.id = getattr(hook, "__name__", "processor").replace("_", "-").strip("-<>") or "processor"
+        self._named = claims.get("id") is not None
+        for name, value in claims.items():
+            if value is not None:
+                setattr(self, name, value)
+        setattr(self, stage, hook)
+        functools.update_wrapper(cast("Callable[..., Any]", self), hook, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, as if it were undecorated."""
+        return self._hook(*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One stage's method of a processor: what to call, and whether to await it."""
+
+    call: Callable[..., Any]
+    awaits: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claims:
+    """What a processor declares, read once and checked."""
+
+    id: str
+    named: bool
+    hooks: dict[str, Hook]
+    edits: EditsClaim
+    role: ProcessorRole
+    on_error: ErrorPolicy
+    provides: frozenset[Key[Any]]
+    requires: frozenset[Key[Any]]
+    stores: bool
+
+
+def claims_of(processor: Processor[Any]) -> Claims:
+    """Return what a processor declares.
+
+    Raises:
+        ProcessorError: it has no hook, or a claim of it cannot be meant.
+        OptionError: a claim is none of the allowed words.
+    """
+    name = type(processor).__name__
+    named = vars(processor).get("_named", "id" in vars(processor))
+    own_id = processor.id
+    _check_id(name, own_id)
+    role = one_of(name, "role", processor.role, get_args(ProcessorRole))
+    edits = processor.edits or ("nothing" if role == "observer" else "anything")
+    if role == "observer" and edits != "nothing":
+        raise ProcessorError(own_id, f"an observer edits nothing, but it declares edits={edits!r}")
+    hooks = _hooks_of(processor)
+    if not hooks:
+        raise ProcessorError(own_id, f"it has none of the stages' methods: {', '.join(CONTEXTS)}")
+    return Claims(
+        own_id,
+        bool(named),
+        hooks,
+        cast("EditsClaim", one_of(name, "edits", edits, get_args(EditsClaim))),
+        cast("ProcessorRole", role),
+        cast("ErrorPolicy", one_of(name, "on_error", processor.on_error, get_args(ErrorPolicy))),
+        _keys(name, "provides", processor.provides),
+        _keys(name, "requires", processor.requires),
+        bool(processor.stores),
+    )
+
+
+def one_of(processor: str, option: str, given: object, allowed: Iterable[str]) -> str:
+    """Return the option if it is one of the allowed words.
+
+    Raises:
+        OptionError: it is not; the message names the processor, the option and what is allowed.
+    """
+    words = tuple(allowed)
+    if given not in words:
+        raise OptionError(processor, option, given, f"one of {', '.join(map(repr, words))}")
+    return str(given)
+
+
+@overload
+def processor(hook: F, /) -> FunctionProcessor: ...
+@overload
+def processor(
+    stage: StageName | None = None,
+    /,
+    *,
+    id: str | None = None,
+    edits: EditsClaim | None = None,
+    role: ProcessorRole | None = None,
+    on_error: ErrorPolicy | None = None,
+    provides: Iterable[Key[Any]] | None = None,
+    requires: Iterable[Key[Any]] | None = None,
+    stores: bool | None = None,
+) -> Callable[[Callable[..., Any]], FunctionProcessor]: ...
+def processor(hook_or_stage: Any = None, /, **claims: Any) -> Any:
+    """Make a processor of a plain function, sync or async.
+
+    Bare, ``@processor``, or with claims, ``@processor("process_input", edits="spans")``. The stage is the one named,
+    else the one of the context that the function's parameter is annotated with. The claims are those of `Processor`.
+
+    Raises:
+        ProcessorError: neither names a stage, or both name different ones.
+    """
+    if callable(hook_or_stage):
+        return FunctionProcessor(hook_or_stage, _stage_of(hook_or_stage, None), **claims)
+    if hook_or_stage is not None:
+        one_of("@processor", "stage", hook_or_stage, CONTEXTS)
+
+    def decorate(hook: Callable[..., Any]) -> FunctionProcessor:
+        return FunctionProcessor(hook, _stage_of(hook, hook_or_stage), **claims)
+
+    return decorate
+
+
+def _stage_of(hook: Callable[..., Any], named: str | None) -> str:
+    """Return the stage a function is for: from its name given, or from the annotation of its parameters."""
+    label = getattr(hook, "__name__", repr(hook))
+    by_context = {context.__name__: stage for stage, context in CONTEXTS.items()}
+    parameters = inspect.signature(hook).parameters.values()
+    found = {by_context[name] for name in map(_class_name, parameters) if name in by_context}
+    if named is not None:
+        if found and found != {named}:
+            raise ProcessorError(label, f"it is for {named!r}, but its context is the one of {min(found)!r}")
+        return named
+    if len(found) != 1:
+        contexts = ", ".join(by_context)
+        cure = f"annotate its parameter with one of {contexts}, or name the stage: @processor('process_input')"
+        raise ProcessorError(label, f"its stage is not known; {cure}")
+    return found.pop()
+
+
+def _class_name(parameter: inspect.Parameter) -> str:
+    """Return the bare name of a parameter's annotation, however it was written."""
+    annotation = parameter.annotation
+    if not isinstance(annotation, str):
+        return getattr(getattr(annotation, "__origin__", annotation), "__name__", "")
+    match = re.search(r"(\w+)\s*(\[.*\])?$", annotation.strip("'\" "))
+    return match.group(1) if match else ""
+
+
+def _hooks_of(processor: Processor[Any]) -> dict[str, Hook]:
+    wanted = (
+        None if processor.stages is None else {one_of(processor.id, "stages", s, CONTEXTS) for s in processor.stages}
+    )
+    hooks: dict[str, Hook] = {}
+    for stage in CONTEXTS:
+        call = getattr(processor, stage, None)
+        if call is None or (wanted is not None and stage not in wanted):
+            continue
+        if not callable(call):
+            raise ProcessorError(processor.id, f"{stage} is no method: {type(call).__name__}")
+        hooks[stage] = Hook(call, is_async(call))
+    return hooks
+
+
+def is_async(call: Any) -> bool:
+    """Tell whether calling it gives an awaitable."""
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+
+
+def _keys(processor: str, option: str, keys: Any) -> frozenset[Key[Any]]:
+    given = (keys,) if isinstance(keys, Key) else tuple(keys)
+    for key in given:
+        if not isinstance(key, Key):
+            raise OptionError(processor, option, key, "keys: Key('name')")
+    return frozenset(given)
+
+
+def _check_id(processor: str, given: object) -> None:
+    if not isinstance(given, str) or not given.strip() or "/" in given:
+        raise OptionError(processor, "id", given, "a non-empty str without '/'")
+
+
+def _suggest(name: str) -> str:
+    close = difflib.get_close_matches(name, CONTEXTS, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; the stages are {', '.join(CONTEXTS)}"

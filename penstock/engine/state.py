@@ -1,0 +1,148 @@
+"""What a run and one call of a stage share between steps: state, request context, counters; it knows no executor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.engine.background import Background
+    from penstock.engine.facts import Key
+    from penstock.engine.message_list import MessageList
+    from penstock.engine.messages import Message
+    from penstock.engine.payload import Payload
+    from penstock.engine.ports import Observer
+    from penstock.engine.records import Record
+
+
+class StepLike(Protocol):
+    """What a context needs to know of the step it is made for."""
+
+    @property
+    def path(self) -> str:
+        """The step's path in its workflow."""
+        ...
+
+    @property
+    def processor_id(self) -> str:
+        """The processor's id."""
+        ...
+
+    @property
+    def provides(self) -> frozenset[Key[Any]]:
+        """The facts it may put."""
+        ...
+
+    @property
+    def new_state(self) -> Callable[[], Any]:
+        """Makes the step's state for a request."""
+        ...
+
+
+class StageLike(Protocol):
+    """What a context needs to know of its stage."""
+
+    @property
+    def name(self) -> str:
+        """The stage's name."""
+        ...
+
+    @property
+    def shows(self) -> Callable[[MessageList], tuple[Message, ...]]:
+        """Picks the messages that the stage shows."""
+        ...
+
+    @property
+    def text(self) -> Callable[[Payload, StageCall], str]:
+        """Gives the text that the stage is about."""
+        ...
+
+
+class RunState:
+    """What all stages of one request share. Lives as long as the request.
+
+    Attributes:
+        run_id: the run's id.
+        request_context: the caller's mapping; whatever a hook sets is seen by later ones.
+        states: one object for each step, by path.
+        retry_count: how often the model's answer was rejected since the last accepted one.
+        step_number: the attempts of the model so far, from 0.
+        records: what steps did, where somebody wants to know; else None.
+        observers: whom to tell.
+        listening: whether anybody wants records.
+        shadow: whether this is a state beside the real one, for what changes nothing.
+        background: runs what goes on beside, where the run has made room for it.
+        pending: overlapping checks wait here for the model call; None where they run in line.
+    """
+
+    __slots__ = (
+        "background",
+        "listening",
+        "observers",
+        "pending",
+        "records",
+        "request_context",
+        "retry_count",
+        "run_id",
+        "shadow",
+        "states",
+        "step_number",
+    )
+
+    def __init__(
+        self,
+        run_id: str,
+        request_context: dict[str, Any],
+        records: list[Record] | None,
+        observers: Sequence[Observer],
+    ) -> None:
+        self.run_id = run_id
+        self.request_context = request_context
+        self.states: dict[str, Any] = {}
+        self.retry_count = 0
+        self.step_number = 0
+        self.records = records
+        self.observers = observers
+        self.listening = records is not None or bool(observers)
+        self.shadow = False
+        self.background: Background | None = None
+        self.pending: list[Any] | None = None
+
+    def state_of(self, step: StepLike) -> Any:
+        """Return the step's state, made on first use."""
+        try:
+            return self.states[step.path]
+        except KeyError:
+            return self.states.setdefault(step.path, step.new_state())
+
+    def shadowed(self) -> RunState:
+        """Return a state beside this one: what is written to its request context is its own."""
+        beside = RunState(self.run_id, dict(self.request_context), self.records, self.observers)
+        beside.states = self.states
+        beside.retry_count, beside.step_number = self.retry_count, self.step_number
+        beside.shadow = True
+        return beside
+
+
+class StageCall:
+    """What the steps of one call of a stage share. Never changed.
+
+    Attributes:
+        run: what the whole request shares.
+        stage: the stage's row.
+        info: what the caller told about this call (usage, error, tool name …), read-only.
+        fresh: the ids of the messages that came with this call.
+    """
+
+    __slots__ = ("fresh", "info", "run", "stage")
+
+    def __init__(self, run: RunState, stage: StageLike, info: Mapping[str, Any], fresh: frozenset[str]) -> None:
+        self.run = run
+        self.stage = stage
+        self.info = info
+        self.fresh = fresh
+
+    def shadowed(self) -> StageCall:
+        """Return a call beside this one, which changes nothing."""
+        return StageCall(self.run.shadowed(), self.stage, self.info, self.fresh)
