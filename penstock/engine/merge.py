@@ -1,0 +1,242 @@
+"""How the changes of parallel steps become one; this module knows changes by place, no step runs here.
+
+Deletions win; equal changes are one; edits to one text merge span by span; everything else that differs is a conflict,
+which a policy may settle: ``first`` or ``last`` in declared order, `pick`, or a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from penstock.engine import edits as edit_ops
+from penstock.engine.delta import Added, Delta, Gone, Place, Put, as_tree, flatten
+from penstock.engine.frozen import freeze
+
+if TYPE_CHECKING:
+    from penstock.engine.payload import Payload
+
+Supersedes: TypeAlias = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One thing that parallel steps changed differently.
+
+    Attributes:
+        place: where, as a path from the payload down.
+        base: what stood there before; None if nothing did.
+        values: what each branch made of it, by the branch's id, in declared order; None for removed.
+    """
+
+    place: Place
+    base: Any
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Settles conflicts in favour of one branch; made by `pick`."""
+
+    branch: str
+
+
+Resolver: TypeAlias = Callable[[Conflict], Any]
+MergePolicy: TypeAlias = 'Literal["first", "last", "sequence"] | Pick | Resolver | None'
+
+
+def pick(branch: str) -> Pick:
+    """Return the merge policy that settles every conflict in favour of the branch with that id."""
+    return Pick(branch)
+
+
+class Branch(NamedTuple):
+    """What one branch did: its id, and its changes since the fork."""
+
+    id: str
+    delta: Delta
+
+
+class Unsettled(NamedTuple):
+    """A conflict that no policy settled: where, and the steps that disagree."""
+
+    place: Place
+    steps: tuple[str, ...]
+
+
+class Merged(NamedTuple):
+    """The changes of all branches as one, and what could not be settled."""
+
+    delta: Delta
+    unsettled: tuple[Unsettled, ...]
+
+
+def merge(
+    base: Payload, branches: Sequence[Branch], policy: MergePolicy = None, supersedes: Supersedes | None = None
+) -> Merged:
+    """Merge what the branches changed since ``base``; their order is the declared one, whatever finished first.
+
+    ``supersedes(later, earlier)`` tells that the first step saw what the second did, and so includes it.
+    """
+    filled = [branch for branch in branches if branch.delta]
+    if len(filled) == 1:
+        return Merged(filled[0].delta, ())
+    work = _Merge(base, policy, supersedes)
+    tree = work.nodes((), [(branch.id, as_tree(branch.delta)) for branch in filled]) if filled else {}
+    return Merged(flatten(tree), tuple(work.unsettled))
+
+
+Alternatives = list[tuple[str, Any]]
+
+
+class _Merge:
+    """One merge under way: what it is over, how conflicts are settled, and those that were not."""
+
+    def __init__(self, base: Payload, policy: MergePolicy, supersedes: Supersedes | None) -> None:
+        self.base = base
+        self.policy = policy
+        self.supersedes = supersedes
+        self.unsettled: list[Unsettled] = []
+
+    def nodes(self, place: Place, found: Alternatives) -> Any:
+        """Return what the alternatives at one place become: a change, or a mapping of them."""
+        found = self._latest(found)
+        values = [node for _, node in found]
+        if len(found) == 1:
+            return values[0]
+        if len(place) > 1:
+            gone = next((node for node in values if isinstance(node, Gone)), None)
+            if gone is not None:
+                return gone
+        if all(isinstance(node, dict) for node in values):
+            return self._mappings(place, found)
+        if all(type(node) is tuple for node in values):
+            return self._texts(place, found)
+        if _all_equal(values):
+            return values[0]
+        return self._settle(place, found)
+
+    def _mappings(self, place: Place, found: Alternatives) -> dict[Any, Any]:
+        keys = dict.fromkeys(key for _, node in found for key in node)
+        return {
+            key: self.nodes((*place, key), [(branch, node[key]) for branch, node in found if key in node])
+            for key in keys
+        }
+
+    def _texts(self, place: Place, found: Alternatives) -> Any:
+        merged, conflicts = edit_ops.merge([edits for _, edits in found], self.supersedes)
+        if not conflicts:
+            return merged
+        if callable(self.policy):
+            return self._settle(place, found)
+        chosen = self._chosen(found)
+        settled = list(merged)
+        for cluster in conflicts:
+            kept = [edit for edit in cluster if chosen is not None and edit in chosen[1]]
+            settled.extend(kept)
+            if not kept:
+                self.unsettled.append(Unsettled(place, tuple(dict.fromkeys(edit.step for edit in cluster))))
+        return edit_ops.in_order(settled)
+
+    def _settle(self, place: Place, found: Alternatives) -> Any:
+        if callable(self.policy):
+            return self._asked(place, found, self.policy)
+        chosen = self._chosen(found)
+        if chosen is not None:
+            return chosen[1]
+        self.unsettled.append(
+            Unsettled(place, tuple(dict.fromkeys(step for _, node in found for step in _steps(node))))
+        )
+        return found[0][1]
+
+    def _chosen(self, found: Alternatives) -> tuple[str, Any] | None:
+        if self.policy == "first":
+            return found[0]
+        if self.policy == "last":
+            return found[-1]
+        if isinstance(self.policy, Pick):
+            wanted = self.policy.branch
+            return next((item for item in found if item[0] == wanted), None)
+        return None
+
+    def _asked(self, place: Place, found: Alternatives, resolver: Resolver) -> Any:
+        before = _value_at(self.base, place)
+        values = {branch: _value_of(before, node) for branch, node in found}
+        value = freeze(resolver(Conflict(place, before, values)))
+        if isinstance(before, str) and isinstance(value, str) and type(found[0][1]) is tuple:
+            return edit_ops.difference(before, value, "merge")
+        return Put(value, "merge")
+
+    def _latest(self, found: Alternatives) -> Alternatives:
+        """Drop the changes that a later step saw and replaced."""
+        supersedes = self.supersedes
+        if supersedes is None or len(found) == 1:
+            return found
+        whole = [(branch, node) for branch, node in found if isinstance(node, (Put, Added, Gone))]
+        kept = [
+            (branch, node)
+            for branch, node in found
+            if not isinstance(node, (Put, Added, Gone))
+            or not any(other is not node and supersedes(other.step, node.step) for _, other in whole)
+        ]
+        return kept or found
+
+
+def _all_equal(values: list[Any]) -> bool:
+    first = values[0]
+    if isinstance(first, Put):
+        return all(isinstance(node, Put) and node.value == first.value for node in values)
+    if isinstance(first, Added):
+        return all(isinstance(node, Added) and node.entry == first.entry for node in values)
+    return False
+
+
+def _steps(node: Any) -> Iterable[str]:
+    """Yield the steps that made the changes of a node."""
+    if isinstance(node, (Put, Added, Gone)):
+        yield node.step
+    elif isinstance(node, dict):
+        for below in node.values():
+            yield from _steps(below)
+    else:
+        yield from (edit.step for edit in node)
+
+
+def _value_of(before: Any, node: Any) -> Any:
+    if isinstance(node, Put):
+        return node.value
+    if isinstance(node, Added):
+        return node.entry.message
+    if type(node) is tuple and isinstance(before, str):
+        return edit_ops.apply(before, node)
+    return None if isinstance(node, Gone) else node
+
+
+def _value_at(base: Payload, place: Place) -> Any:
+    """Return what stood at a place before the fork, or None."""
+    if place[0] == "facts":
+        return base.facts.get(place[1])
+    value: Any = base.fields if place[0] == "fields" else None
+    rest = place[1:]
+    if place[0] == "messages":
+        value, rest = base.message_list.get(place[1]), place[2:]
+    for key in rest:
+        try:
+            value = getattr(value, key) if isinstance(key, str) and not isinstance(value, dict) else value[key]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def describe_place(place: Place) -> str:
+    """Return a place in words for an error; never a text."""
+    head = place[0] if place else "the payload"
+    if head == "messages":
+        path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place[2:])
+        return f"message {place[1]!r}{path}"
+    if head == "facts":
+        return f"the fact {place[1]!r}"
+    if head == "fields":
+        return ".".join(str(key) for key in place[1:])
+    return "the order of the messages" if head == "order" else str(head)

@@ -1,0 +1,198 @@
+"""The nodes of a workflow, as inert values, and the policy of a placed step; they know processors, not how to run.
+
+A node compares by what it holds. Paths are given when the whole graph is known, by `resolve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from penstock.engine.context import View
+from penstock.engine.errors import OptionError
+from penstock.engine.processor import Claims, Processor, claims_of, one_of
+
+Condition: TypeAlias = Callable[[View], "bool | Awaitable[bool]"]
+OnError: TypeAlias = 'Literal["block", "raise", "allow"] | Processor[Any] | None'
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a placed step is treated; given as keywords of the call that places it.
+
+    Attributes:
+        timeout: seconds after which the step has failed.
+        on_error: what its failure means: ``block``, ``raise``, ``allow``, or a processor that runs in its place. None:
+            what the processor itself says.
+        mode: ``enforce``, or ``shadow``: it runs beside and only its record counts.
+        overlap: ``model``: an input check that may run beside the model call.
+        offload: ``thread``: a sync hook that is run off the event loop.
+    """
+
+    timeout: float | None = None
+    on_error: OnError = None
+    mode: Literal["enforce", "shadow"] = "enforce"
+    overlap: Literal["model"] | None = None
+    offload: Literal["thread"] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is not allowed, before anything runs."""
+        if not _is_timeout(self.timeout):
+            raise OptionError("policy", "timeout", self.timeout, "a number of seconds above 0")
+        if self.on_error is not None and not isinstance(self.on_error, Processor):
+            one_of("policy", "on_error", self.on_error, ("block", "raise", "allow"))
+        one_of("policy", "mode", self.mode, ("enforce", "shadow"))
+        if self.overlap is not None:
+            one_of("policy", "overlap", self.overlap, ("model",))
+        if self.offload is not None:
+            one_of("policy", "offload", self.offload, ("thread",))
+
+
+def _is_timeout(given: object) -> bool:
+    return given is None or (isinstance(given, (int, float)) and given > 0)
+
+
+DEFAULT = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A processor placed in a graph. ``path`` is given by `resolve`."""
+
+    processor: Processor[Any]
+    policy: Policy = DEFAULT
+    id: str = ""
+    path: str = ""
+
+    @property
+    def claims(self) -> Claims:
+        """What the processor declares, read now."""
+        return claims_of(self.processor)
+
+    @property
+    def named(self) -> bool:
+        """Whether somebody set its id."""
+        return bool(self.id) or self.claims.named
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Nodes one after another; one with a name is a nested workflow."""
+
+    nodes: tuple[Node, ...] = ()
+    name: str = ""
+    policy: Policy = DEFAULT
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Nodes beside each other on one payload; ``merge`` settles what their edits disagree about."""
+
+    nodes: tuple[Node, ...]
+    merge: Any = None
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way out of a branch: taken when the condition holds."""
+
+    condition: Condition
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Arms by condition: the first that holds (``match="first"``), or every one, in parallel (``match="all"``)."""
+
+    arms: tuple[Arm, ...]
+    otherwise: Node | None = None
+    match: Literal["first", "all"] = "first"
+    merge: Any = None
+    on_error: Literal["block", "raise"] = "raise"
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DagEdge:
+    """A way from one member of a `Dag` to another, taken when the condition holds (None: always)."""
+
+    source: str
+    when: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DagMember:
+    """A node in a `Dag`, under an id, with the edges that lead to it; without any it is an entry."""
+
+    id: str
+    node: Node
+    after: tuple[DagEdge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dag:
+    """Members with ``after=``, for shapes that sequences and parallels cannot say."""
+
+    members: tuple[DagMember, ...]
+    merge: Any = None
+    path: str = ""
+
+
+Node: TypeAlias = "Step | Sequence | Parallel | Branch | Dag"
+NODES = (Step, Sequence, Parallel, Branch, Dag)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Return the nodes directly inside a node, in declared order."""
+    if isinstance(node, Branch):
+        inside = tuple(arm.node for arm in node.arms)
+        return inside if node.otherwise is None else (*inside, node.otherwise)
+    if isinstance(node, Dag):
+        return tuple(member.node for member in node.members)
+    return () if isinstance(node, Step) else node.nodes
+
+
+def steps_of(node: Node) -> Iterator[Step]:
+    """Yield the steps of a node, in declared order."""
+    if isinstance(node, Step):
+        yield node
+    for child in children(node):
+        yield from steps_of(child)
+
+
+def resolve(node: Node) -> Node:
+    """Return the graph with a path on every node, unique: ids that repeat are numbered in declared order."""
+    return _resolved(node, "", {})
+
+
+def _resolved(node: Node, prefix: str, taken: dict[str, int]) -> Node:
+    if isinstance(node, Step):
+        return replace(node, path=_unique(prefix + (node.id or node.claims.id), taken))
+    if isinstance(node, Sequence):
+        path = _unique(prefix + node.name, taken) if node.name else ""
+        below = f"{path}/" if path else prefix
+        return replace(node, path=path, nodes=tuple(_resolved(child, below, taken) for child in node.nodes))
+    if isinstance(node, Parallel):
+        path = _unique(f"{prefix}parallel", taken)
+        return replace(node, path=path, nodes=tuple(_resolved(child, prefix, taken) for child in node.nodes))
+    if isinstance(node, Branch):
+        path = _unique(f"{prefix}branch", taken)
+        arms = tuple(Arm(arm.condition, _resolved(arm.node, prefix, taken)) for arm in node.arms)
+        otherwise = None if node.otherwise is None else _resolved(node.otherwise, prefix, taken)
+        return replace(node, path=path, arms=arms, otherwise=otherwise)
+    path = _unique(f"{prefix}dag", taken)
+    return replace(
+        node, path=path, members=tuple(replace(m, node=_resolved(m.node, prefix, taken)) for m in node.members)
+    )
+
+
+def _unique(path: str, taken: dict[str, int]) -> str:
+    count = taken.get(path, 0) + 1
+    taken[path] = count
+    if count == 1:
+        return path
+    numbered = f"{path}#{count}"
+    return numbered if numbered not in taken else _unique(path, taken)
