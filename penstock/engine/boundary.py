@@ -1,0 +1,226 @@
+"""The step boundary: what a hook did becomes a payload, a verdict, or a failure; the one place where signals end.
+
+It knows plans and values; it runs nothing. Caller cancellation and interrupts pass through it: they are neither
+verdicts nor failures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.delta import Gone, compose_hints, diff, text_changes
+from penstock.engine.errors import BlockedError, PenstockError, StepFailedError
+from penstock.engine.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.payload import Payload
+from penstock.engine.records import Record
+from penstock.engine.stages import WrongReturnError, told_edits
+from penstock.engine.tripwire import Tripwire, TripwireSignal
+
+if TYPE_CHECKING:
+    from penstock.engine.context import Context, Effects
+    from penstock.engine.plan import PlanStep
+    from penstock.engine.records import Status
+    from penstock.engine.state import StageCall
+
+log = logging.getLogger("penstock")
+
+_told_open: set[str] = set()
+_TOLD_LIMIT = 10_000
+
+
+def settle(
+    call: StageCall, step: PlanStep, ctx: Context[Any], payload: Payload, result: Any, started: float
+) -> Payload:
+    """Return the payload after a hook that returned; ``started`` is 0 where nobody listens."""
+    effects = ctx.effects
+    if effects is not None and effects.tripwire is not None:
+        return _tripped(call, step, payload, effects, effects.tripwire, started)
+    try:
+        after = _applied(step, payload, effects, result)
+        changes = _changes(step, payload, after, result, listening=started > 0)
+    except Exception as error:  # noqa: BLE001 - whatever a result breaks is the step's failure
+        return fail(call, step, payload, error, started, effects)
+    if changes is not None and payload.hints is not None:
+        after.hints = compose_hints(payload.hints, changes)
+    if started:
+        edited = after is not payload and (after.message_list, after.fields) != (payload.message_list, payload.fields)
+        status: Status = "edited" if edited else "passed"
+        edits = tuple((place, edit) for place, made in (changes or EMPTY).items() for edit in made)
+        record(call, step, status, started, effects, edits=edits)
+    return after
+
+
+def settle_error(
+    call: StageCall, step: PlanStep, ctx: Context[Any], payload: Payload, error: BaseException, started: float
+) -> Payload:
+    """Return the payload after a hook that raised, or raise what is neither verdict nor failure."""
+    if passes_through(error):
+        raise error
+    effects = ctx.effects
+    if effects is not None and effects.tripwire is not None:
+        return _tripped(call, step, payload, effects, effects.tripwire, started)
+    foreign = error.tripwire if isinstance(error, (TripwireSignal, BlockedError)) else None
+    if foreign is not None:  # a verdict of a run inside the hook
+        return _tripped(call, step, payload, effects, foreign, started)
+    return fail(call, step, payload, error, started, effects)
+
+
+def fail(
+    call: StageCall,
+    step: PlanStep,
+    payload: Payload,
+    error: BaseException,
+    started: float,
+    effects: Effects | None = None,
+) -> Payload:
+    """Return the payload after a failure, as the step's policy says, or raise a `StepFailedError`."""
+    failure = as_failure(step.path, step.processor_id, call.stage.name, error)
+    verdict = failure_verdict(failure) if step.on_error == "block" else None
+    if started:
+        record(call, step, "failed", started, effects, tripwire=verdict, error=type(error).__name__)
+    return after_failure(step.on_error, payload, failure, verdict)
+
+
+def after_failure(
+    on_error: str | None, payload: Payload, failure: StepFailedError, verdict: Tripwire | None
+) -> Payload:
+    """Return the payload that a failure leads to: stopped (block), unchanged (allow); or raise it."""
+    if on_error == "block":
+        return payload.stopped(verdict or failure_verdict(failure), failure)
+    if on_error == "allow":
+        if failure.step not in _told_open and len(_told_open) < _TOLD_LIMIT:  # once a step, and bounded
+            _told_open.add(failure.step)
+            log.warning("%s; its policy lets the run go on without it (said once)", failure)
+        return payload
+    raise failure from failure.__cause__
+
+
+def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -> StepFailedError:
+    """Return what went wrong as a `StepFailedError`; a foreign error's text stays out of its message."""
+    if isinstance(error, StepFailedError):
+        return error
+    own = isinstance(error, (WrongReturnError, PenstockError))
+    problem = str(error) if own else f"{type(error).__name__} was raised"
+    failure = StepFailedError(path, processor_id, stage, problem)
+    failure.__cause__ = error
+    return failure
+
+
+def failure_verdict(failure: StepFailedError) -> Tripwire:
+    """Return the verdict that a failure becomes where the policy is to block."""
+    cause = failure.__cause__
+    kind = type(cause if cause is not None else failure).__name__
+    reason = f"{failure.processor_id} failed, so what it checks is blocked"
+    return Tripwire(reason, failure.processor_id, failure.stage, False, {"failed": True, "error": kind})  # noqa: FBT003
+
+
+def passes_through(error: BaseException) -> bool:
+    """Tell whether an error is neither verdict nor failure: an interrupt, or a cancellation that comes from outside."""
+    if isinstance(error, (Exception, TripwireSignal)):
+        return False
+    if isinstance(error, BaseExceptionGroup):
+        return any(passes_through(inner) for inner in error.exceptions)
+    if isinstance(error, asyncio.CancelledError):
+        return _being_cancelled()
+    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+        return True
+    trio = sys.modules.get("trio")
+    return trio is not None and isinstance(error, trio.Cancelled)
+
+
+def _being_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def record(
+    call: StageCall,
+    step: PlanStep,
+    status: Status,
+    started: float,
+    effects: Effects | None = None,
+    *,
+    edits: Any = (),
+    tripwire: Tripwire | None = None,
+    error: str | None = None,
+) -> None:
+    """Note what a step did, and tell the observers."""
+    notes = EMPTY if effects is None or effects.notes is None else freeze(effects.notes)
+    seconds = perf_counter() - started if started else 0.0
+    made = Record(
+        step.path, step.processor_id, call.stage.name, status, call.run.shadow, seconds, edits, tripwire, error, notes
+    )
+    run = call.run
+    if run.records is not None:
+        run.records.append(made)
+    for observer in run.observers:
+        try:
+            observer.on_record(made)
+        except Exception:
+            log.exception("an observer failed; the run goes on")
+
+
+def _tripped(
+    call: StageCall,
+    step: PlanStep,
+    payload: Payload,
+    effects: Effects | None,
+    tripwire: Tripwire,
+    started: float,
+) -> Payload:
+    if started:
+        record(call, step, "tripped", started, effects, tripwire=tripwire)
+    return payload.stopped(tripwire)
+
+
+def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: Any) -> Payload:
+    """Return the payload with a hook's result and effects in it; the same one if there is nothing."""
+    if result is None:
+        if effects is not None and effects.watch is not None and effects.watch.derived:
+            raise WrongReturnError(
+                "it derived a list from ctx.message_list and returned nothing; did you forget to return it?"
+            )
+        after = payload
+    else:
+        if inspect.isawaitable(result):
+            _close(result)
+            raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
+        after = step.stage.accept(step.stage, payload, result)
+        _check_claim(step, payload, after, result)
+    if effects is None or (effects.facts is None and effects.data is None):
+        return after
+    facts = after.facts if effects.facts is None else FrozenDict({**after.facts, **effects.facts})
+    data = after.data if effects.data is None else (*after.data, *effects.data)
+    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.hints)
+
+
+def _check_claim(step: PlanStep, before: Payload, after: Payload, result: Any) -> None:
+    """Refuse changes that go beyond what the processor declares."""
+    if step.edits == "anything" or after is before:
+        return
+    changes = diff(before, after, step.path, told_edits(result))
+    beyond = [change for change in changes.values() if step.edits == "nothing" or not isinstance(change, (tuple, Gone))]
+    if beyond and not (step.stage.name == "process_api_error" and after.settled):
+        allowed = "nothing" if step.edits == "nothing" else "stretches of text, and remove messages"
+        raise WrongReturnError(f"it declares that it edits {allowed}, but it changed more; declare edits='anything'")
+
+
+def _changes(step: PlanStep, before: Payload, after: Payload, result: Any, *, listening: bool) -> Any:
+    """Return the text edits of this step, where a fork or a listener wants them."""
+    if after is before or (before.hints is None and not listening):
+        return None
+    return text_changes(before, after, told_edits(result), step.path)
+
+
+def _close(awaitable: Any) -> None:
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()

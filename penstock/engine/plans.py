@@ -1,0 +1,57 @@
+"""`Plans`: a workflow's graph, checked once, and its plan for each stage; shared by all of its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.errors import WorkflowError
+from penstock.engine.nodes import Sequence, Step, children, resolve
+from penstock.engine.plan import compile_plan
+from penstock.engine.validate import problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.engine.nodes import Node
+    from penstock.engine.plan import Block
+
+
+class Plans:
+    """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs."""
+
+    __slots__ = ("_compiled", "_resolved", "name", "root", "shadowed")
+
+    def __init__(self, name: str, root: Node) -> None:
+        self.name = name
+        self.root = root
+        self._resolved: Node | None = None
+        self._compiled: dict[str, Block | None] = {}
+        self.shadowed = any(_in_shadow(root))
+
+    @property
+    def resolved(self) -> Node:
+        """The graph with paths, checked.
+
+        Raises:
+            WorkflowError: the graph has problems; all of them at once.
+        """
+        if self._resolved is None:
+            found = problems(self.root)
+            if found:
+                raise WorkflowError(self.name, found)
+            self._resolved = resolve(self.root)
+        return self._resolved
+
+    def stage(self, name: str) -> Block | None:
+        """Return the plan for a stage; None where no step has it."""
+        try:
+            return self._compiled[name]
+        except KeyError:
+            return self._compiled.setdefault(name, compile_plan(self.resolved, name))
+
+
+def _in_shadow(node: Node) -> Iterator[bool]:
+    if isinstance(node, (Step, Sequence)):
+        yield node.policy.mode == "shadow"
+    for child in children(node):
+        yield from _in_shadow(child)
