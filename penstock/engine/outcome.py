@@ -1,0 +1,178 @@
+"""`Outcome`: how a call of a stage ended, as a value; it knows payloads, no plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
+
+from penstock.engine.errors import BlockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.engine.chunks import Chunk
+    from penstock.engine.facts import Key
+    from penstock.engine.message_list import MessageList
+    from penstock.engine.messages import Message
+    from penstock.engine.payload import Payload
+    from penstock.engine.records import Record
+    from penstock.engine.results import Retry
+    from penstock.engine.state import StageCall
+    from penstock.engine.tripwire import Tripwire
+
+T = TypeVar("T", default=Any)
+
+
+class Outcome:
+    """How one call of a stage ended. Of a blocked one, text and messages are empty.
+
+    Attributes:
+        tripwire: the verdict, if one stopped the run (or, with ``retry_granted``, this attempt).
+        retry_granted: whether the run's budget allows the retry that the tripwire, or `Retry`, asks for.
+    """
+
+    __slots__ = ("_call", "_payload", "_records", "retry_granted", "tripwire")
+
+    def __init__(
+        self,
+        call: StageCall,
+        payload: Payload,
+        records: Sequence[Record] = (),
+        retry_granted: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+    ) -> None:
+        self.tripwire: Tripwire | None = payload.tripwire
+        self.retry_granted = retry_granted
+        self._call = call
+        self._payload = payload
+        self._records = records
+
+    @property
+    def stage(self) -> str:
+        """The stage's name."""
+        return self._call.stage.name
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error of the step whose failure became the verdict, if that is what blocks."""
+        return self._payload.failure
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a verdict stopped this stage."""
+        return self.tripwire is not None
+
+    @property
+    def message_list(self) -> MessageList:
+        """The conversation after the stage; of a blocked one, as it was before it."""
+        return self._payload.message_list
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages that the stage shows, as edited; none if blocked."""
+        return () if self.blocked else self._call.stage.shows(self._payload.message_list)
+
+    @property
+    def text(self) -> str:
+        """The text that the stage is about, as edited; empty if blocked."""
+        return "" if self.blocked else self._call.stage.text(self._payload, self._call)
+
+    @property
+    def facts(self) -> Mapping[Key[Any], Any]:
+        """What the steps found out, by key; of a blocked one, as before the stage."""
+        return self._payload.facts
+
+    def fact(self, key: Key[T]) -> T | None:
+        """Return one fact, or None."""
+        found: T | None = self._payload.facts.get(key)
+        return found
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        """What `process_input_step` leaves of model, tools, settings …, by name."""
+        return {} if self.blocked else self._payload.fields
+
+    @property
+    def answer(self) -> Any:
+        """What stands in for the model call or the tool; None if nothing does."""
+        return self.overrides.get("answer")
+
+    @property
+    def arguments(self) -> Any:
+        """The tool call's arguments, as edited."""
+        return self.overrides.get("arguments")
+
+    @property
+    def result(self) -> Any:
+        """The tool's result, as edited."""
+        return self.overrides.get("result")
+
+    @property
+    def retry(self) -> Retry | None:
+        """The retry that `process_api_error` asks for, if the budget allows it."""
+        return self.overrides.get("retry") if self.retry_granted else None
+
+    @property
+    def data(self) -> tuple[Chunk, ...]:
+        """The data chunks that hooks wrote, in order."""
+        return self._payload.data
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What each step did; empty where the run was started without ``records=True``."""
+        return tuple(self._records)
+
+    def with_records(self, records: Sequence[Record]) -> Outcome:
+        """Return the outcome with those records."""
+        self._records = records
+        return self
+
+    def unwrap(self) -> Outcome:
+        """Return the outcome itself, or raise.
+
+        Raises:
+            BlockedError: it is blocked; the error of a failed step is its ``__cause__``.
+        """
+        if self.tripwire is not None:
+            raise BlockedError(self.tripwire) from self.failure
+        return self
+
+    def __repr__(self) -> str:
+        """Show how it ended; never a text."""
+        how = f"blocked by {self.tripwire.processor_id!r}" if self.tripwire is not None else "passed"
+        return f"Outcome({self.stage}, {how})"
+
+
+class ModelOutcome(Generic[T]):
+    """How `Run.call_model` ended: the model's value, or the verdict of a check that ran beside it.
+
+    Attributes:
+        value: what the model call gave; None if blocked.
+        outcome: the outcome of the checks, None if there were none.
+    """
+
+    __slots__ = ("outcome", "value")
+
+    def __init__(self, value: T | None, outcome: Outcome | None) -> None:
+        self.value = value
+        self.outcome = outcome
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a check stopped the run."""
+        return self.outcome is not None and self.outcome.blocked
+
+    @property
+    def tripwire(self) -> Tripwire | None:
+        """The verdict, if there is one."""
+        return None if self.outcome is None else self.outcome.tripwire
+
+    def unwrap(self) -> T:
+        """Return the value, or raise.
+
+        Raises:
+            BlockedError: a check stopped the run.
+        """
+        if self.outcome is not None:
+            self.outcome.unwrap()
+        return self.value  # type: ignore[return-value]

@@ -1,0 +1,375 @@
+"""`Run`: one request on its way through the stages. It knows plans and the executor, and lives as long as the request.
+
+It keeps the conversation, facts and state from stage to stage, the retry budgets, and the verdict: once a run is
+stopped, no hook runs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from penstock.engine.background import Background
+from penstock.engine.errors import UsageError
+from penstock.engine.executor import execute, overlapped
+from penstock.engine.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.intake import NONE_FRESH, settings_of, taken_in
+from penstock.engine.message_list import MessageList
+from penstock.engine.outcome import ModelOutcome, Outcome
+from penstock.engine.payload import Payload
+from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.stages import STAGES
+from penstock.engine.state import RunState, StageCall
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from penstock.engine.facts import Key
+    from penstock.engine.message_list import Messages
+    from penstock.engine.plan import Block
+    from penstock.engine.plans import Plans
+    from penstock.engine.ports import Clock, Ids, Observer
+    from penstock.engine.records import Record
+    from penstock.engine.stages import Stage
+    from penstock.engine.tripwire import Tripwire
+
+T = TypeVar("T")
+Stepping = Coroutine[Any, Any, Outcome]
+
+_INPUT = STAGES["process_input"]
+_INPUT_STEP = STAGES["process_input_step"]
+_OUTPUT_STEP = STAGES["process_output_step"]
+
+RETRY_TAG = "penstock-retry"
+"""The owner of the system message that tells the model why its last answer was rejected."""
+
+MAX_ERROR_RETRIES = 3
+"""How often a failed model call is made again by default (the reference's figure, runtime.md §12)."""
+
+
+class Run:
+    """One request. Made by `Workflow.start`; call the stages in the order of the request's life.
+
+    ``async with`` is needed where the workflow has async shadow steps, and does no harm elsewhere.
+
+    Attributes:
+        tripwire: the verdict that ended the run, if one did.
+    """
+
+    def __init__(
+        self,
+        plans: Plans,
+        *,
+        request_context: dict[str, Any] | None = None,
+        run_id: str | None = None,
+        records: bool = False,
+        observers: Sequence[Observer] = (),
+        overlap: bool = False,
+        max_processor_retries: int | None = None,
+        max_error_retries: int = MAX_ERROR_RETRIES,
+        ids: Ids = RANDOM_IDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._payload = Payload(MessageList(ids=ids, clock=clock))
+        self._ready: dict[str, tuple[Block | None, StageCall]] = {}
+        self.tripwire: Tripwire | None = None
+        self._plans = plans
+        self._state = RunState(
+            run_id or ids.next(), {} if request_context is None else request_context, [] if records else None, observers
+        )
+        self._state.pending = [] if overlap else None
+        self._retries_left = max_processor_retries or 0
+        self._max_retries = max_processor_retries or 0
+        self._error_retries_left = max_error_retries
+        self._feedback: str | None = None
+        self._accepted_input: MessageList | None = None
+        self._attempts = 0
+
+    @property
+    def message_list(self) -> MessageList:
+        """The conversation as it stands; a host that keeps it may set it."""
+        return self._payload.message_list
+
+    @message_list.setter
+    def message_list(self, messages: MessageList) -> None:
+        self._payload = Payload(messages, self._payload.facts)
+
+    @property
+    def facts(self) -> Mapping[Key[Any], Any]:
+        """What steps found out so far, by key."""
+        return self._payload.facts
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._state.run_id
+
+    @property
+    def request_context(self) -> dict[str, Any]:
+        """The caller's mapping for this request."""
+        return self._state.request_context
+
+    @property
+    def retry_count(self) -> int:
+        """How often the model's answer was rejected since the last accepted one."""
+        return self._state.retry_count
+
+    @property
+    def step_number(self) -> int:
+        """The number of the model step at hand, from 0; rejected attempts count."""
+        return self._state.step_number
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What the steps of all stages did, if the run was started with ``records=True``."""
+        return tuple(self._state.records or ())
+
+    # The stages. Each returns an awaitable of its `Outcome`; messages default to the run's own.
+
+    def process_input(self, messages: Messages | MessageList | None = None) -> Stepping:
+        """Run `process_input`: what the caller sent, before the loop."""
+        return self._run(STAGES["process_input"], messages, EMPTY, EMPTY)
+
+    def process_input_step(
+        self, messages: Messages | MessageList | None = None, *, steps: Iterable[Any] | None = None, **settings: Any
+    ) -> Stepping:
+        """Run `process_input_step`: before a model call. ``settings``: model, tools, tool_choice, active_tools, ….
+
+        What steps make of the settings is `Outcome.overrides`.
+        """
+        stage = STAGES["process_input_step"]
+        return self._run(stage, messages, settings_of(stage, settings), FrozenDict(steps=steps))
+
+    def process_llm_request(self, prompt: Messages | MessageList | None = None, **info: Any) -> Stepping:
+        """Run `process_llm_request` on the provider prompt; what it changes holds for this call only."""
+        return self._run(STAGES["process_llm_request"], prompt, EMPTY, FrozenDict(info))
+
+    def process_api_error(self, error: BaseException, **info: Any) -> Stepping:
+        """Run `process_api_error` after a failed model call; `Outcome.retry` tells whether to call again."""
+        return self._run(STAGES["process_api_error"], None, EMPTY, FrozenDict(error=error, **info))
+
+    def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Any) -> Stepping:
+        """Run `process_llm_response` when the model's stream has ended; ``chunks``, ``model``, ``from_cache``."""
+        return self._run(STAGES["process_llm_response"], messages, EMPTY, FrozenDict(info))
+
+    def process_output_step(self, messages: Messages | MessageList | None = None, **info: Any) -> Stepping:
+        """Run `process_output_step` on a response, before its tools run.
+
+        ``info``: ``finish_reason``, ``tool_calls``, ``usage``, ``steps``.
+        """
+        return self._run(STAGES["process_output_step"], messages, EMPTY, FrozenDict(info))
+
+    def process_tool_call(self, tool_name: str, arguments: Any, *, call_id: str = "") -> Stepping:
+        """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
+        return self._tool(STAGES["process_tool_call"], {"arguments": arguments}, tool_name, call_id)
+
+    def process_tool_result(self, tool_name: str, result: Any, *, arguments: Any = None, call_id: str = "") -> Stepping:
+        """Run `process_tool_result` before a result enters the history; `Outcome.result`."""
+        stage = STAGES["process_tool_result"]
+        return self._tool(stage, {"result": result}, tool_name, call_id, arguments=freeze(arguments))
+
+    def process_output_result(self, messages: Messages | MessageList | None = None, **info: Any) -> Stepping:
+        """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""
+        return self._run(STAGES["process_output_result"], messages, EMPTY, FrozenDict(info))
+
+    def stage(self, name: str, messages: Any = None, **details: Any) -> Stepping:
+        """Run the stage of that name; for the tools' stages ``messages`` are the arguments or the result.
+
+        Raises:
+            UsageError: no stage is called so, or it is run another way.
+        """
+        if name not in STAGES:
+            raise UsageError(f"no stage is called {name!r}; the stages are {', '.join(STAGES)}")
+        if name == "process_api_error":
+            return self.process_api_error(messages, **details)
+        if name in ("process_tool_call", "process_tool_result"):
+            method: Callable[..., Stepping] = getattr(self, name)
+            return method(details.pop("tool_name", "tool"), messages, **details)
+        if STAGES[name].streams:
+            raise UsageError(f"{name} runs chunk by chunk over a source of chunks; it cannot be checked as one text")
+        whole: Callable[..., Stepping] = getattr(self, name)
+        return whole(messages, **details)
+
+    async def call_model(self, call: Callable[[], Awaitable[T]]) -> ModelOutcome[T]:
+        """Call the model, with the checks that overlap beside it; what it gives is held until their verdict.
+
+        Args:
+            call: makes the model call; cancelled if a check trips. What it raises comes out, unless a check trips.
+        """
+        if self.tripwire is not None:
+            return ModelOutcome(None, self._stopped(_INPUT))
+        pending = self._take_pending()
+        if not pending:
+            return ModelOutcome(await call(), None)
+        value, end = await overlapped(pending, call)
+        _, stage_call, start = pending[-1]
+        outcome = self._checked(stage_call, start, end)
+        return ModelOutcome(None if outcome.blocked else value, outcome)
+
+    async def __aenter__(self) -> Self:
+        """Make room for what goes on beside."""
+        if self._plans.shadowed:
+            self._state.background = Background()
+            await self._state.background.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for shadows, and refuse to end with checks that never ran."""
+        background, self._state.background = self._state.background, None
+        if background is not None:
+            await background.close(error)
+        if self._take_pending() and error is None and self.tripwire is None:
+            raise UsageError("overlapping checks never ran: call the model through run.call_model(...)")
+
+    # How a stage is run
+
+    async def _run(self, stage: Stage, messages: Any, fields: Mapping[str, Any], info: Mapping[str, Any]) -> Outcome:
+        block, call = self._ready.get(stage.name) or self._made_ready(stage)
+        if self.tripwire is not None or (self._state.pending and not stage.overlaps and await self._drained()):
+            return self._stopped(stage)
+        before = start = self._begin_step() if stage is _INPUT_STEP else self._payload
+        fresh = NONE_FRESH
+        current = before.message_list
+        if messages is not None:
+            current, fresh = taken_in(stage, messages, current)
+        if fields or current is not before.message_list:
+            start = Payload(current, before.facts, fields)
+        if info is not EMPTY or fresh is not NONE_FRESH:
+            call = StageCall(self._state, stage, info, fresh)
+        end = start if block is None else await execute(block, call, start)
+        return self._ended(stage, call, before, end)
+
+    def _made_ready(self, stage: Stage) -> tuple[Block | None, StageCall]:
+        """Return a stage's plan, and its call where nothing more is told: both the same for the whole run."""
+        ready = (self._plans.stage(stage.name), StageCall(self._state, stage, EMPTY, NONE_FRESH))
+        self._ready[stage.name] = ready
+        return ready
+
+    def _tool(self, stage: Stage, value: dict[str, Any], tool_name: str, call_id: str, **info: Any) -> Stepping:
+        return self._run(stage, None, freeze(value), FrozenDict(tool_name=tool_name, call_id=call_id, **info))
+
+    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload) -> Outcome:
+        """Keep what the stage left, or roll it back, and return its outcome."""
+        kept = self._state.records
+        records = () if kept is None else [record for record in kept if record.stage == stage.name]
+        if end.tripwire is not None:
+            return self._blocked(stage, call, before, end, records)
+        if end is not self._payload:
+            self._keep(stage, before, end)
+        if stage is _OUTPUT_STEP:
+            self._accept()
+        elif stage is _INPUT:
+            self._accepted_input = self._payload.message_list
+        elif "retry" in end.fields:
+            return Outcome(call, end, records, self._grant_error_retry())
+        return Outcome(call, end, records)
+
+    def _blocked(
+        self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: Sequence[Record]
+    ) -> Outcome:
+        """Roll back to what was there before the stage; end the run, unless the model gets another attempt."""
+        verdict = end.tripwire
+        granted = verdict is not None and stage.retries and self._reject(verdict)
+        if verdict is not None and not granted:
+            self._stop(verdict)
+        self._payload = before
+        rolled_back = Payload(before.message_list, before.facts).stopped(verdict, end.failure)
+        return Outcome(call, rolled_back, records, granted)
+
+    def _keep(self, stage: Stage, before: Payload, end: Payload) -> None:
+        """Make the stage's messages and facts the run's; what it left alone stays as another call may have put it."""
+        now = self._payload
+        messages = end.message_list if stage.keeps and end.message_list is not before.message_list else now.message_list
+        facts = now.facts if end.facts is before.facts else FrozenDict({**now.facts, **end.facts})
+        self._payload = Payload(messages, facts)
+
+    # Verdicts and retries
+
+    def _stop(self, tripwire: Tripwire) -> None:
+        self.tripwire = tripwire
+        self._take_pending()
+        if self._state.background is not None:
+            self._state.background.cancel()
+
+    def _take_pending(self) -> list[Any]:
+        """Return the checks that wait for the model call, which from now on wait no more."""
+        pending = self._state.pending or []
+        if pending:
+            self._state.pending = []
+        return pending
+
+    def _checked(self, call: StageCall, start: Payload, end: Payload) -> Outcome:
+        """Return the outcome of the checks that ran beside the model: their verdict and facts count, nothing else."""
+        now = self._payload
+        facts = now.facts if end.facts is start.facts else FrozenDict({**now.facts, **end.facts})
+        bare = Payload(now.message_list, facts, start.fields, end.data, end.tripwire, end.settled)
+        bare.failure = end.failure
+        return self._ended(STAGES[call.stage.name], call, now, bare)
+
+    def _stopped(self, stage: Stage) -> Outcome:
+        """Return the outcome of a stage after the run was stopped: the same verdict, and nothing ran."""
+        return Outcome(self._made_ready(stage)[1], self._payload.stopped(self.tripwire))
+
+    def _reject(self, tripwire: Tripwire) -> bool:
+        """Grant a retry if it is asked for and the budget allows it."""
+        if not tripwire.retry or self._retries_left <= 0:
+            return False
+        self._retries_left -= 1
+        self._state.retry_count += 1
+        self._feedback = tripwire.reason
+        return True
+
+    def _grant_error_retry(self) -> bool:
+        if self._error_retries_left <= 0:
+            return False
+        self._error_retries_left -= 1
+        return True
+
+    def _accept(self) -> None:
+        self._state.retry_count = 0
+        self._retries_left = self._max_retries
+        self._feedback = None
+        if self.message_list.tagged(RETRY_TAG):
+            self.message_list = self.message_list.replace_system((), tag=RETRY_TAG)
+
+    def _begin_step(self) -> Payload:
+        """Count the attempt, undo the last step's untagged system messages, and tell the model why it was rejected."""
+        self._state.step_number = self._attempts
+        self._attempts += 1
+        messages = self._payload.message_list
+        if self._accepted_input is not None and messages is not self._accepted_input:
+            base = self._accepted_input.tagged(None)
+            if messages.tagged(None) != base:
+                messages = messages.replace_system(base)
+        if self._feedback is not None:
+            text = f"Your last answer was not accepted: {self._feedback} Answer again, with that put right."
+            messages = messages.replace_system(text, tag=RETRY_TAG)
+        return self._payload if messages is self._payload.message_list else Payload(messages, self._payload.facts)
+
+    async def _drained(self) -> bool:
+        """Run the checks that were to overlap and did not, since nothing may pass them. Tell whether one trips."""
+        for block, call, payload in self._take_pending():
+            end = await execute(block, call, payload)
+            if end.tripwire is not None:
+                self._stop(end.tripwire)
+                return True
+            if end.facts is not payload.facts:
+                self._payload = Payload(self.message_list, FrozenDict({**self.facts, **end.facts}))
+        return False
+
+
+def drive(stepping: Coroutine[Any, Any, T], what: str) -> T:
+    """Run a coroutine that does not suspend, without an event loop.
+
+    Raises:
+        UsageError: it suspends after all.
+    """
+    try:
+        stepping.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    stepping.close()
+    raise UsageError(f"{what} waits for something, so it cannot run in sync form; await it instead")

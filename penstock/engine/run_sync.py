@@ -1,0 +1,64 @@
+"""`SyncRun`: a run whose stages are called without an event loop; for workflows of sync hooks. It knows runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.run import drive
+
+if TYPE_CHECKING:
+    from penstock.engine.outcome import Outcome
+    from penstock.engine.run import Run, Stepping
+
+
+class SyncRun:
+    """One request, in sync form; works inside a running event loop too. The stages are those of `Run`.
+
+    Attributes:
+        run: the run itself, for what needs no waiting: ``message_list``, ``facts``, ``records``, ``tripwire``.
+    """
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def process_input(self, messages: Any = None) -> Outcome:
+        """Run `Run.process_input`."""
+        return _drive(self.run.process_input(messages))
+
+    def process_input_step(self, messages: Any = None, **details: Any) -> Outcome:
+        """Run `Run.process_input_step`."""
+        return _drive(self.run.process_input_step(messages, **details))
+
+    def process_llm_request(self, prompt: Any = None, **details: Any) -> Outcome:
+        """Run `Run.process_llm_request`."""
+        return _drive(self.run.process_llm_request(prompt, **details))
+
+    def process_api_error(self, error: BaseException, **details: Any) -> Outcome:
+        """Run `Run.process_api_error`."""
+        return _drive(self.run.process_api_error(error, **details))
+
+    def process_llm_response(self, messages: Any = None, **details: Any) -> Outcome:
+        """Run `Run.process_llm_response`."""
+        return _drive(self.run.process_llm_response(messages, **details))
+
+    def process_output_step(self, messages: Any = None, **details: Any) -> Outcome:
+        """Run `Run.process_output_step`."""
+        return _drive(self.run.process_output_step(messages, **details))
+
+    def process_tool_call(self, tool_name: str, arguments: Any, *, call_id: str = "") -> Outcome:
+        """Run `Run.process_tool_call`."""
+        return _drive(self.run.process_tool_call(tool_name, arguments, call_id=call_id))
+
+    def process_tool_result(self, tool_name: str, result: Any, *, arguments: Any = None, call_id: str = "") -> Outcome:
+        """Run `Run.process_tool_result`."""
+        return _drive(self.run.process_tool_result(tool_name, result, arguments=arguments, call_id=call_id))
+
+    def process_output_result(self, messages: Any = None, **details: Any) -> Outcome:
+        """Run `Run.process_output_result`."""
+        return _drive(self.run.process_output_result(messages, **details))
+
+
+def _drive(stepping: Stepping) -> Outcome:
+    return drive(stepping, "this stage")

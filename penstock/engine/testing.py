@@ -1,0 +1,82 @@
+"""Tools for testing processors and workflows: fakes of the ports, and one call to run a stage. For users' tests too.
+
+They are deterministic and need no network. They know the engine's public values only.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.run import drive
+from penstock.engine.workflow import Workflow
+
+if TYPE_CHECKING:
+    from penstock.engine.outcome import Outcome
+    from penstock.engine.processor import Processor
+    from penstock.engine.records import Record
+
+
+class RecordingObserver:
+    """An observer that keeps every record, in the order they came."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def on_record(self, record: Record) -> None:
+        """Keep the record."""
+        self.records.append(record)
+
+    def of(self, step: str) -> list[Record]:
+        """Return the records of one step, by its path."""
+        return [record for record in self.records if record.step == step]
+
+
+class VirtualClock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = start
+
+    def now(self) -> datetime:
+        """Return the time it shows."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now += timedelta(seconds=seconds)
+
+
+class CountingIds:
+    """Ids that count, from ``id-1`` on."""
+
+    def __init__(self, prefix: str = "id-") -> None:
+        self._prefix = prefix
+        self._count = 0
+
+    def next(self) -> str:
+        """Return the next id."""
+        self._count += 1
+        return f"{self._prefix}{self._count}"
+
+
+def run_stage(
+    item: Processor[Any] | Workflow,
+    stage: str = "process_input",
+    messages: Any = "",
+    **details: Any,
+) -> Outcome:
+    """Run one stage of a processor or a workflow on messages, without an event loop.
+
+    Args:
+        item: what to run; a processor stands in a workflow of its own.
+        stage: the stage, for example ``process_output_step``.
+        messages: a str, messages, chat dicts, or a list; for the tools' stages a JSON value.
+        details: what else the stage tells its hooks, for example ``finish_reason``.
+
+    Raises:
+        UsageError: a hook is async and waits; use ``await Workflow("test").then(processor).check(...)`` then.
+        StepFailedError: the processor broke, and its policy is to raise.
+    """
+    workflow = item if isinstance(item, Workflow) else Workflow("test").then(item)
+    return drive(workflow.check(messages, stage=stage, **details), f"{stage} of {workflow.name!r}")

@@ -1,0 +1,357 @@
+"""`Workflow`: an immutable description of a graph of processors, and the ways to run, check, join and draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from penstock.engine.errors import ProcessorError, UsageError, WorkflowError
+from penstock.engine.merge import Pick
+from penstock.engine.nodes import (
+    DEFAULT,
+    Arm,
+    Branch,
+    Condition,
+    Dag,
+    DagEdge,
+    DagMember,
+    Node,
+    Parallel,
+    Policy,
+    Sequence,
+    Step,
+    steps_of,
+)
+from penstock.engine.plans import Plans
+from penstock.engine.processor import Processor, claims_of, one_of
+from penstock.engine.run import Run, drive
+from penstock.engine.run_sync import SyncRun
+from penstock.engine.stages import STAGES
+from penstock.engine.validate import problems
+
+if TYPE_CHECKING:
+    import networkx as nx  # noqa: TID251 - the type of `graph`; only graph.py works with it
+
+    from penstock.engine.merge import MergePolicy
+    from penstock.engine.message_list import MessageList, Messages
+    from penstock.engine.outcome import Outcome
+
+Item: TypeAlias = "Processor[Any] | Workflow"
+"""What can be placed in a workflow: a processor, or another workflow."""
+
+
+class Workflow:
+    """A graph of processors: an inert, immutable value. Each call returns a new one; equal graphs are equal.
+
+    Nothing runs, and nothing is checked as a whole, before it is used; `validate` tells all problems at once.
+    """
+
+    __slots__ = ("_plans", "name", "root")
+
+    name: str
+    root: Sequence
+    _plans: Plans | None
+
+    def __init__(self, name: str, root: Sequence | None = None) -> None:
+        if not _is_name(name):
+            raise UsageError(f"a workflow's name is a non-empty str without '/', not {name!r}")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "root", root or Sequence())
+        object.__setattr__(self, "_plans", None)
+
+    # Building
+
+    def then(self, item: Item, *, id: str | None = None, **policy: Any) -> Workflow:
+        """Return the workflow with a step behind all others.
+
+        Args:
+            item: a processor, or a workflow as one step.
+            id: the step's id, in place of the processor's.
+            policy: ``timeout``, ``on_error``, ``mode``, ``overlap``, ``offload``; see `Policy`.
+        """
+        return self._with(_node(item, _policy(policy), id))
+
+    def parallel(self, *items: Item, merge: MergePolicy = None, **policy: Any) -> Workflow:
+        """Return the workflow with steps beside each other on one payload, and a join where they meet.
+
+        Args:
+            items: processors and workflows, in declared order.
+            merge: how edits that disagree are settled: ``"first"``, ``"last"``, ``pick("id")``, ``"sequence"`` (one
+                after the other instead), or a function of a `Conflict`. None: a conflict fails the join.
+            policy: as in `then`, for each of the items; a timeout holds for those that can be stopped.
+        """
+        given = _policy(policy)
+        nodes = tuple(_node(item, given) for item in items)
+        if not nodes:
+            raise UsageError("parallel() needs at least one processor or workflow")
+        return self._with(Parallel(_timeable(nodes), _merge_policy(merge)))
+
+    def branch(
+        self,
+        *arms: tuple[Condition, Item],
+        otherwise: Item | None = None,
+        match: Literal["first", "all"] = "first",
+        merge: MergePolicy = None,
+        on_error: Literal["block", "raise"] = "raise",
+    ) -> Workflow:
+        """Return the workflow with a choice: the first arm whose condition holds, or with ``match="all"`` each of them.
+
+        Args:
+            arms: pairs of a condition ``(ctx) -> bool`` (sync or async) and what to run.
+            otherwise: what to run where none holds; without it the payload passes through.
+            match: ``first`` (if, elif, else) or ``all`` (in parallel).
+            merge: as in `parallel`, for ``match="all"``.
+            on_error: what a condition that raises means; never *false*.
+        """
+        one_of("branch", "match", match, ("first", "all"))
+        one_of("branch", "on_error", on_error, ("block", "raise"))
+        made = tuple(_arm(arm, number) for number, arm in enumerate(arms))
+        if not made:
+            raise UsageError("branch() needs at least one arm: branch((condition, processor), ...)")
+        rest = None if otherwise is None else _node(otherwise, DEFAULT)
+        return self._with(Branch(made, rest, match, _merge_policy(merge), on_error))
+
+    def dag(self, *members: DagMember, merge: MergePolicy = None) -> Workflow:
+        """Return the workflow with members that name the ones they come `after`; see `member`."""
+        for given in members:
+            if not isinstance(given, DagMember):
+                raise UsageError(f"dag() takes members: member(processor, after=...), not {type(given).__name__}")
+        if not members:
+            raise UsageError("dag() needs at least one member")
+        return self._with(Dag(members, _merge_policy(merge)))
+
+    def named(self, name: str) -> Workflow:
+        """Return the same graph under another name."""
+        return Workflow(name, self.root)
+
+    @classmethod
+    def from_graph(cls, graph: nx.DiGraph[Any], name: str | None = None) -> Workflow:
+        """Return the workflow of a networkx graph: node attribute ``step`` (or ``processor``), edge attribute ``when``.
+
+        Raises:
+            WorkflowError: a node carries neither, or an edge's ``when`` is no condition.
+        """
+        from penstock.engine.graph import members_from
+
+        made = name or str(graph.graph.get("name") or "workflow")
+        return cls(made).dag(*members_from(graph))
+
+    @property
+    def graph(self) -> nx.DiGraph[Any]:
+        """The workflow as a networkx graph, which `from_graph` reads."""
+        from penstock.engine.graph import to_graph
+
+        return to_graph(self.name, self.root)
+
+    def draw(self, format: Literal["mermaid", "dot", "text", "json"] = "mermaid") -> str:  # noqa: A002
+        """Return the workflow as a diagram."""
+        from penstock.engine.render import render
+
+        return render(self.name, self.root, format)
+
+    # Checking and running
+
+    def validate(self, stage: str | None = None) -> None:
+        """Check the graph as a whole.
+
+        Args:
+            stage: a stage it is going to be used at, which some step of it must then have.
+
+        Raises:
+            WorkflowError: it has problems; all of them at once.
+        """
+        found = problems(self.root, stage)
+        if found:
+            raise WorkflowError(self.name, found)
+
+    @property
+    def plans(self) -> Plans:
+        """The graph compiled, a stage at a time; made once and shared by all runs."""
+        if self._plans is None:
+            object.__setattr__(self, "_plans", made := Plans(self.name, self.root))
+            return made
+        return self._plans
+
+    def start(self, **options: Any) -> Run:
+        """Return a run: one request on its way through the stages.
+
+        Args:
+            options: ``request_context``, ``run_id``, ``records``, ``observers``, ``overlap``,
+                ``max_processor_retries``, ``max_error_retries``, ``ids``, ``clock``; see `Run`.
+
+        Raises:
+            WorkflowError: the graph has problems.
+        """
+        plans = self.plans
+        _ = plans.resolved  # a graph with problems does not start
+        return Run(plans, **options)
+
+    def start_sync(self, **options: Any) -> SyncRun:
+        """Return a run in sync form, for a workflow of sync hooks.
+
+        Args:
+            options: as in `start`.
+
+        Raises:
+            WorkflowError: the graph has problems.
+        """
+        return SyncRun(self.start(**options))
+
+    async def check(
+        self,
+        messages: Messages | MessageList | Any,
+        *,
+        stage: str = "process_input",
+        request_context: dict[str, Any] | None = None,
+        records: bool = True,
+        **details: Any,
+    ) -> Outcome:
+        """Run one stage alone, as a run of its own.
+
+        Args:
+            messages: a str, messages, dicts in a known chat format, or a list; for the tools' stages a JSON value.
+            stage: the stage to run.
+            request_context: a mapping for the hooks.
+            records: whether the outcome tells what each step did.
+            details: what else the stage tells its hooks, for example ``tool_name``.
+
+        Raises:
+            WorkflowError: the graph has problems.
+            MessageError: a message is malformed.
+            StepFailedError: a step broke, and its policy is to raise.
+        """
+        run = self.start(request_context=request_context, records=records)
+        async with run:
+            outcome = await run.stage(stage, messages, **details)
+        return outcome.with_records(run.records)
+
+    def check_sync(
+        self,
+        messages: Messages | MessageList | Any,
+        *,
+        stage: str = "process_input",
+        request_context: dict[str, Any] | None = None,
+        records: bool = True,
+        **details: Any,
+    ) -> Outcome:
+        """Do what `check` does without an event loop; works inside a running one too.
+
+        Raises:
+            UsageError: a step of that stage is async.
+        """
+        run = self.start(request_context=request_context, records=records)
+        block = self.plans.stage(stage) if stage in STAGES else None
+        if block is not None and not block.sync:
+            raise UsageError(f"workflow {self.name!r} has async steps in {stage}; use `await workflow.check(...)`")
+        return drive(run.stage(stage, messages, **details), f"workflow {self.name!r}")
+
+    # As a value
+
+    def _with(self, node: Node) -> Workflow:
+        return Workflow(self.name, Sequence((*self.root.nodes, node)))
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both have one name and equal graphs."""
+        return isinstance(other, Workflow) and (self.name, self.root) == (other.name, other.root)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a workflow does not change."""
+        raise AttributeError(f"a workflow does not change: {name} cannot be set; its methods return new workflows")
+
+    def __repr__(self) -> str:
+        """Show the name and the steps."""
+        return f"<Workflow {self.name!r}: {', '.join(step.id or step.claims.id for step in steps_of(self.root))}>"
+
+    def __str__(self) -> str:
+        """Return the diagram as text."""
+        return self.draw("text")
+
+
+def _is_name(given: object) -> bool:
+    return isinstance(given, str) and bool(given.strip()) and "/" not in given
+
+
+def member(
+    item: Item,
+    *,
+    id: str | None = None,
+    after: str | DagEdge | Iterable[str | DagEdge] | Mapping[str, Condition | None] = (),
+    **policy: Any,
+) -> DagMember:
+    """Return a member for `Workflow.dag`.
+
+    Args:
+        item: a processor, or a workflow.
+        id: its id; by default the processor's or the workflow's own.
+        after: the ids it comes after; as a mapping, with the condition under which each way is taken.
+        policy: as in `Workflow.then`.
+    """
+    own = id or (item.name if isinstance(item, Workflow) else None)
+    node = _node(item, _policy(policy), id)
+    return DagMember(own or claims_of(_processor(item)).id, node, _edges(after))
+
+
+def _edges(after: Any) -> tuple[DagEdge, ...]:
+    if isinstance(after, (str, DagEdge)):
+        after = (after,)
+    if isinstance(after, Mapping):
+        return tuple(DagEdge(source, when) for source, when in after.items())
+    return tuple(edge if isinstance(edge, DagEdge) else DagEdge(edge) for edge in after)
+
+
+def _policy(given: Mapping[str, Any]) -> Policy:
+    allowed = Policy.__slots__
+    unknown = sorted(set(given) - set(allowed))
+    if unknown:
+        raise UsageError(f"no policy is called {', '.join(unknown)}; there are {', '.join(allowed)}")
+    return Policy(**given) if given else DEFAULT
+
+
+def _node(item: Any, policy: Policy, id: str | None = None) -> Node:
+    if isinstance(item, Workflow):
+        return Sequence(item.root.nodes, id or item.name, policy)
+    step = Step(_processor(item), policy, id or "")
+    _ = step.claims  # what a processor declares is checked as soon as it is placed
+    return step
+
+
+def _processor(item: Any) -> Processor[Any]:
+    if isinstance(item, Processor):
+        return item
+    if isinstance(item, type) and issubclass(item, Processor):
+        raise ProcessorError(item.__name__, f"it is a class; place an instance: {item.__name__}(...)")
+    if callable(item):
+        label = getattr(item, "__name__", repr(item))
+        raise ProcessorError(label, "it is a plain function; make it a processor with @processor")
+    raise ProcessorError(type(item).__name__, "it is neither a processor nor a workflow")
+
+
+def _arm(arm: Any, number: int) -> Arm:
+    if not (isinstance(arm, tuple) and len(arm) == len(("condition", "item")) and callable(arm[0])):
+        raise UsageError(f"arm {number} of branch() is no pair of a condition and a processor or workflow")
+    return Arm(arm[0], _node(arm[1], DEFAULT))
+
+
+def _timeable(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Take a timeout given for all off those that cannot be stopped, unless that is every one (a mistake)."""
+    stoppable = [any(hook.awaits for step in steps_of(node) for hook in step.claims.hooks.values()) for node in nodes]
+    if not any(stoppable):
+        return nodes
+    return tuple(node if can else _untimed(node) for node, can in zip(nodes, stoppable, strict=True))
+
+
+def _untimed(node: Node) -> Node:
+    if not isinstance(node, (Step, Sequence)) or node.policy.timeout is None or node.policy.offload is not None:
+        return node
+    policy = Policy(None, node.policy.on_error, node.policy.mode, node.policy.overlap, node.policy.offload)
+    if isinstance(node, Step):
+        return Step(node.processor, policy, node.id)
+    return Sequence(node.nodes, node.name, policy)
+
+
+def _merge_policy(merge: Any) -> Any:
+    if merge is None or isinstance(merge, Pick) or callable(merge):
+        return merge
+    return one_of("join", "merge", merge, ("first", "last", "sequence"))
