@@ -11,7 +11,7 @@ import inspect
 import logging
 import sys
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.engine.delta import Gone, compose_hints, diff, text_changes
 from penstock.engine.errors import BlockedError, PenstockError, StepFailedError
@@ -141,9 +141,16 @@ def _being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+class Place(NamedTuple):
+    """What a record is about where it is no step: a nested workflow, a join, a condition."""
+
+    path: str
+    processor_id: str
+
+
 def record(
     call: StageCall,
-    step: PlanStep,
+    step: PlanStep | Place,
     status: Status,
     started: float,
     effects: Effects | None = None,
@@ -166,6 +173,14 @@ def record(
             observer.on_record(made)
         except Exception:
             log.exception("an observer failed; the run goes on")
+
+
+def record_failure(call: StageCall, failure: StepFailedError, on_error: str | None, started: float = 0.0) -> None:
+    """Put on record that something other than a hook failed."""
+    if call.run.listening:
+        verdict = failure_verdict(failure) if on_error == "block" else None
+        kind = type(failure.__cause__ or failure).__name__
+        record(call, Place(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
 
 
 def _tripped(

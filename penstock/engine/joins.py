@@ -1,0 +1,86 @@
+"""Joins: where branches meet, their ends become one payload. It knows ends and merges; nothing runs here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.boundary import after_failure, record, record_failure
+from penstock.engine.delta import compose_hints, diff, rebuild
+from penstock.engine.errors import MergeConflictError, StepFailedError
+from penstock.engine.merge import Branch, describe_place, merge
+from penstock.engine.payload import Payload
+from penstock.engine.plan import plan_steps
+from penstock.engine.texts import TextPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.delta import Delta
+    from penstock.engine.merge import Merged
+    from penstock.engine.plan import Choice, Fork, Mesh, Way
+    from penstock.engine.state import StageCall
+
+
+def join(
+    ways: Sequence[Way],
+    ends: Sequence[Payload | StepFailedError | None],
+    block: Fork | Choice,
+    call: StageCall,
+    payload: Payload,
+    base: Payload,
+) -> Payload:
+    """Return the payload where branches meet: a verdict beats a failure, a failure beats edits."""
+    tripped = next((end for end in ends if isinstance(end, Payload) and end.tripwire is not None), None)
+    if tripped is not None and tripped.tripwire is not None:
+        skip([way for way, end in zip(ways, ends, strict=True) if end is None], call)
+        return payload.stopped(tripped.tripwire, tripped.failure)
+    failed = next((end for end in ends if isinstance(end, StepFailedError)), None)
+    if failed is not None:
+        raise failed
+    done = [(way, end) for way, end in zip(ways, ends, strict=True) if isinstance(end, Payload)]
+    branches = [Branch(way.id, diff(base, end, way.id, end.hints or {})) for way, end in done]
+    merged = merge(base, branches, block.merge)
+    if merged.unsettled:
+        return conflict(merged, [way for way, _ in done], block, call, payload)
+    return joined(payload, merged.delta, [end for _, end in done])
+
+
+def joined(payload: Payload, delta: Delta, ends: Sequence[Payload]) -> Payload:
+    """Return the payload with the merged changes made, and the branches' data behind its own."""
+    after = rebuild(payload, delta)
+    data = payload.data + tuple(chunk for end in ends for chunk in end.data)
+    settled = any(end.settled for end in ends)
+    hints = None if payload.hints is None else hints_after(payload, delta)
+    return Payload(after.message_list, after.facts, after.fields, data, None, settled, hints)
+
+
+def hints_after(payload: Payload, delta: Delta) -> dict[TextPlace, Any]:
+    """Return the outer fork's record of text edits with those of a join added."""
+    made: dict[TextPlace, Any] = {}
+    for place, change in delta.items():
+        if isinstance(change, tuple):
+            where = TextPlace(place[1], place[3], place[4:]) if place[0] == "messages" else TextPlace("", 0, place[1:])
+            made[where] = change
+    return compose_hints(payload.hints or {}, made)
+
+
+def conflict(
+    merged: Merged, ways: Sequence[Way], block: Fork | Choice | Mesh, call: StageCall, payload: Payload
+) -> Payload:
+    """Fail the join: blocked if one of the culprits is a guard, else raised."""
+    culprits = list(dict.fromkeys(step for unsettled in merged.unsettled for step in unsettled.steps))
+    places = list(dict.fromkeys(describe_place(unsettled.place) for unsettled in merged.unsettled))
+    failure = MergeConflictError(block.path, call.stage.name, culprits, places)
+    guards = {step.path for way in ways if way.guards for step in plan_steps(way.block) if step.role == "guard"}
+    guards |= {way.id for way in ways if way.guards}
+    on_error = "block" if guards & set(culprits) else "raise"
+    record_failure(call, failure, on_error)
+    return after_failure(on_error, payload, failure, None)
+
+
+def skip(ways: Sequence[Way], call: StageCall) -> None:
+    """Put on record that ways were not taken, or cut off."""
+    if call.run.listening:
+        for way in ways:
+            for step in plan_steps(way.block):
+                record(call, step, "skipped", 0.0)

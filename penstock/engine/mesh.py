@@ -1,0 +1,131 @@
+"""`MeshRun`: one run of a dag, stop by stop, each change carried back to the entry. It is given what executes a block."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.engine.boundary import as_failure, passes_through, record_failure
+from penstock.engine.context import View
+from penstock.engine.delta import Delta, diff, inherit, rebuild
+from penstock.engine.errors import StepFailedError
+from penstock.engine.joins import conflict, hints_after, joined, skip
+from penstock.engine.merge import Branch, merge
+from penstock.engine.payload import Payload
+from penstock.engine.plan import Plain, Way, plan_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from penstock.engine.nodes import Condition
+    from penstock.engine.plan import Block, Mesh
+    from penstock.engine.state import StageCall
+
+Execute: TypeAlias = "Callable[[Block, StageCall, Payload], Awaitable[Payload]]"
+
+
+class MeshRun:
+    """One run of a mesh: what each stop gave, seen from the mesh's entry."""
+
+    def __init__(self, block: Mesh, call: StageCall, payload: Payload, execute: Execute) -> None:
+        self.block = block
+        self.call = call
+        self.execute = execute
+        self.entry = payload.tracked()
+        self.ran: dict[int, bool] = {}
+        self.ends: dict[int, Payload] = {}
+        self.deltas: dict[int, Delta] = {}
+        self.stopped: Payload | None = None
+        self.failure: StepFailedError | None = None
+        by_path = {stop.way.id: index for index, stop in enumerate(block.stops) if stop.way is not None}
+        for index, stop in enumerate(block.stops):
+            if stop.way is not None:
+                by_path.update({step.path: index for step in plan_steps(stop.way.block)})
+        self.by_path = by_path
+
+    def supersedes(self, later: str, earlier: str) -> bool:
+        """Tell whether the one step ran behind the other, and so saw what it did."""
+        one, other = self.by_path.get(later), self.by_path.get(earlier)
+        return one is not None and other is not None and other in self.block.stops[one].ancestors
+
+    def meet(self, sources: Sequence[int]) -> tuple[Payload, Delta] | None:
+        """Return what the given stops add up to, or None after a conflict."""
+        live = [index for index in sources if index in self.ends]
+        merged = merge(
+            self.entry,
+            [Branch(self._way(index).id, self.deltas[index]) for index in live],
+            self.block.merge,
+            self.supersedes,
+        )
+        if merged.unsettled:
+            ways = [stop.way for stop in self.block.stops if stop.way is not None]
+            try:
+                self.stopped = conflict(merged, ways, self.block, self.call, self.entry)
+            except StepFailedError as error:
+                self.failure = self.failure or error
+            return None
+        seen = rebuild(self.entry, merged.delta)
+        settled = any(self.ends[index].settled for index in live)
+        hints = hints_after(self.entry, merged.delta)
+        return Payload(seen.message_list, seen.facts, seen.fields, (), None, settled, hints), merged.delta
+
+    def _way(self, index: int) -> Way:
+        return self.block.stops[index].way or Way(self.block.stops[index].id, Plain((), sync=True), guards=False)
+
+    async def visit(self, index: int) -> None:
+        """Run one stop, whose predecessors have ended."""
+        stop = self.block.stops[index]
+        met = self.meet(sorted(stop.ancestors)) if stop.after else (self.entry, {})
+        if met is None:
+            return
+        seen, seen_delta = met
+        try:
+            self.ran[index] = taken = not seen.settled and await self._taken(index, seen)
+            if not taken:
+                skip([] if stop.way is None else [stop.way], self.call)
+                return
+            end = seen if stop.way is None else await self.execute(stop.way.block, self.call, seen)
+        except StepFailedError as error:
+            self.failure = self.failure or error
+            return
+        if end.tripwire is not None:
+            self.stopped = self.stopped or end
+            return
+        self.ends[index] = end
+        self.deltas[index] = inherit(diff(self.entry, end, self._way(index).id, end.hints or {}), seen_delta)
+
+    async def _taken(self, index: int, seen: Payload) -> bool:
+        stop = self.block.stops[index]
+        if not stop.after:
+            return True
+        view = View(self.call, seen)
+        for source, when in stop.after:
+            if self.ran.get(source, False) and (when is None or await self._asked(stop.id, when, view)):
+                return True
+        return False
+
+    async def _asked(self, stop_id: str, when: Condition, view: View) -> bool:
+        try:
+            return await _holds(when, view)
+        except BaseException as error:
+            if passes_through(error):
+                raise
+            failure = as_failure(f"{self.block.path}/{stop_id}[when]", stop_id, self.call.stage.name, error)
+            record_failure(self.call, failure, None)
+            raise failure from error
+
+    def outcome(self, payload: Payload) -> Payload:
+        """Return the payload behind the mesh."""
+        if self.stopped is not None and self.stopped.tripwire is not None:
+            return payload.stopped(self.stopped.tripwire, self.stopped.failure)
+        if self.failure is not None:
+            raise self.failure
+        met = self.meet(list(self.ends))
+        if met is None:
+            return self.outcome(payload)
+        return joined(payload, met[1], [self.ends[index] for index in sorted(self.ends)])
+
+
+async def _holds(condition: Condition, view: View) -> bool:
+    holds = condition(view)
+    return bool(await holds) if inspect.isawaitable(holds) else bool(holds)
