@@ -1,5 +1,6 @@
 """Whether OpenAI chat messages are read, written and read again without a loss."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from penstock.engine.codec import openai_chat
 from penstock.engine.errors import MessageError
 from penstock.engine.messages import (
+    AudioPart,
     DataPart,
     FilePart,
     ImagePart,
@@ -77,6 +79,7 @@ EXAMPLES: list[dict[str, Any]] = [
         ],
     },
     {"role": "assistant", "content": "x", "tool_calls": [{**CALL, "custom": {"name": "", "input": ""}}]},
+    {"role": "assistant", "content": None, "tool_calls": [{**CALL, "function": {"name": "f", "arguments": {"q": 1}}}]},
     {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}},
     call('{"q": 1, "é": "ü"}'),
     call('{"q":"\\u00e9"}'),
@@ -265,6 +268,31 @@ def test_media_of_other_formats_are_shown_as_what_they_are():
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
         {"type": "novelty"},
     ]
+
+
+def test_sounds_go_out_with_what_is_known_of_them():
+    """Data or URL, and the format's name if there is a type."""
+    parts = [AudioPart(url="https://x.test/a.wav", media_type="audio/wav"), AudioPart(data="AAAA"), AudioPart()]
+    (item,) = openai_chat.write([Message.user(parts)])
+    assert [part["input_audio"] for part in item["content"]] == [
+        {"url": "https://x.test/a.wav", "format": "wav"},
+        {"data": "AAAA"},
+        {},
+    ]
+
+
+def test_arguments_in_no_usual_style_are_written_compactly():
+    """The one normalisation: the JSON value is the same."""
+    (message,) = openai_chat.read([call('{ "q" : 1.50 }')])
+    (item,) = openai_chat.write([message])
+    assert item["tool_calls"][0]["function"]["arguments"] == '{"q":1.5}'
+
+
+def test_arguments_that_are_no_object_any_more_are_written_as_they_are_now():
+    """A note on how they were written does not bring back the old ones."""
+    (message,) = openai_chat.read([call("")])
+    edited = message.with_parts([replace(message.parts[0], arguments={"q": 2})])
+    assert openai_chat.write([edited])[0]["tool_calls"][0]["function"]["arguments"] == '{"q":2}'
 
 
 def test_a_tool_message_of_our_own_is_written():

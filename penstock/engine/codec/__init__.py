@@ -12,20 +12,20 @@ says what each holds, and what writing normalises or leaves out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from penstock.engine.codec._detect import formats_of
-from penstock.engine.codec._wire import named
+from penstock.engine.codec._wire import is_iterable, named
 from penstock.engine.errors import MessageError, UsageError
 from penstock.engine.message_list import as_messages
 from penstock.engine.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.engine.codec._wire import Json, Value
 
@@ -106,9 +106,8 @@ def _items(value: object) -> list[Value]:
     """Return what may be messages: the value itself, or all that it holds."""
     if isinstance(value, (Message, Mapping)):
         return [value]
-    if isinstance(value, Iterable):
-        several: Value = value  # the checkers disagree about what an Iterable of nothing known holds
-        return list(several)
+    if is_iterable(value):
+        return list(value)
     raise MessageError(_PLACE, f"expected a str, a message or several, not {type(value).__name__}")
 
 

@@ -8,6 +8,7 @@ from penstock.engine.codec._notes import kept, notes_of, restored, unknown
 from penstock.engine.codec._openai_media import (
     AUDIO_KEYS,
     FILE_KEYS,
+    Media,
     image_url,
     read_audio,
     read_file,
@@ -128,15 +129,15 @@ def write_part(part: Part) -> Json:
     return raw
 
 
-def _write_media(part: ImagePart | AudioPart | FilePart, notes: Json) -> Json:
+def _write_media(part: Media, notes: Json) -> Json:
     shown = shown_as(part, notes)
-    if shown == "image" and not isinstance(part, AudioPart):
-        url = image_url(part)
-        inner: Value = restored({} if url is None else {"url": url}, notes, _URL_KEYS, "inner")
-        image = url if notes.get("bare") and isinstance(part, ImagePart) else inner
-        return restored({"type": "image_url", "image_url": image}, notes, _KEYS["image_url"])
-    if shown == "audio" and not isinstance(part, ImagePart):
+    if shown == "file" and isinstance(part, FilePart):
+        inner: Value = restored(write_file(part, notes, "file_data"), notes, FILE_KEYS, "inner")
+        return restored({"type": "file", "file": inner}, notes, _KEYS["file"])
+    if shown == "audio":
         inner = restored(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
         return restored({"type": "input_audio", "input_audio": inner}, notes, _KEYS["input_audio"])
-    inner = restored(write_file(part, notes, "file_data"), notes, FILE_KEYS, "inner")
-    return restored({"type": "file", "file": inner}, notes, _KEYS["file"])
+    url = image_url(part)
+    inner = restored({} if url is None else {"url": url}, notes, _URL_KEYS, "inner")
+    image = url if notes.get("bare") else inner
+    return restored({"type": "image_url", "image_url": image}, notes, _KEYS["image_url"])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from penstock.engine.codec._media import as_url, audio_name, audio_type, has_scheme, media_type_of, split_data_url
 from penstock.engine.codec._notes import kept, unknown
 from penstock.engine.codec._wire import Json, Value, expect_object, maybe_text
 from penstock.engine.messages import AudioPart, FilePart, ImagePart
 
-if TYPE_CHECKING:
-    from penstock.engine.messages import Part
+Media: TypeAlias = ImagePart | AudioPart | FilePart
+"""What is shown or played rather than read."""
 
 AUDIO_KEYS = frozenset({"data", "format", "url"})
 FILE_KEYS = frozenset({"file_id", "file_data", "file_url", "filename"})
@@ -39,7 +39,7 @@ def read_audio(value: Value, place: str, fmt: str, extra: Json) -> AudioPart:
     return AudioPart(data, url, media_type, metadata=kept(fmt, notes))
 
 
-def write_audio(part: AudioPart | FilePart, notes: Json) -> Json:
+def write_audio(part: Media, notes: Json) -> Json:
     """Return the ``input_audio`` object of a sound."""
     found = split_data_url(part.url) if part.url is not None else None
     body: Json = {}
@@ -76,11 +76,9 @@ def read_file(item: Json, place: str, fmt: str, notes: Json) -> FilePart:
     )
 
 
-def write_file(part: FilePart | ImagePart | AudioPart, notes: Json, url_key: str) -> Json:
+def write_file(part: FilePart, notes: Json, url_key: str) -> Json:
     """Return file_id, file_data, filename and the file's URL under the given key, those that there are."""
-    body: Json = {}
-    if isinstance(part, FilePart):
-        body = {"file_id": part.file_id, "filename": part.name}
+    body: Json = {"file_id": part.file_id, "filename": part.name}
     if part.data is not None:
         # Data without a type was no ``data:`` URL when it was read here, and must become one if it came from elsewhere.
         own = part.media_type is None and notes.get("type") == "file"
@@ -90,18 +88,18 @@ def write_file(part: FilePart | ImagePart | AudioPart, notes: Json, url_key: str
     return {key: value for key, value in body.items() if value is not None}
 
 
-def image_url(part: ImagePart | FilePart) -> str | None:
+def image_url(part: Media) -> str | None:
     """Return an image as URL."""
     return as_url(part, _ANY_IMAGE)
 
 
-def shown_as(part: Part, notes: Json) -> str:
+def shown_as(part: Media, notes: Json) -> str:
     """Return as what a part is shown: image, audio or file; one not read as a file counts by its media type."""
     if isinstance(part, ImagePart):
         return "image"
     if isinstance(part, AudioPart):
         return "audio"
-    if isinstance(part, FilePart) and notes.get("type") != "file" and part.file_id is None:
+    if notes.get("type") != "file" and part.file_id is None:
         family = media_type_of(part).partition("/")[0]
         return family if family in {"image", "audio"} and (part.data or part.url) else "file"
     return "file"

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.codec._notes import kept, notes_of, restored, unknown
 from penstock.engine.codec._openai_media import (
+    AUDIO_KEYS,
     FILE_KEYS,
+    Media,
     image_url,
     read_audio,
     read_file,
@@ -96,13 +98,12 @@ def write_part(part: Part, role: str) -> Json:
     return raw
 
 
-def _write_media(part: ImagePart | AudioPart | FilePart, notes: Json) -> Json:
+def _write_media(part: Media, notes: Json) -> Json:
     shown = shown_as(part, notes)
-    if shown == "image" and not isinstance(part, AudioPart):
-        url = image_url(part)
-        body: Json = {"type": "input_image", **({} if url is None else {"image_url": url})}
-        return restored(body, notes, _IMAGE)
-    if shown == "audio" and not isinstance(part, ImagePart):
-        inner = restored(write_audio(part, notes), notes, {"data", "format", "url"}, "inner")
+    if shown == "file" and isinstance(part, FilePart):
+        return restored({"type": "input_file", **write_file(part, notes, "file_url")}, notes, _FILE)
+    if shown == "audio":
+        inner = restored(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
         return restored({"type": "input_audio", "input_audio": inner}, notes, _AUDIO)
-    return restored({"type": "input_file", **write_file(part, notes, "file_url")}, notes, _FILE)
+    url = image_url(part)
+    return restored({"type": "input_image", **({} if url is None else {"image_url": url})}, notes, _IMAGE)

@@ -48,7 +48,7 @@ def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part],
     notes: Json = {
         "parts": None if "parts" in body else "absent",
         "copies": copies,
-        "metadata": None if is_own else metadata or None,
+        "metadata": None if is_own or is_empty(metadata) else metadata,
         "odd": {key: value for key in (CALLS, *TEXT_COPIES) if _is_odd(key, value := body.get(key))},
         extra: unknown(body, BODY_KEYS, {"parts"} if is_array(given) else ()),
     }
@@ -73,7 +73,7 @@ def write_body(message: Message, fmt: str, extra: str) -> Json:
     if parts or not (is_null or notes.get("parts") == "absent"):
         body["parts"] = parts
     metadata = foreign(message, fmt) or notes.get("metadata")
-    if metadata:
+    if metadata is not None:
         body["metadata"] = metadata
     return restored(body, notes, BODY_KEYS, extra)
 
@@ -87,7 +87,6 @@ def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:
     given = item.get("createdAt")
     created_at = read_time(given)
     notes: Json = {
-        "time": "given" if created_at is not None else None,
         "odd_time": given if created_at is None else None,
         "head": {key: value for key, value in item.items() if key in HEAD_KEYS and is_empty(value)},
     }

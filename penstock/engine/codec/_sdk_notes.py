@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.codec._notes import foreign, kept, notes_of, restored, unknown
-from penstock.engine.codec._wire import Json, Value, is_object
+from penstock.engine.codec._wire import Json, Value, is_empty, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from penstock.engine.messages import Message, Part
 
+STORED = "stored"
+UI = "ai-sdk-ui"
 PROVIDER = "providerMetadata"
 CALL_PROVIDER = "callProviderMetadata"
 
@@ -25,13 +27,13 @@ def read_metadata(item: Json, fmt: str, known: Collection[str], notes: Json | No
     extra = unknown(item, {*known, key}, known)
     if is_object(given) and given and fmt not in given:
         return kept(fmt, {**(notes or {}), "extra": extra}, given)
-    return kept(fmt, {**(notes or {}), "extra": extra, "metadata": given or None})
+    return kept(fmt, {**(notes or {}), "extra": extra, "metadata": None if is_empty(given) else given})
 
 
 def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collection[str], key: str = PROVIDER) -> Json:
     """Return a wire object with the part's metadata and unknown keys laid under it."""
     notes = notes_of(value, fmt)
     metadata: Value = foreign(value, fmt) or notes.get("metadata")
-    if metadata:
+    if metadata is not None:
         body = {**body, key: metadata}
     return restored(body, notes, {*known, key})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.codec._media import as_url, has_scheme
 from penstock.engine.codec._notes import notes_of, restored
-from penstock.engine.codec._sdk_notes import read_metadata, write_metadata
+from penstock.engine.codec._sdk_notes import STORED, read_metadata, write_metadata
 from penstock.engine.codec._sdk_reasoning import read_reasoning, write_reasoning
 from penstock.engine.codec._sdk_tools import read_tool, write_tool
 from penstock.engine.codec._wire import Json, Value, expect_object, expect_text, maybe_text
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 
     from penstock.engine.messages import Part
 
-STORED = "stored"
-UI = "ai-sdk-ui"
+_MODEL_PARTS = ("tool-call", "tool-result", "tool-error")
+"""Parts of the AI SDK's model messages, which look like the call of a tool named so, but have no state."""
 
-_OLD_FILE = frozenset({"type", "mimeType", "data", "filename", "fileId", "transcript"})
-_NEW_FILE = frozenset({"type", "mediaType", "url", "filename", "fileId", "transcript"})
+_OLD = frozenset({"type", "mimeType", "data"})
+_NEW = frozenset({"type", "mediaType", "url"})
+_OF_SOUND = frozenset({"transcript"})
+_OF_FILE = frozenset({"filename", "fileId"})
 _IMAGE = frozenset({"type", "image", "mimeType"})
 _SOURCE = frozenset({"id", "url", "title", "sourceType"})
 _NEW_SOURCE = frozenset({"type", "sourceId", "url", "title"})
@@ -57,12 +59,12 @@ def read_part(value: Value, place: str, fmt: str) -> Part:
         return reader(item, place, fmt)
     if kind.startswith("data-"):
         return _read_data(item, place, fmt)
+    if kind in _MODEL_PARTS and "state" not in item:
+        return UnknownPart(item)
     is_tool = kind == "dynamic-tool" or (
         kind.startswith("tool-") and ("toolCallId" in item or kind == "tool-invocation")
     )
-    if is_tool and not ("toolName" in item and "state" not in item):
-        return read_tool(item, place, fmt)
-    return UnknownPart(item)
+    return read_tool(item, place, fmt) if is_tool else UnknownPart(item)
 
 
 def _read_text(item: Json, place: str, fmt: str) -> Part:
@@ -96,14 +98,13 @@ def _read_file(item: Json, place: str, fmt: str) -> Part:
         return UnknownPart(item)
     media_type = maybe_text(item, "mimeType" if old else "mediaType", place)
     name, file_id, transcript = (maybe_text(item, key, place) for key in ("filename", "fileId", "transcript"))
-    is_audio = transcript is not None and name is None and file_id is None
-    fields = (_OLD_FILE if old else _NEW_FILE) - (set() if is_audio else {"transcript"})
+    fields = (_OLD if old else _NEW) | (_OF_FILE if transcript is None else _OF_SOUND)
     rest = {key: value for key, value in item.items() if key not in fields or value is None}
     notes = {"shape": "old" if old else "new", "type": None if media_type is not None else "absent"}
     metadata = read_metadata(rest, fmt, (), notes)
     is_data = old and content is not None and not has_scheme(content)
     url, data = (None, content) if is_data else (content, None)
-    if is_audio:
+    if transcript is not None:
         return AudioPart(data, url, media_type, transcript, metadata)
     return FilePart(data, url, file_id, media_type, name, metadata)
 
@@ -143,7 +144,7 @@ def write_part(part: Part, fmt: str) -> Json:
     if isinstance(part, TextPart):
         return write_metadata({"type": "text", "text": part.text}, part, fmt, {"type", "text"})
     if isinstance(part, ReasoningPart):
-        return write_reasoning(part, fmt, old=fmt == STORED)
+        return write_reasoning(part, fmt)
     if isinstance(part, ToolPart):
         return write_tool(part, fmt, "invocation" if fmt == STORED else "named")
     if isinstance(part, SourcePart):
@@ -169,7 +170,7 @@ def _write_media(part: ImagePart | AudioPart | FilePart, fmt: str) -> Json:
         return write_metadata(body, part, fmt, _IMAGE)
     old = fmt == STORED if notes.get("shape") not in ("old", "new") else notes["shape"] == "old"
     usual = _USUAL_TYPE[type(part)]
-    body = {"type": "file", "mimeType" if old else "mediaType": part.media_type or usual}
+    body = {"type": "file", "mimeType" if old else "mediaType": usual if part.media_type is None else part.media_type}
     if part.media_type is None and notes.get("type") == "absent":
         del body["mimeType" if old else "mediaType"]
     content = part.data if old and part.data is not None else as_url(part, usual)
@@ -180,7 +181,8 @@ def _write_media(part: ImagePart | AudioPart | FilePart, fmt: str) -> Json:
     if isinstance(part, FilePart):
         named = {"filename": part.name, "fileId": part.file_id}
         body.update((key, value) for key, value in named.items() if value is not None)
-    return write_metadata(body, part, fmt, _OLD_FILE if old else _NEW_FILE)
+    own = _OF_SOUND if isinstance(part, AudioPart) else _OF_FILE
+    return write_metadata(body, part, fmt, own | (_OLD if old else _NEW))
 
 
 _USUAL_TYPE: dict[type[Part], str] = {

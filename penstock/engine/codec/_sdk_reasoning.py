@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from penstock.engine.codec._notes import notes_of
-from penstock.engine.codec._sdk_notes import read_metadata, write_metadata
+from penstock.engine.codec._sdk_notes import STORED, read_metadata, write_metadata
 from penstock.engine.codec._wire import Json, Value, expect_text, is_array, is_object
 from penstock.engine.messages import ReasoningPart
 
@@ -36,7 +36,7 @@ def read_reasoning(item: Json, place: str, fmt: str) -> ReasoningPart:
     copy = len(said) == 1 and bool(pieces) and "".join(pieces) == said[0]
     handled = {"type", *fields, *(("details",) if is_array(details) else ())}
     notes: Json = {
-        "fields": fields if fields != ["text"] else None,
+        "fields": fields if fields != ["text"] or fmt == STORED else None,
         "details": [_without_text(detail) for detail in details] if is_array(details) else None,
         "copy": True if copy else None,
         "lengths": [len(piece) for piece in (pieces if copy else [*said, *pieces])]
@@ -58,10 +58,15 @@ def _without_text(detail: Value) -> Value:
     return {"piece": {key: value for key, value in detail.items() if key != "text"}}
 
 
-def write_reasoning(part: ReasoningPart, fmt: str, *, old: bool) -> Json:
-    """Return the part in the shape that it was read in, else in the older or newer one."""
+def _raw(detail: Value) -> Value:
+    """Return a noted detail; one that says a text was never noted by us."""
+    return None if _is_piece(detail) else detail
+
+
+def write_reasoning(part: ReasoningPart, fmt: str) -> Json:
+    """Return the part in the shape that it was read in, else in the one that the format uses today."""
     notes = notes_of(part, fmt)
-    if old and fmt not in part.metadata:
+    if fmt == STORED and fmt not in part.metadata:
         notes = {"fields": ["reasoning"], "details": [{"piece": {"type": "text"}}], "copy": True, "lengths": []}
     given: Value = notes.get("fields")
     fields = [key for key in _FIELDS if key in given] if is_array(given) else ["text"]
@@ -74,7 +79,7 @@ def write_reasoning(part: ReasoningPart, fmt: str, *, old: bool) -> Json:
         body[key] = part.text if copy or not texts else texts.pop(0)
     if "details" in notes:
         body["details"] = [
-            {**detail["piece"], "text": texts.pop(0)} if is_object(detail.get("piece")) else detail.get("raw")
+            {**detail["piece"], "text": texts.pop(0)} if is_object(detail.get("piece")) else _raw(detail.get("raw"))
             for detail in details
         ]
     return write_metadata(body, part, fmt, _KEYS)

@@ -15,7 +15,7 @@ from penstock.engine.frozen import EMPTY, thaw
 from penstock.engine.messages import Message, StepStartPart, ToolPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from penstock.engine.messages import Part
 
@@ -137,27 +137,26 @@ def _answer(messages: list[Message], part: Part) -> bool:
     if not isinstance(part, ToolPart):
         return False
     for index in range(len(messages) - 1, -1, -1):
-        parts = messages[index].parts
-        place = _open_call(parts, part.call_id) if messages[index].role == "assistant" else None
-        if place is not None:
-            changed = (*parts[:place], _joined(parts[place], part), *parts[place + 1 :])
-            messages[index] = messages[index].with_parts(changed)
+        parts = _answered(messages[index], part)
+        if parts is not None:
+            messages[index] = messages[index].with_parts(parts)
             return True
     return False
 
 
-def _open_call(parts: Sequence[Part], call_id: str) -> int | None:
+def _answered(message: Message, result: ToolPart) -> list[Part] | None:
+    """Return an assistant's parts with the result in the latest open call of its id; None if there is no such call."""
+    parts = list(message.parts) if message.role == "assistant" else []
     for index in range(len(parts) - 1, -1, -1):
         part = parts[index]
-        if isinstance(part, ToolPart) and part.call_id == call_id and not is_finished(part):
-            return index
+        if isinstance(part, ToolPart) and part.call_id == result.call_id and not is_finished(part):
+            parts[index] = _joined(part, result)
+            return parts
     return None
 
 
-def _joined(call: Part, result: ToolPart) -> Part:
+def _joined(call: ToolPart, result: ToolPart) -> ToolPart:
     """Return the call with its result; notes of both, which use different keys, are laid together."""
-    if not isinstance(call, ToolPart):
-        return call
     metadata = dict(call.metadata)
     for key, item in result.metadata.items():
         there = metadata.get(key)

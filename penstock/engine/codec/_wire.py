@@ -5,6 +5,7 @@ Every error names the place and the type found there, never the text itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,8 +13,6 @@ from penstock.engine.errors import MessageError
 from penstock.engine.messages import AudioPart, FilePart, ImagePart, ReasoningPart, TextPart, ToolPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from typing_extensions import TypeIs
 
     from penstock.engine.messages import Message, Part
@@ -36,6 +35,11 @@ def is_object(value: Value) -> TypeIs[Json]:
 def is_array(value: Value) -> TypeIs[list[Value] | tuple[Value, ...]]:
     """Whether it is a JSON array, frozen or not."""
     return isinstance(value, (list, tuple))
+
+
+def is_iterable(value: Value) -> TypeIs[Iterable[Value]]:
+    """Whether it can be iterated over."""
+    return isinstance(value, Iterable)
 
 
 def is_empty(value: Value) -> bool:
@@ -138,18 +142,18 @@ def named(messages: Iterable[Message]) -> tuple[Message, ...]:
     names: dict[str, str] = {}
     made: list[Message] = []
     for message in messages:
-        parts = tuple(_named(part, names) for part in message.parts)
+        parts = tuple(_named(part, names, message.role == "tool") for part in message.parts)
         made.append(message if parts == message.parts else message.with_parts(parts))
     return tuple(made)
 
 
-def _named(part: Part, names: dict[str, str]) -> Part:
+def _named(part: Part, names: dict[str, str], is_result: bool) -> Part:  # noqa: FBT001
     """Return the part, named if it is a nameless result; note the name if it is a call."""
     if not isinstance(part, ToolPart):
         return part
     if part.name:
         names[part.call_id] = part.name
-    elif part.call_id in names:
+    elif is_result and part.call_id in names:
         return ToolPart(
             part.call_id, names[part.call_id], part.arguments, part.state, part.result, part.error, part.metadata
         )

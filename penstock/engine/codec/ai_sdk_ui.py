@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.codec._notes import kept
 from penstock.engine.codec._sdk_body import read_body, read_head, together, write_body, write_head
-from penstock.engine.codec._sdk_parts import UI as FORMAT
-from penstock.engine.codec._wire import Json, Value, expect_object, expect_role, named
+from penstock.engine.codec._sdk_notes import UI as FORMAT
+from penstock.engine.codec._wire import Json, Value, expect_object, expect_role
 from penstock.engine.messages import ROLES, Message
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
 
 
 def _read_message(value: Value, place: str) -> Message:
@@ -40,6 +40,7 @@ def _read_message(value: Value, place: str) -> Message:
     body = {key: value for key, value in item.items() if key not in _HEAD}
     parts, notes, metadata = read_body(body, place, FORMAT, "extra")
     notes["role"] = "tool" if role == "tool" else None
+    notes["time"] = "given" if created_at is not None else None
     return Message(
         role,  # type: ignore[arg-type]
         tuple(parts),

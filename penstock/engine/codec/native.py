@@ -128,6 +128,8 @@ def _explained(error: ValidationError, place: str) -> MessageError:
             problem = "it is missing"
         case "extra_forbidden":
             problem = "there is no such field; what has none belongs in metadata"
+        case "model_type" | "model_attributes_type":
+            problem = f"expected an object, not {found}"
         case "union_tag_not_found" | "union_tag_invalid":
             problem = f"expected a type that is one of {', '.join(_CLASSES)}; other parts go into an unknown part's raw"
         case _:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.codec._notes import kept, notes_of, restored, unknown
 from penstock.engine.codec._sdk_body import HEAD_KEYS, read_body, read_head, together, write_body, write_head
-from penstock.engine.codec._sdk_parts import STORED as FORMAT
+from penstock.engine.codec._sdk_notes import STORED as FORMAT
 from penstock.engine.codec._sdk_parts import read_part, write_part
 from penstock.engine.codec._wire import (
     Json,
@@ -20,7 +20,6 @@ from penstock.engine.codec._wire import (
     is_array,
     is_object,
     maybe_text,
-    named,
     wrong,
 )
 from penstock.engine.messages import Message, TextPart
@@ -52,7 +51,7 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
 
 
 def _read_message(value: Value, place: str) -> Message:
