@@ -214,12 +214,14 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
         return after
     facts = after.facts if effects.facts is None else FrozenDict({**after.facts, **effects.facts})
     data = after.data if effects.data is None else (*after.data, *effects.data)
-    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.hints)
+    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.hints, after.edits_only)
 
 
 def _check_claim(step: PlanStep, before: Payload, after: Payload, result: Any) -> None:
     """Refuse changes that go beyond what the processor declares."""
     if step.edits == "anything" or after is before:
+        return
+    if step.edits == "spans" and after.edits_only and after.fields is before.fields:
         return
     changes = diff(before, after, step.path, told_edits(result))
     beyond = [change for change in changes.values() if step.edits == "nothing" or not isinstance(change, (tuple, Gone))]

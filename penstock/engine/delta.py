@@ -66,7 +66,11 @@ Delta: TypeAlias = dict[Place, Change]
 def diff(base: Payload, new: Payload, step: str, hints: Hints = NO_HINTS) -> Delta:
     """Return what leads from one payload to the other; ``hints`` are the text edits known to have been made."""
     delta: Delta = {}
-    if new.message_list is not base.message_list:
+    if new.message_list is base.message_list:
+        pass
+    elif new.edits_only:
+        delta.update(_told(hints, step))
+    else:
         _diff_lists(base.message_list, new.message_list, step, hints, delta)
     if new.facts is not base.facts:
         _diff_mapping(base.facts, new.facts, ("facts",), step, delta)
@@ -76,12 +80,33 @@ def diff(base: Payload, new: Payload, step: str, hints: Hints = NO_HINTS) -> Del
     return delta
 
 
+def _told(hints: Hints, step: str) -> Delta:
+    """Return told edits of messages as changes."""
+    return {
+        ("messages", place.message_id, "parts", place.part, *place.path): edit_ops.stamp(edits, step)
+        for place, edits in hints.items()
+        if place.message_id
+    }
+
+
+def only_edits(delta: Delta) -> bool:
+    """Tell whether the changes leave the messages as they are but for edits of their texts."""
+    return all(isinstance(change, tuple) or place[0] in ("facts", "fields") for place, change in delta.items())
+
+
 def rebuild(base: Payload, delta: Delta) -> Payload:
     """Return the payload with the changes made."""
     if not delta:
         return base
-    tree = as_tree(delta)
     message_list = base.message_list
+    texts = {
+        TextPlace(p[1], p[3], p[4:]): edits for p, edits in delta.items() if p[0] == "messages" and type(edits) is tuple
+    }
+    if len(texts) == len(delta):
+        edited = message_list.edit_text(texts)
+        kept = (base.data, base.tripwire, base.settled, base.hints)
+        return Payload(edited.with_entries(edited.entries), base.facts, base.fields, *kept)
+    tree = as_tree(delta)
     if {"messages", "order", "sources"} & tree.keys():
         message_list = _rebuild_list(message_list, tree)
     facts = _rebuild_mapping(base.facts, tree["facts"]) if "facts" in tree else base.facts
@@ -95,7 +120,9 @@ def rebuild(base: Payload, delta: Delta) -> Payload:
 def text_changes(before: Payload, after: Payload, known: Hints, step: str) -> dict[TextPlace, Edits]:
     """Return the text edits that one step made: those it told where they fit, else trimmed ones."""
     found: dict[TextPlace, Edits] = {}
-    if after.message_list is not before.message_list:
+    if after.message_list is not before.message_list and after.edits_only:
+        found = {place: edit_ops.stamp(edits, step) for place, edits in known.items() if place.message_id}
+    elif after.message_list is not before.message_list:
         old = {entry.message.id: entry.message for entry in before.message_list.entries}
         for entry in after.message_list.entries:
             message = entry.message

@@ -100,7 +100,10 @@ def _common(limit: int, same: Callable[[int], bool]) -> int:
 
 def stamp(edits: Edits, step: str) -> Edits:
     """Return the edits under a step's name; those that bear one keep it."""
-    if all(edit.step for edit in edits):
+    for edit in edits:
+        if not edit.step:
+            break
+    else:
         return edits
     return tuple(edit if edit.step else Edit(edit.start, edit.end, edit.text, edit.kind, step) for edit in edits)
 

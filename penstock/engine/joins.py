@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.boundary import after_failure, record, record_failure
-from penstock.engine.delta import compose_hints, diff, rebuild
+from penstock.engine.delta import compose_hints, diff, only_edits, rebuild
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.merge import Branch, describe_place, merge
 from penstock.engine.payload import Payload
@@ -51,7 +51,8 @@ def joined(payload: Payload, delta: Delta, ends: Sequence[Payload]) -> Payload:
     data = payload.data + tuple(chunk for end in ends for chunk in end.data)
     settled = any(end.settled for end in ends)
     hints = None if payload.hints is None else hints_after(payload, delta)
-    return Payload(after.message_list, after.facts, after.fields, data, None, settled, hints)
+    edits_only = payload.edits_only and only_edits(delta)
+    return Payload(after.message_list, after.facts, after.fields, data, None, settled, hints, edits_only)
 
 
 def hints_after(payload: Payload, delta: Delta) -> dict[TextPlace, Any]:

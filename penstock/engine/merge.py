@@ -83,6 +83,8 @@ def merge(
     if len(filled) == 1:
         return Merged(filled[0].delta, ())
     work = _Merge(base, policy, supersedes)
+    if all(type(change) is tuple for branch in filled for change in branch.delta.values()):
+        return Merged(work.flat(filled), tuple(work.unsettled))  # texts only: no place lies within another
     tree = work.nodes((), [(branch.id, as_tree(branch.delta)) for branch in filled]) if filled else {}
     return Merged(flatten(tree), tuple(work.unsettled))
 
@@ -98,6 +100,14 @@ class _Merge:
         self.policy = policy
         self.supersedes = supersedes
         self.unsettled: list[Unsettled] = []
+
+    def flat(self, branches: Sequence[Branch]) -> Delta:
+        """Return the changes where all are edits of texts, place by place."""
+        found: dict[Place, Alternatives] = {}
+        for branch in branches:
+            for place, edits in branch.delta.items():
+                found.setdefault(place, []).append((branch.id, edits))
+        return {place: edits[0][1] if len(edits) == 1 else self._texts(place, edits) for place, edits in found.items()}
 
     def nodes(self, place: Place, found: Alternatives) -> Any:
         """Return what the alternatives at one place become: a change, or a mapping of them."""

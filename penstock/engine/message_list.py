@@ -65,12 +65,14 @@ class MessageList:
     Compared by what it holds; the lineage does not count.
     """
 
-    __slots__ = ("_edits", "_entries", "_lineage", "_watch")
+    __slots__ = ("_edits", "_entries", "_lineage", "_watch", "edits_only")
 
     _entries: tuple[Entry, ...]
     _lineage: Lineage
     _edits: dict[TextPlace, Edits]
     _watch: Watch | None
+    edits_only: bool
+    """Whether `recorded_edits` is all that changed since the list was handed out."""
 
     def __init__(
         self, messages: Messages = (), *, source: Source = "input", ids: Ids = RANDOM_IDS, clock: Clock = SYSTEM_CLOCK
@@ -79,6 +81,7 @@ class MessageList:
         self._lineage = Lineage(ids, clock)
         self._edits = {}
         self._watch = None
+        self.edits_only = False
         self._entries = self._added(as_messages(messages), source, None)
 
     # Views
@@ -233,11 +236,11 @@ class MessageList:
 
     def watched(self, watch: Watch) -> MessageList:
         """Return the same list for a hook: changes are noted in ``watch``, edits recorded from here on."""
-        return _made(self._entries, self._lineage, {}, watch)
+        return _made(self._entries, self._lineage, {}, watch, True)  # noqa: FBT003
 
     def with_entries(self, entries: Sequence[Entry]) -> MessageList:
         """Return a list of this lineage that holds those entries; nobody watches it, and no edit is on record."""
-        return _made(tuple(entries), self._lineage, {}, None)
+        return _made(tuple(entries), self._lineage, {}, None, False)  # noqa: FBT003
 
     def completed(self, message: Message) -> Message:
         """Return the message with an id and a time, if it has none."""
@@ -262,7 +265,8 @@ class MessageList:
         dropped = frozenset(forget)
         if dropped and recorded:
             recorded = {place: edit for place, edit in recorded.items() if place.message_id not in dropped}
-        return _made(entries, self._lineage, recorded, self._watch)
+        edits_only = self.edits_only and (edits is not None or entries is self._entries)
+        return _made(entries, self._lineage, recorded, self._watch, edits_only)
 
     def _require(self, ids: Iterable[str]) -> None:
         missing = set(ids) - {entry.message.id for entry in self._entries}
@@ -378,11 +382,16 @@ def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], recor
 
 
 def _made(
-    entries: tuple[Entry, ...], lineage: Lineage, edits: dict[TextPlace, Edits], watch: Watch | None
+    entries: tuple[Entry, ...],
+    lineage: Lineage,
+    edits: dict[TextPlace, Edits],
+    watch: Watch | None,
+    edits_only: bool,  # noqa: FBT001 - a field, no switch
 ) -> MessageList:
     made = object.__new__(MessageList)
     made._entries = entries
     made._lineage = lineage
     made._edits = edits
     made._watch = watch
+    made.edits_only = edits_only
     return made

@@ -275,7 +275,8 @@ class Message:
 
     def with_parts(self, parts: Iterable[Part]) -> Message:
         """Return the message with other parts; id, time and metadata stay."""
-        return replace(self, parts=tuple(parts))
+        own = (self.id, self.created_at, self.thread_id, self.resource_id, self.metadata)
+        return Message(self.role, tuple(parts), *own)  # `dataclasses.replace` takes twice as long
 
     def with_metadata(self, **items: Any) -> Message:
         """Return the message with the items laid over its metadata."""

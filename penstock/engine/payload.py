@@ -33,11 +33,12 @@ class Payload:
         failure: the error behind the verdict, if a step's failure is what blocks.
         settled: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
         hints: the text edits made since the last fork, by place; None where nobody will merge.
+        edits_only: whether ``hints`` is all that changed in the messages since the last fork.
     """
 
-    __slots__ = ("data", "facts", "failure", "fields", "hints", "message_list", "settled", "tripwire")
+    __slots__ = ("data", "edits_only", "facts", "failure", "fields", "hints", "message_list", "settled", "tripwire")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - positional on purpose: one is made for each edit, and keywords cost
         self,
         message_list: MessageList,
         facts: Mapping[Key[Any], Any] = NO_FACTS,
@@ -46,6 +47,7 @@ class Payload:
         tripwire: Tripwire | None = None,
         settled: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
         hints: Mapping[Any, Any] | None = None,
+        edits_only: bool = True,  # noqa: FBT001, FBT002 - a field, no switch
     ) -> None:
         self.message_list = message_list
         self.facts = facts
@@ -55,6 +57,7 @@ class Payload:
         self.settled = settled
         self.hints = hints
         self.failure: Exception | None = None
+        self.edits_only = edits_only
 
     def stopped(self, tripwire: Tripwire | None, failure: Exception | None = None) -> Payload:
         """Return the payload with a verdict; its edits and data no longer count."""

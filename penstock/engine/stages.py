@@ -214,20 +214,15 @@ def told_edits(result: Any) -> dict[TextPlace, Edits]:
 
 
 def _with_list(payload: Payload, messages: MessageList) -> Payload:
-    return Payload(
-        messages.with_entries(messages.entries),
-        payload.facts,
-        payload.fields,
-        payload.data,
-        None,
-        payload.settled,
-        payload.hints,
-    )
+    bare = messages.with_entries(messages.entries)
+    edits_only = payload.edits_only and messages.edits_only
+    return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.settled, payload.hints, edits_only)
 
 
 def _with_fields(payload: Payload, fields: Mapping[str, Any]) -> Payload:
     laid = FrozenDict({**payload.fields, **fields})
-    return Payload(payload.message_list, payload.facts, laid, payload.data, None, payload.settled, payload.hints)
+    kept = (payload.data, None, payload.settled, payload.hints, payload.edits_only)
+    return Payload(payload.message_list, payload.facts, laid, *kept)
 
 
 def _filled(stage: Stage, messages: MessageList, returned: Sequence[Any]) -> MessageList:
