@@ -228,7 +228,7 @@ async def _mesh(block: Mesh, call: StageCall, payload: Payload) -> Payload:
     if block.sync:
         for index in range(len(block.stops)):
             await run.visit(index)
-            if run.stopped is not None or run.failure is not None:
+            if run.stopped is not None:
                 break
     else:
         await _mesh_beside(run)
@@ -246,7 +246,7 @@ async def _mesh_beside(run: MeshRun) -> None:
                 crew.cancel()
             for other, before in list(waiting.items()):
                 before.discard(index)
-                if not before and run.stopped is None and run.failure is None:
+                if not before and run.stopped is None:
                     del waiting[other]
                     crew.start(visit, other)
 

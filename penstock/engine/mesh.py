@@ -1,4 +1,4 @@
-"""`MeshRun`: one run of a dag, stop by stop, each change carried back to the entry. It is given what executes a block."""
+"""`MeshRun`: one run of a dag, each change carried back to the entry. It is given what executes a block."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.boundary import as_failure, passes_through, record_failure
 from penstock.engine.context import View
-from penstock.engine.delta import Delta, diff, inherit, rebuild
+from penstock.engine.delta import Delta, diff, inherit, only_edits, rebuild
 from penstock.engine.errors import StepFailedError
 from penstock.engine.joins import conflict, hints_after, joined, skip
 from penstock.engine.merge import Branch, merge
@@ -37,6 +37,7 @@ class MeshRun:
         self.deltas: dict[int, Delta] = {}
         self.stopped: Payload | None = None
         self.failure: StepFailedError | None = None
+        self.broken: set[int] = set()
         by_path = {stop.way.id: index for index, stop in enumerate(block.stops) if stop.way is not None}
         for index, stop in enumerate(block.stops):
             if stop.way is not None:
@@ -67,7 +68,9 @@ class MeshRun:
         seen = rebuild(self.entry, merged.delta)
         settled = any(self.ends[index].settled for index in live)
         hints = hints_after(self.entry, merged.delta)
-        return Payload(seen.message_list, seen.facts, seen.fields, (), None, settled, hints), merged.delta
+        edits_only = only_edits(merged.delta)
+        met = Payload(seen.message_list, seen.facts, seen.fields, (), None, settled, hints, edits_only)
+        return met, merged.delta
 
     def _way(self, index: int) -> Way:
         return self.block.stops[index].way or Way(self.block.stops[index].id, Plain((), sync=True), guards=False)
@@ -75,8 +78,11 @@ class MeshRun:
     async def visit(self, index: int) -> None:
         """Run one stop, whose predecessors have ended."""
         stop = self.block.stops[index]
+        if self.broken & stop.ancestors:
+            return  # what it waits for failed; others go on, since a verdict of theirs beats the failure
         met = self.meet(sorted(stop.ancestors)) if stop.after else (self.entry, {})
         if met is None:
+            self.broken.add(index)
             return
         seen, seen_delta = met
         try:
@@ -87,6 +93,7 @@ class MeshRun:
             end = seen if stop.way is None else await self.execute(stop.way.block, self.call, seen)
         except StepFailedError as error:
             self.failure = self.failure or error
+            self.broken.add(index)
             return
         if end.tripwire is not None:
             self.stopped = self.stopped or end
