@@ -131,10 +131,10 @@ class Workflow:
         Raises:
             WorkflowError: a node carries neither, or an edge's ``when`` is no condition.
         """
-        from penstock.engine.graph import members_from
+        from penstock.engine.graph import dag_from
 
-        made = name or str(graph.graph.get("name") or "workflow")
-        return cls(made).dag(*members_from(graph))
+        made, dag = dag_from(graph, name, member)
+        return cls(made).dag(*dag.members, merge=dag.merge) if dag.members else cls(made)
 
     @property
     def graph(self) -> nx.DiGraph[Any]:
@@ -143,11 +143,20 @@ class Workflow:
 
         return to_graph(self.name, self.root)
 
-    def draw(self, format: Literal["mermaid", "dot", "text", "json"] = "mermaid") -> str:  # noqa: A002
-        """Return the workflow as a diagram."""
+    def draw(
+        self,
+        format: Literal["mermaid", "dot", "text", "json"] = "mermaid",  # noqa: A002
+        stage: str | None = None,
+    ) -> str:
+        """Return the workflow as a diagram.
+
+        Args:
+            format: ``mermaid`` (a flowchart), ``dot`` (for graphviz), ``text`` (for a terminal), or ``json``.
+            stage: draw only what has this stage.
+        """
         from penstock.engine.render import render
 
-        return render(self.name, self.root, format)
+        return render(self.name, self.root, format, stage)
 
     # Checking and running
 
