@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.engine.delta import Gone, compose_hints, diff, text_changes
 from penstock.engine.errors import BlockedError, PenstockError, StepFailedError
 from penstock.engine.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.message_list import MessageList
 from penstock.engine.payload import Payload
 from penstock.engine.records import Record
 from penstock.engine.stages import WrongReturnError, told_edits
@@ -221,7 +222,7 @@ def _check_claim(step: PlanStep, before: Payload, after: Payload, result: Any) -
     """Refuse changes that go beyond what the processor declares."""
     if step.edits == "anything" or after is before:
         return
-    if step.edits == "spans" and after.edits_only and after.fields is before.fields:
+    if step.edits == "spans" and isinstance(result, MessageList) and result.edits_only:
         return
     changes = diff(before, after, step.path, told_edits(result))
     beyond = [change for change in changes.values() if step.edits == "nothing" or not isinstance(change, (tuple, Gone))]

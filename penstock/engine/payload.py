@@ -47,7 +47,7 @@ class Payload:
         tripwire: Tripwire | None = None,
         settled: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
         hints: Mapping[Any, Any] | None = None,
-        edits_only: bool = True,  # noqa: FBT001, FBT002 - a field, no switch
+        edits_only: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
     ) -> None:
         self.message_list = message_list
         self.facts = facts
@@ -67,7 +67,7 @@ class Payload:
 
     def tracked(self) -> Payload:
         """Return the payload as a fork's base: changes from here on are noted."""
-        return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, EMPTY)
+        return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, EMPTY, True)  # noqa: FBT003
 
     def __eq__(self, other: object) -> bool:
         """Tell whether both carry the same (what changed on the way does not count)."""
