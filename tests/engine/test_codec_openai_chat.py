@@ -55,6 +55,12 @@ EXAMPLES: list[dict[str, Any]] = [
     {"role": "assistant", "content": [{"type": "thinking", "thinking": []}], "prefix": False},
     {
         "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "x": 1}]}
+        ],
+    },
+    {
+        "role": "assistant",
         "content": "hi",
         "reasoning": "ab",
         "reasoning_details": [
@@ -117,6 +123,65 @@ EXAMPLES: list[dict[str, Any]] = [
 def test_a_message_is_written_as_it_was_read(item: dict[str, Any]):
     """Shape, nulls, unknown keys and argument strings included."""
     assert openai_chat.write(openai_chat.read([item])) == [item]
+
+
+RECORDED: list[list[dict[str, Any]]] = [  # from requests to OpenAI, DeepSeek and Hugging Face
+    [
+        {"content": "What is the weather in Paris? Use the tool.", "role": "user"},
+        {
+            "content": None,
+            "role": "assistant",
+            "tool_calls": [
+                {
+                    "function": {"arguments": '{"city":"Paris"}', "name": "get_weather"},
+                    "id": "call_J3ajtA7qivswzXp8A9sJ7foO",
+                    "type": "function",
+                }
+            ],
+        },
+        {"content": "sunny in Paris", "role": "tool", "tool_call_id": "call_J3ajtA7qivswzXp8A9sJ7foO"},
+        {
+            "annotations": [],
+            "content": "The weather in Paris is currently sunny.",
+            "refusal": None,
+            "role": "assistant",
+        },
+    ],
+    [
+        {
+            "content": None,
+            "reasoning_content": "",
+            "role": "assistant",
+            "tool_calls": [
+                {
+                    "function": {"arguments": '{"queries":["DICE_ROLL"]}', "name": "search_tools"},
+                    "id": "auto_load_eb5fc31bb581b4e7",
+                    "type": "function",
+                }
+            ],
+        },
+        {"content": "{}", "role": "tool", "tool_call_id": "auto_load_eb5fc31bb581b4e7"},
+        {"content": "**Congratulations, Anne!**", "reasoning_content": "They win!", "role": "assistant"},
+    ],
+    [{"content": "What are the first primes?", "name": None, "role": "user", "tool_calls": None}],
+]
+
+
+@pytest.mark.parametrize("items", RECORDED)
+def test_recorded_conversations_are_written_as_they_were_read(items: list[dict[str, Any]]):
+    """Byte for byte where providers cache by prefix: arguments are not written anew."""
+    messages = openai_chat.read(items)
+    assert openai_chat.write(messages) == items
+    assert [part.name for message in messages for part in message.parts if isinstance(part, ToolPart)] == [
+        call["function"]["name"] for item in items for call in item.get("tool_calls") or () for _ in range(2)
+    ]
+
+
+def test_a_message_of_thoughts_alone_is_one_that_providers_take():
+    """They want a str for the content if there is no call."""
+    assert openai_chat.write([Message.assistant([ReasoningPart("hm")])]) == [
+        {"role": "assistant", "content": "", "reasoning_content": "hm"}
+    ]
 
 
 json_values = st.recursive(

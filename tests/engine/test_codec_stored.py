@@ -309,6 +309,12 @@ def test_our_parts_have_their_usual_shape():
     }
 
 
+def test_parts_that_nobody_knows_keep_what_was_noted_about_them():
+    """A chat's encrypted reasoning stands in a field of its own, and has to go back there."""
+    chat = [{"role": "assistant", "content": "a", "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}]
+    assert openai_chat.write(stored.read(stored.write(openai_chat.read(chat)))) == chat
+
+
 def test_a_chat_survives_being_stored():
     """Calls and results are brought together, parted again, and what only chat says is not lost on the way."""
     chat = [

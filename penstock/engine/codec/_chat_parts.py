@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.codec._notes import kept, notes_of, restored, unknown
+from penstock.engine.codec._copies import cut
+from penstock.engine.codec._notes import array_in, kept, notes_of, restored, unknown
 from penstock.engine.codec._openai_media import (
     AUDIO_KEYS,
     FILE_KEYS,
@@ -17,7 +18,7 @@ from penstock.engine.codec._openai_media import (
     write_audio,
     write_file,
 )
-from penstock.engine.codec._wire import Json, Value, expect_array, expect_object, expect_text, is_array, is_object
+from penstock.engine.codec._wire import Json, Value, expect_array, expect_object, expect_text, is_object
 from penstock.engine.frozen import thaw
 from penstock.engine.messages import AudioPart, FilePart, ImagePart, ReasoningPart, TextPart, UnknownPart
 
@@ -37,7 +38,6 @@ _KEYS: dict[str, frozenset[str]] = {
     "thinking": frozenset({"type", "thinking"}),
 }
 _URL_KEYS = frozenset({"url"})
-_TEXT_KEYS = frozenset({"type", "text"})
 
 
 def read_content(value: Value, place: str) -> list[Part]:
@@ -96,12 +96,24 @@ def _read_file(item: Json, place: str) -> Part:
 
 def _read_thinking(item: Json, place: str) -> Part:
     """Read what Mistral sends: reasoning among the content, in text parts of its own."""
-    inner = item.get("thinking")
-    if not is_array(inner) or len(inner) != 1 or not is_object(inner[0]) or inner[0].get("type") != "text":
+    inner = expect_array(item.get("thinking"), f"{place}.thinking")
+    if not inner or not all(is_object(piece) and isinstance(piece.get("text"), str) for piece in inner):
         return UnknownPart(item)
-    text = expect_text(inner[0], "text", f"{place}.thinking[0]")
-    notes = {"type": "thinking", "extra": _extra(item, "thinking"), "inner": unknown(inner[0], _TEXT_KEYS, _TEXT_KEYS)}
-    return ReasoningPart(text, kept(FORMAT, notes))
+    notes: Json = {
+        "type": "thinking",
+        "extra": _extra(item, "thinking"),
+        "pieces": [{key: value for key, value in piece.items() if key != "text"} for piece in inner],
+        "lengths": [len(piece["text"]) for piece in inner],
+    }
+    return ReasoningPart("".join(piece["text"] for piece in inner), kept(FORMAT, notes))
+
+
+def _write_thinking(part: ReasoningPart, notes: Json) -> Json:
+    """Return the part, cut where it was cut if it still has the length that it had."""
+    pieces: list[Value] = [piece for piece in array_in(notes, "pieces") if is_object(piece)] or [{"type": "text"}]
+    texts = cut(part.text, array_in(notes, "lengths"), len(pieces))
+    thinking = [{**piece, "text": text} for piece, text in zip(pieces, texts, strict=True)]
+    return restored({"type": "thinking", "thinking": thinking}, notes, _KEYS["thinking"])
 
 
 _READERS: dict[str, Callable[[Json, str], Part]] = {
@@ -121,8 +133,7 @@ def write_part(part: Part) -> Json:
         kind = "refusal" if notes.get("type") == "refusal" else "text"
         return restored({"type": kind, kind: part.text}, notes, _KEYS[kind])
     if isinstance(part, ReasoningPart):
-        inner = restored({"type": "text", "text": part.text}, notes, _TEXT_KEYS, "inner")
-        return restored({"type": "thinking", "thinking": [inner]}, notes, _KEYS["thinking"])
+        return _write_thinking(part, notes)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
         return _write_media(part, notes)
     raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}

@@ -1,10 +1,11 @@
-"""Texts that a format holds twice: how a flattened copy was made from the pieces, to make it anew; it knows no format.
+"""Texts that a format holds twice or in pieces: how to make the copy anew, and the pieces; it knows no format.
 
 A copy that repeats the pieces is not read as a piece: it would be read twice, and go stale when a piece is redacted.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,3 +33,11 @@ def copied(pieces: Sequence[str], rule: Value) -> str:
     if pieces and rule in ("last", "first"):
         return pieces[-1] if rule == "last" else pieces[0]
     return _JOINERS.get(rule if isinstance(rule, str) else "", "\n").join(pieces)
+
+
+def cut(text: str, lengths: Sequence[Value], count: int) -> list[str]:
+    """Return the text in that many pieces: of the given lengths, if they fit, else all of it in the first."""
+    fits = all(isinstance(length, int) and length >= 0 for length in lengths)
+    if count and fits and len(lengths) == count and sum(lengths) == len(text):
+        return [text[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
+    return [text, *[""] * (count - 1)][:count]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.codec._wire import Json, Value, is_empty, is_object
+from penstock.engine.codec._wire import Json, Value, is_array, is_empty, is_object
 from penstock.engine.frozen import thaw
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from penstock.engine.messages import Message, Part
 
@@ -52,3 +52,9 @@ def restored(body: Json, notes: Json, known: Collection[str], key: str = "extra"
     if not is_object(found):
         return body
     return {**{name: value for name, value in found.items() if name not in known or is_empty(value)}, **body}
+
+
+def array_in(notes: Json, key: str) -> Sequence[Value]:
+    """Return the array under a key of the notes, empty if there is none."""
+    found = notes.get(key)
+    return found if is_array(found) else ()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.codec._notes import foreign, kept, notes_of, restored, unknown
 from penstock.engine.codec._wire import Json, Value, is_empty, is_object
+from penstock.engine.frozen import thaw
+from penstock.engine.messages import UnknownPart
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +21,7 @@ STORED = "stored"
 UI = "ai-sdk-ui"
 PROVIDER = "providerMetadata"
 CALL_PROVIDER = "callProviderMetadata"
+_CHAT_FORMATS = frozenset({"openai-chat", "openai-responses"})
 
 
 def read_metadata(item: Json, fmt: str, known: Collection[str], notes: Json | None = None, key: str = PROVIDER) -> Json:
@@ -37,3 +40,19 @@ def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collectio
     if metadata is not None:
         body = {**body, key: metadata}
     return restored(body, notes, {*known, key})
+
+
+def read_unknown(item: Json) -> UnknownPart:
+    """Return the part as it is, without what other formats noted about it."""
+    given = item.get(PROVIDER)
+    if is_object(given) and not _CHAT_FORMATS.isdisjoint(given):
+        return UnknownPart({key: value for key, value in item.items() if key != PROVIDER}, given)
+    return UnknownPart(item)
+
+
+def write_unknown(part: UnknownPart, fmt: str) -> Json:
+    """Return the part as it was, with what other formats noted about it."""
+    raw: Value = thaw(part.raw)
+    noted = foreign(part, fmt)
+    made: Json = {**raw, PROVIDER: noted} if noted and is_object(raw) and PROVIDER not in raw else raw
+    return made

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.codec._media import as_url, has_scheme
 from penstock.engine.codec._notes import notes_of, restored
-from penstock.engine.codec._sdk_notes import STORED, read_metadata, write_metadata
+from penstock.engine.codec._sdk_notes import STORED, read_metadata, read_unknown, write_metadata, write_unknown
 from penstock.engine.codec._sdk_reasoning import read_reasoning, write_reasoning
 from penstock.engine.codec._sdk_tools import read_tool, write_tool
 from penstock.engine.codec._wire import Json, Value, expect_object, expect_text, maybe_text
@@ -60,11 +60,11 @@ def read_part(value: Value, place: str, fmt: str) -> Part:
     if kind.startswith("data-"):
         return _read_data(item, place, fmt)
     if kind in _MODEL_PARTS and "state" not in item:
-        return UnknownPart(item)
+        return read_unknown(item)
     is_tool = kind == "dynamic-tool" or (
         kind.startswith("tool-") and ("toolCallId" in item or kind == "tool-invocation")
     )
-    return read_tool(item, place, fmt) if is_tool else UnknownPart(item)
+    return read_tool(item, place, fmt) if is_tool else read_unknown(item)
 
 
 def _read_text(item: Json, place: str, fmt: str) -> Part:
@@ -157,8 +157,7 @@ def write_part(part: Part, fmt: str) -> Json:
         return write_metadata(body, part, fmt, {"type", "data"})
     if isinstance(part, StepStartPart):
         return write_metadata({"type": "step-start"}, part, fmt, {"type"})
-    raw: Json = thaw(part.raw)
-    return raw
+    return write_unknown(part, fmt)
 
 
 def _write_media(part: ImagePart | AudioPart | FilePart, fmt: str) -> Json:

@@ -6,16 +6,11 @@ pieces are noted: if an edit changes the length, the first piece takes the text 
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
-
-from penstock.engine.codec._notes import notes_of
+from penstock.engine.codec._copies import cut
+from penstock.engine.codec._notes import array_in, notes_of
 from penstock.engine.codec._sdk_notes import STORED, read_metadata, write_metadata
 from penstock.engine.codec._wire import Json, Value, expect_text, is_array, is_object
 from penstock.engine.messages import ReasoningPart
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _FIELDS = ("text", "reasoning")
 _KEYS = frozenset({"type", "details", *_FIELDS})
@@ -70,10 +65,10 @@ def write_reasoning(part: ReasoningPart, fmt: str) -> Json:
         notes = {"fields": ["reasoning"], "details": [{"piece": {"type": "text"}}], "copy": True, "lengths": []}
     given: Value = notes.get("fields")
     fields = [key for key in _FIELDS if key in given] if is_array(given) else ["text"]
-    details = [detail for detail in _array(notes.get("details")) if is_object(detail)]
+    details = [detail for detail in array_in(notes, "details") if is_object(detail)]
     count = sum("piece" in detail for detail in details)
     copy = bool(notes.get("copy"))
-    texts = _cut(part.text, _array(notes.get("lengths")), count + (0 if copy else len(fields)))
+    texts = cut(part.text, array_in(notes, "lengths"), count + (0 if copy else len(fields)))
     body: Json = {"type": "reasoning"}
     for key in fields:
         body[key] = part.text if copy or not texts else texts.pop(0)
@@ -83,15 +78,3 @@ def write_reasoning(part: ReasoningPart, fmt: str) -> Json:
             for detail in details
         ]
     return write_metadata(body, part, fmt, _KEYS)
-
-
-def _array(value: Value) -> Sequence[Value]:
-    return value if is_array(value) else ()
-
-
-def _cut(text: str, lengths: Sequence[Value], count: int) -> list[str]:
-    """Return the text in that many pieces: of the given lengths, if they fit, else all of it in the first."""
-    fits = all(isinstance(length, int) and length >= 0 for length in lengths)
-    if count and fits and len(lengths) == count and sum(lengths) == len(text):
-        return [text[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
-    return [text, *[""] * (count - 1)][:count]

@@ -132,9 +132,10 @@ def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
     for part in tools:
         if is_function_call(part):
             calls["function_call"] = write_function(part)
-    body = {**write_reasoning(parts, notes), **write_spoken(parts), **calls}
+    spoken = {**write_spoken(parts), **calls}
+    body = {**write_reasoning(parts, notes), **spoken}
     content = [part for part in parts if not isinstance(part, ToolPart) and field_of(part) == "content"]
-    body.update(_write_content(content, notes, None if body else ""))
+    body.update(_write_content(content, notes, None if spoken else ""))
     body["role"] = "developer" if role == "system" and notes.get("role") == "developer" else role
     return _with_id(restored(body, notes, _KEYS), notes)
 
