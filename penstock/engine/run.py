@@ -38,7 +38,9 @@ Stepping = Coroutine[Any, Any, Outcome]
 
 _INPUT = STAGES["process_input"]
 _INPUT_STEP = STAGES["process_input_step"]
+_API_ERROR = STAGES["process_api_error"]
 _OUTPUT_STEP = STAGES["process_output_step"]
+_OUTPUT_RESULT = STAGES["process_output_result"]
 
 RETRY_TAG = "penstock-retry"
 """The owner of the system message that tells the model why its last answer was rejected."""
@@ -83,6 +85,7 @@ class Run:
         self._error_retries_left = max_error_retries
         self._feedback: str | None = None
         self._accepted_input: MessageList | None = None
+        self._unanswered: MessageList | None = None
         self._attempts = 0
 
     @property
@@ -229,7 +232,11 @@ class Run:
         block, call = self._ready.get(stage.name) or self._made_ready(stage)
         if self.tripwire is not None or (self._state.pending and not stage.overlaps and await self._drained()):
             return self._stopped(stage)
-        before = start = self._begin_step() if stage is _INPUT_STEP else self._payload
+        if stage is _INPUT_STEP:
+            self._payload = self._begin_step()  # what it changed stands, whatever the steps do
+        elif stage is _OUTPUT_STEP:
+            self._renew_budget()
+        before = start = self._payload
         fresh = NONE_FRESH
         current = before.message_list
         if messages is not None:
@@ -262,21 +269,33 @@ class Run:
             self._accept()
         elif stage is _INPUT:
             self._accepted_input = self._payload.message_list
-        elif "retry" in end.fields:
-            return Outcome(call, end, records, self._grant_error_retry())
+        elif stage is _INPUT_STEP:
+            self._unanswered = self._payload.message_list
+        elif stage is _API_ERROR:
+            self._unanswered = self._payload.message_list
+            return Outcome(call, end, records, "retry" in end.fields and self._grant_error_retry())
         return Outcome(call, end, records)
 
     def _blocked(
         self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: Sequence[Record]
     ) -> Outcome:
-        """Roll back to what was there before the stage; end the run, unless the model gets another attempt."""
+        """Roll back what was judged; end the run, unless the model gets another attempt."""
         verdict = end.tripwire
         granted = verdict is not None and stage.retries and self._reject(verdict)
         if verdict is not None and not granted:
             self._stop(verdict)
-        self._payload = before
-        rolled_back = Payload(before.message_list, before.facts).stopped(verdict, end.failure)
-        return Outcome(call, rolled_back, records, granted)
+        self._payload = Payload(self._without_answer(stage, before.message_list), before.facts)
+        return Outcome(call, self._payload.stopped(verdict, end.failure), records, granted)
+
+    def _without_answer(self, stage: Stage, messages: MessageList) -> MessageList:
+        """Return the conversation without what was judged: the step's answer, or at the end all that the model said."""
+        if stage is _OUTPUT_RESULT:
+            asked = self._accepted_input
+            said = {message.id for message in messages.response if asked is None or message.id not in asked}
+            return messages.with_entries([entry for entry in messages.entries if entry.message.id not in said])
+        if stage.order > _INPUT_STEP.order and self._unanswered is not None:
+            return self._unanswered
+        return messages
 
     def _keep(self, stage: Stage, before: Payload, end: Payload) -> None:
         """Make the stage's messages and facts the run's; what it left alone stays as another call may have put it."""
@@ -317,7 +336,7 @@ class Run:
         if not tripwire.retry or self._retries_left <= 0:
             return False
         self._retries_left -= 1
-        self._state.retry_count += 1
+        self._state.retry_count = self._max_retries - self._retries_left
         self._feedback = tripwire.reason
         return True
 
@@ -327,9 +346,13 @@ class Run:
         self._error_retries_left -= 1
         return True
 
+    def _renew_budget(self) -> None:
+        """Count retries anew, unless this attempt is one; not at acceptance, since tool calls may be rejected yet."""
+        if self._feedback is None:
+            self._retries_left = self._max_retries
+            self._state.retry_count = 0
+
     def _accept(self) -> None:
-        self._state.retry_count = 0
-        self._retries_left = self._max_retries
         self._feedback = None
         if self.message_list.tagged(RETRY_TAG):
             self.message_list = self.message_list.replace_system((), tag=RETRY_TAG)
@@ -338,6 +361,7 @@ class Run:
         """Count the attempt, undo the last step's untagged system messages, and tell the model why it was rejected."""
         self._state.step_number = self._attempts
         self._attempts += 1
+        self._renew_budget()
         messages = self._payload.message_list
         if self._accepted_input is not None and messages is not self._accepted_input:
             base = self._accepted_input.tagged(None)
