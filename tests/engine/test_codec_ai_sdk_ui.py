@@ -41,6 +41,7 @@ EXAMPLES: list[dict[str, Any]] = [
     ui({"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,AAAA", "filename": "a.png"}),
     ui({"type": "file", "url": "https://x.test/a.pdf", "filename": None}),
     ui({"type": "file", "mimeType": "image/png", "data": "AAAA"}),
+    ui({"type": "file", "mediaType": "audio/wav", "url": "data:audio/wav;base64,AAAA", "transcript": "hi"}),
     ui({"type": "file", "mediaType": "image/png", "url": {"odd": True}}),
     ui({"type": "source-url", "sourceId": "s1", "url": "https://x.test", "title": "X"}),
     ui(

@@ -6,7 +6,7 @@ Pydantic checks what comes in and describes it. It is imported at first use; the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Union, get_type_hints
@@ -89,10 +89,11 @@ def _write_fields(value: Message | Part) -> Json:
 @cache
 def adapter() -> TypeAdapter[BaseModel]:
     """Return what checks one message of this form; built once."""
-    from pydantic import Field, TypeAdapter
+    from pydantic import Field as Described
+    from pydantic import TypeAdapter
 
     union: Value = Union[tuple(_model(kind) for kind in PART_TYPES)]  # noqa: UP007  # there is no | for a tuple
-    parts: Value = list[Annotated[union, Field(discriminator="type")]]
+    parts: Value = list[Annotated[union, Described(discriminator="type")]]
     return TypeAdapter(_model(Message, parts=(parts, ())))
 
 
@@ -103,12 +104,17 @@ def _model(kind: type[Value], **given: Value) -> type[BaseModel]:
     hints = get_type_hints(kind, localns={"Mapping": Mapping, "datetime": datetime})
     shape: Json = {}
     for field in fields(kind):
-        default: Value = field.default
-        is_open = default is MISSING or field.name == "type"
-        shape[field.name] = (hints[field.name], ... if is_open else thaw(default))
+        is_open = field.default is MISSING or field.name == "type"
+        shape[field.name] = (hints[field.name], ... if is_open else _default(field))
     config = ConfigDict(extra="forbid", title=kind.__name__)
     model: type[BaseModel] = create_model(kind.__name__, __config__=config, __doc__=kind.__doc__, **{**shape, **given})
     return model
+
+
+def _default(field: Field[Value]) -> Value:
+    """Return a field's default as JSON has it."""
+    default: Value = None if field.default is MISSING else field.default
+    return thaw(default)
 
 
 def json_schema() -> Json:
