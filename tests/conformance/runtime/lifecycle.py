@@ -1,0 +1,293 @@
+"""Scenarios A: which hooks run, what they see, what they may return, and what of it lasts. G06: the request context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import Message
+from tests.conformance.runtime import rules
+from tests.conformance.runtime.driver import Hooks, Talk, camel, chain, conversation, lines, told_error
+from tests.conformance.runtime.frame import AGENT, SAME, STREAM, Better, Neutral, scenario
+
+STAGES_OF = {
+    "input": ("process_input", "process_input_step", "process_llm_request", "process_llm_response"),
+    "output": ("process_output_step", "process_output_result"),
+}
+
+
+def logger(id: str, log: list[Any], array: str) -> Hooks:
+    """Return a processor that logs every hook it is called for."""
+
+    def noting(stage: str) -> Any:
+        return lambda _ctx: log.append([id, stage])
+
+    return Hooks(id, **{stage: noting(stage) for stage in STAGES_OF[array]})
+
+
+@scenario("A01", {"*/log": SAME, "*/result/*": SAME})
+async def single_step(world: Any, given: Any) -> Any:
+    """Hooks in the order of the request's life, and within a stage in declared order."""
+    log: list[Any] = []
+    workflow = chain(*[logger(id, log, "input") for id in "AB"], *[logger(id, log, "output") for id in "CD"])
+    talk = Talk(world.start(workflow), given["model_turns"])
+    result = (await talk.play(conversation(given["input"], system=given["instructions"]))).result()
+    both = {"log": log, "result": result}
+    return {"generate": both, "stream": both}
+
+
+def _told(ctx: Any, *names: str) -> dict[str, Any]:
+    """Return what a hook was told, in the oracle's words; what is None was not."""
+    words = {"tools": lambda: list(ctx.tools), "toolCalls": lambda: ctx.tool_calls, "text": lambda: ctx.text}
+    words |= {"finishReason": lambda: ctx.finish_reason, "toolChoice": lambda: ctx.tool_choice}
+    words |= {"activeTools": lambda: ctx.active_tools, "model": lambda: ctx.model, "toolName": lambda: ctx.tool_name}
+    words |= {
+        "toolCallId": lambda: ctx.call_id,
+        "args": lambda: dict(ctx.arguments),
+        "result": lambda: dict(ctx.result),
+    }
+    words |= {"stepNumber": lambda: ctx.step_number, "steps_len": lambda: len(ctx.steps)}
+    found = {name: words[name]() for name in names}
+    told = {name: value for name, value in found.items() if value is not None or name == "activeTools"}
+    return {"retryCount": ctx.retry_count, "messages": _joined(lines(ctx.messages)), **told}
+
+
+def _joined(shown: list[str]) -> list[str]:
+    """Join the answers of one run, which the reference keeps in one message."""
+    made: list[str] = []
+    for line in shown:
+        if made and line.startswith("assistant:") and made[-1].startswith("assistant:"):
+            made[-1] += "|" + line.removeprefix("assistant:")
+        else:
+            made.append(line)
+    return made
+
+
+@scenario(
+    "A02",
+    {
+        "*/log/4": Better(rules.a_tool_result_belongs_to_its_step),
+        "*/log/7": AGENT,  # the result's own text, usage and steps
+        "*/log/*": SAME,
+        "*/model_calls/*/method": Neutral("one way to call a model"),
+        "*/model_calls/*/*": SAME,
+        "*/result/text": AGENT,
+        "*/result/chunks": STREAM,
+        "*/result/*_promise": STREAM,
+        "*/result/*_property": STREAM,
+        "*/result/status": STREAM,
+        "*/result/messages_after": SAME,
+        "*/result/usage": AGENT,
+        "*/result/*": SAME,
+    },
+)
+async def tool_loop(world: Any, given: Any) -> Any:
+    """What each hook is told over two model steps with a tool call between them."""
+    log: list[Any] = []
+
+    def use(q: str) -> Any:
+        log.append(["tool", "execute", q])
+        return {"answer": 42}
+
+    def note(id: str, stage: str, *names: str) -> Any:
+        return {stage: lambda ctx: log.append([id, stage, _told(ctx, *names)])}
+
+    before = ("stepNumber", "steps_len", "tools", "toolChoice", "activeTools", "model")
+    after = ("stepNumber", "steps_len", "finishReason", "text", "toolCalls")
+    a = Hooks("A", **note("A", "process_input"), **note("A", "process_input_step", *before))
+    got = ("stepNumber", "toolName", "toolCallId", "args", "result")
+    c = Hooks("C", **note("C", "process_output_step", *after), **_result_hook(log, got))
+    settings = {"tools": {"lookup": use}, "tool_choice": "auto", "model": "mock-1"}
+    talk = Talk(world.start(chain(a, c)), given["model_turns"], tools={"lookup": use}, settings=settings)
+    await talk.play(conversation(given["input"], system="Be nice."))
+    result = talk.result()
+    calls = [_call(call) for call in talk.calls]
+    both = {"log": log, "model_calls": calls, "result": {**result, "messages_after": result["messages"]}}
+    return {"generate": both, "stream": both}
+
+
+def _result_hook(log: list[Any], names: tuple[str, ...]) -> Any:
+    return {
+        "process_tool_result": lambda ctx: log.append(["C", "processToolResult", _told(ctx, *names)]),
+        "process_output_result": lambda _ctx: log.append(["C", "processOutputResult", {}]),
+    }
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": call["model"],
+        "prompt": call["prompt"],
+        "tools": list(call["tools"]),
+        "toolChoice": call["tool_choice"],
+    }
+
+
+REFUSED = Better(rules.what_is_no_message_is_refused)
+
+
+@scenario(
+    "A05",
+    {
+        "empty_array": Better(rules.an_empty_list_is_refused),
+        "inplace_void": REFUSED,
+        "list_void": REFUSED,
+        "messages_only_object": REFUSED,
+        "string/prompt": SAME,
+        "string/threw": SAME,
+        "*/*": SAME,
+    },
+)
+async def what_process_input_may_return(world: Any, given: Any) -> Any:
+    """Every kind of return value of `process_input`."""
+
+    def in_place(ctx: Any) -> None:
+        ctx.messages[0].parts[0].text = "MUTATED"
+
+    def add(ctx: Any) -> Any:
+        return ctx.message_list.add(Message.user("via list"))
+
+    def forget(ctx: Any) -> None:
+        add(ctx)
+
+    hooks: dict[str, Any] = {
+        "void": lambda _ctx: None,
+        "null": lambda _ctx: None,
+        "empty_array": lambda _ctx: [],
+        "same_array": lambda ctx: ctx.messages,
+        "inplace_void": in_place,
+        "list_same": add,
+        "list_void": forget,
+        "with_system": lambda ctx: ctx.message_list.replace_system(f"REPLACED (was {ctx.system_messages[0].text})"),
+        "messages_only_object": lambda _ctx: {"messages": [Message.user("changed")]},
+        "system_in_array": lambda ctx: [*ctx.messages, Message.system("extra sys")],
+        "string": lambda _ctx: "hello",
+    }
+    return {case: await _returned(world, hooks[case], given["input"]) for case in given["cases"]}
+
+
+async def _returned(world: Any, hook: Any, text: str) -> Any:
+    talk = await Talk(world.start(chain(Hooks("A", process_input=hook)))).play(conversation(text))
+    if talk.error is None:
+        return talk.result()
+    return {"prompt": talk.prompt, "threw": kind_of(talk.error)}
+
+
+def kind_of(error: Exception) -> dict[str, Any]:
+    """Return what an error tells, with the kind of the original in place of its words."""
+    told = told_error(error)
+    return {**told, "cause": told["cause"].split(":")[0]}
+
+
+@scenario("A07", {"*": SAME})
+async def system_messages_of_a_step_live_for_the_step(world: Any, given: Any) -> Any:
+    """Untagged system messages fall back to what process_input left; tagged ones stay."""
+    log: list[Any] = []
+
+    def step(id: str, text: str, tag: str | None = None) -> Hooks:
+        def hook(ctx: Any) -> Any:
+            log.append([id, ctx.step_number, [message.text for message in ctx.system_messages]])
+            return ctx.message_list.add(Message.system(text), tag=tag) if ctx.step_number == 0 else None
+
+        return Hooks(id, process_input_step=hook)
+
+    a = Hooks("A", process_input=lambda ctx: ctx.message_list.add(Message.system("FROM-INPUT")))
+    steps = (step("B", "FROM-STEP0"), step("C", "UNTAGGED-ADD"), step("D", "TAGGED-ADD", "my-tag"))
+    talk = await Talk(world.start(chain(a, *steps)), given["model_turns"]).play(conversation("Hi"))
+    by_step = [[entry["text"] for entry in prompt if entry["role"] == "system"] for prompt in talk.prompts]
+    return {"log": log, "system_by_step": by_step, "text": talk.result()["text"]}
+
+
+SEEN = "runs/*/last_state_seen_by_hook/*"
+
+
+@scenario(
+    "A09",
+    {
+        f"{SEEN}/processOutputStream": STREAM,
+        f"{SEEN}/*": SAME,
+        "runs/*/request": SAME,
+        "runs/*/mode": Neutral("one way to run"),
+    },
+)
+async def state_lives_as_long_as_the_request(world: Any, given: Any) -> Any:
+    """One state object a processor and request, the same in every hook."""
+    del given
+    stages = [*STAGES_OF["input"], *STAGES_OF["output"]]
+    workflow = chain(_remembering("X", stages), _remembering("Y", ["process_output_result"]))
+    runs = []
+    for mode in ("generate", "stream"):
+        for request in (1, 2):
+            run = world.start(workflow)
+            await Talk(run).play(conversation("Hi"))
+            seen = {id: dict(run.request_context.get(id, {})) for id in "XY"}
+            runs.append({"mode": mode, "request": request, "last_state_seen_by_hook": seen})
+    return {"runs": runs}
+
+
+def _remembering(id: str, stages: list[str]) -> Hooks:
+    """Return a processor whose hooks append their names to its state, and tell what they found there."""
+
+    def hook(stage: str) -> Any:
+        def remember(ctx: Any) -> None:
+            seen = ctx.state.setdefault("seen", [])
+            if stage not in seen:
+                seen.append(stage)
+            ctx.request_context.setdefault(id, {})[camel(stage)] = f"seen seen={'>'.join(seen)}"
+
+        return remember
+
+    return Hooks(id, **{stage: hook(stage) for stage in stages})
+
+
+@scenario(
+    "A11",
+    {
+        "empty_array/generate": Better(rules.an_empty_list_is_refused),
+        "*/generate/usage": AGENT,
+        "*/generate/*": SAME,
+        "*/stream": STREAM,
+    },
+)
+async def edits_of_the_result(world: Any, given: Any) -> Any:
+    """What `process_output_result` returns is what the history and the result hold."""
+    upper: Any = str.upper
+    hooks: dict[str, Any] = {
+        "array": lambda ctx: [
+            m.with_parts(p.__class__(p.text.upper()) for p in m.parts).with_metadata(k=1) for m in ctx.messages
+        ],
+        "void": lambda _ctx: None,
+        "empty_array": lambda _ctx: [],
+        "inplace": lambda ctx: ctx.message_list.map_text(upper, ctx.messages),
+        "drop_text": lambda ctx: [m.with_parts([m.parts[0].__class__("")]) for m in ctx.messages],
+    }
+    return {case: {"generate": await _edited(world, hooks[case], given["model_turns"])} for case in given["cases"]}
+
+
+async def _edited(world: Any, hook: Any, turns: Any) -> Any:
+    seen: list[Any] = []
+
+    def note(ctx: Any) -> Any:
+        told = {"result_text": ctx.text, "finishReason": ctx.finish_reason, "retryCount": ctx.retry_count}
+        seen.append({"messages": lines(ctx.messages), **told})
+        return hook(ctx)
+
+    talk = await Talk(world.start(chain(Hooks("A", process_output_result=note))), turns).play(conversation("Hi"))
+    if talk.error is not None:
+        return {"seen": seen, "threw": kind_of(talk.error)}
+    return {"seen": seen, **talk.result()}
+
+
+@scenario("G06", {"*": SAME})
+async def one_request_context(world: Any, given: Any) -> Any:
+    """What one hook puts into the request context, every later one sees; there always is one."""
+    del given
+    log: list[Any] = []
+
+    def read(name: str) -> Any:
+        return lambda ctx: log.append([name, ctx.request_context.get("k")])
+
+    a = Hooks("A", process_input=lambda ctx: ctx.request_context.update(k=1))
+    a.process_input_step = read("inputStep")
+    b = Hooks("B", process_output_step=read("outputStep"), process_output_result=read("outputResult"))
+    run = world.start(chain(a, b))
+    await Talk(run).play(conversation("Hi"))
+    return {"log": log, "defined_when_not_passed": [run.request_context is not None]}

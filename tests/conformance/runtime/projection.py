@@ -1,0 +1,83 @@
+"""The one projection under which what was recorded and what we do are compared; it was written before any rule.
+
+It forgets what is spelling: hook names in camelCase, the wording of errors, of default reasons and of feedback, absent
+against empty fields of a tripwire; and what only the stream's hooks (they come later) or an agent's accounts tell.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_HOOKS = {
+    "processInputStep": "process_input_step",
+    "processInput": "process_input",
+    "processLLMRequest": "process_llm_request",
+    "processLLMResponse": "process_llm_response",
+    "processOutputStream": "process_output_stream",
+    "processOutputStep": "process_output_step",
+    "processToolResult": "process_tool_result",
+    "processOutputResult": "process_output_result",
+    "processAPIError": "process_api_error",
+}
+_HOOK = re.compile(
+    r"\bprocess(?:InputStep|Input|LLMRequest|LLMResponse|OutputStream|OutputStep|ToolResult|OutputResult|APIError)\b"
+)
+_FEEDBACK = (
+    re.compile(r"\[Processor Feedback\] Your previous response was not accepted: (.*)\. Please try again .*"),
+    re.compile(r"Your last answer was not accepted: (.*) Answer again, with that put right\."),
+)
+_DEFAULT_REASON = (re.compile(r"Tripwire triggered by (\S+)"), re.compile(r"stopped by (\S+)"))
+_ERRORS = ("threw", "error")
+_FORGOTTEN = ("usage", "method", "runId", "from")
+
+
+def project(value: Any, key: str = "") -> Any:
+    """Return the value without what is only spelling."""
+    if key in _ERRORS and isinstance(value, dict):
+        return "an error"
+    if isinstance(value, dict):
+        kept = {snake(name): project(below, name) for name, below in value.items() if name not in _FORGOTTEN}
+        return _tripwire(kept) if "reason" in kept and "processorId" in kept else kept
+    if isinstance(value, (list, tuple)):
+        entries = [project(item) for item in value if not _streams(item) and not _told(item)]
+        return _without_open_step(entries) if key == "parts" else entries
+    return _text(value) if isinstance(value, str) else value
+
+
+def snake(text: str) -> str:
+    """Return the text with hook names in our spelling, and without the stream's in a chain of them."""
+    spelled = _HOOK.sub(lambda match: _HOOKS[match.group()], text)
+    return re.sub(r"process_output_stream>|>process_output_stream", "", spelled)
+
+
+def _text(text: str) -> str:
+    for pattern in _FEEDBACK:
+        if match := pattern.fullmatch(text):
+            return f"<feedback: {match.group(1)}>"
+    return snake(text)
+
+
+def _tripwire(fields: dict[str, Any]) -> dict[str, Any]:
+    for pattern in _DEFAULT_REASON:
+        if match := pattern.fullmatch(str(fields["reason"])):
+            fields = {**fields, "reason": f"<default, names {match.group(1)}>"}
+    return {name: value for name, value in fields.items() if value or name in ("reason", "processorId")}
+
+
+def _streams(entry: Any) -> bool:
+    """Tell whether a log entry is one of the stream's."""
+    if isinstance(entry, str):
+        return entry.split(":")[0].endswith("processOutputStream")
+    named = entry[:2] if isinstance(entry, (list, tuple)) else ()
+    return "processOutputStream" in named or "outputStream" in named
+
+
+def _told(entry: Any) -> bool:
+    """Tell whether a log entry is a callback's: ours are the observer's records."""
+    return isinstance(entry, dict) and entry.keys() == {"onViolation"}
+
+
+def _without_open_step(parts: list[Any]) -> list[Any]:
+    """Drop the mark of a step that never answered."""
+    return parts[:-1] if parts and parts[-1] == {"type": "step-start"} else parts

@@ -1,0 +1,218 @@
+"""Where we differ from the reference on purpose: each rule makes a new exact expectation.
+
+A rule sees what was given, the key's path and what the reference did there; nothing of ours. Its reason stands in
+docs/differences.md, under its name.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+Path = tuple[str, ...]
+
+
+def everything_stops_at_a_verdict(given: Any, path: Path, theirs: Any) -> Any:
+    """Nothing of what was judged is left, nothing runs afterwards, and the reason to finish is always *other*."""
+    key = path[-1]
+    if key == "text":
+        return ""
+    if key == "finishReason":
+        return "other"
+    if key == "log":
+        names = [entry for entry in theirs if isinstance(entry, str) and "OutputStream" not in entry]
+        last = next(index for index, name in enumerate(names) if name.startswith("A."))
+        return [_spelled(name) for name in names[: last + 1]]
+    if key == "messages":
+        return [message for message in theirs if message["role"] == "user"]
+    if key == "steps":
+        blocked = given.get("abort", {}).get("stage", "processOutputStep") != "processOutputStep"
+        return _blocked_steps(theirs) if not blocked else []
+    return 1 if key == "model_calls_after_settling" else []
+
+
+def _spelled(name: str) -> str:
+    """Return a name in snake_case, the id before its hook as it was."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=LLM)(?=R)", "_", name[2:]).lower().join([name[:2], ""])
+
+
+def _blocked_steps(steps: list[Any]) -> list[Any]:
+    *others, last = copy.deepcopy(steps)
+    tripwire = {"retry": False, "metadata": {}, **last["tripwire"]}
+    return [*map(_whole, others), {**last, "text": "", "finishReason": "other", "tripwire": tripwire}]
+
+
+def _whole(step: Any) -> Any:
+    """Return a step with the fields of its tripwire that the reference leaves out."""
+    if "tripwire" not in step:
+        return step
+    return {**step, "tripwire": {"retry": False, "metadata": {}, **step["tripwire"]}}
+
+
+def an_empty_list_is_refused(_given: Any, path: Path, theirs: Any) -> Any:
+    """None is how to say *unchanged*; emptying is said by its name."""
+    stage = "process_output_result" if path[-1] == "generate" else "process_input"
+    refused = {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": "WrongReturnError"}
+    if isinstance(theirs, dict) and "seen" in theirs:
+        return {"seen": theirs["seen"], "threw": refused}
+    return {"prompt": None, "threw": refused}
+
+
+def what_is_no_message_is_refused(given: Any, path: Path, theirs: Any) -> Any:
+    """A wrong return value, or a change that is not returned, is an error that names the processor and the stage."""
+    del theirs
+    at_step = "processInputStep" in path
+    stage = "process_input_step" if at_step else "process_input"
+    kind = (
+        "FrozenInstanceError" if "mutate" in str(given.get("cases", {}).get(path[0], path[0])) else "WrongReturnError"
+    )
+    if path[0].startswith("in place"):
+        kind = "FrozenInstanceError"
+    return {"prompt": None, "threw": {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": kind}}
+
+
+def the_original_error_is_the_cause(_given: Any, path: Path, theirs: Any) -> Any:
+    """An ordinary error comes out once, names the culprit and the stage, and carries the original."""
+    del theirs
+    stage = _spelled(f"A.{path[0]}")[2:]
+    return {"threw": {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": "ValueError: boom"}}
+
+
+def a_join_needs_no_map(given: Any, path: Path, theirs: Any) -> Any:
+    """Where parallel steps meet, or no arm was taken, the payload goes on by itself."""
+    del theirs
+    if path[-1] == "threw":
+        return None
+    if path[-1] == "tripwire":
+        return None
+    text = given.get("input", "Hi") + {"only A": " [A]", "both": " [A] [B]"}.get(path[0], "")
+    prompt = _prompt(text)
+    return (
+        prompt if path[-1] == "prompt" else {"prompt": prompt, "text": "ok", "finishReason": "stop", "tripwire": None}
+    )
+
+
+def parallel_edits_all_hold(given: Any, path: Path, theirs: Any) -> Any:
+    """The edits of parallel steps are merged in declared order, whatever finished first; deletions win."""
+    del theirs
+    suffixes = re.findall(r'\+ ?"( \[\w\])"', given["workflow"])
+    if "edits" in given["workflow"]:  # A and B edit one message each
+        return _prompt("first [A]", "second [B]")
+    if "returns only" in given["workflow"]:  # A deletes, B adds
+        return _prompt("first", "added")
+    if path[0] == "C returns array":
+        suffixes.append(" [C]")
+    return _prompt(given.get("input", "Hi") + "".join(suffixes))
+
+
+def every_arm_that_holds_counts(_given: Any, _path: Path, theirs: Any) -> Any:
+    """With match="all" the edits of all arms taken are merged."""
+    return {**theirs, "prompt": _prompt("Hi [A] [B]")}
+
+
+def a_condition_that_raises_is_a_failure(_given: Any, path: Path, theirs: Any) -> Any:
+    """A guard's arm is not skipped because its condition broke."""
+    del path, theirs
+    return {"prompt": None, "threw": {"error": "StepFailedError", "cause": "ValueError: cond bug"}}
+
+
+def the_first_tripwire_wins(_given: Any, path: Path, theirs: Any) -> Any:
+    """A verdict cancels its siblings, beats their errors, and leaves nothing of their edits behind."""
+    case, key = path
+    if key == "log_at_return":
+        return [entry for entry in theirs if not entry.endswith("end")]
+    if key == "waited_for_slow_sibling":
+        return False
+    if key == "threw":
+        return None
+    if key == "messages":
+        return []
+    reason = "B early" if "early" in case else "B abort"
+    return {"reason": reason, "retry": False, "metadata": {}, "processorId": "B"}
+
+
+def a_list_returned_at_the_end_counts(_given: Any, path: Path, theirs: Any) -> Any:
+    """What the last step returns is what the model gets."""
+    del path
+    changed = copy.deepcopy(theirs)
+    changed[-1]["text"] = "CHANGED IN MAP"
+    return changed
+
+
+def overrides_of_all_branches_merge(_given: Any, _path: Path, theirs: Any) -> Any:
+    """Fields that only one branch set are all kept."""
+    assert theirs == "auto"  # what was left of B's choice
+    return "none"
+
+
+def every_hook_runs_in_a_workflow(_given: Any, path: Path, theirs: Any) -> Any:
+    """A workflow has every stage, and tells whoever listens of a verdict."""
+    if path[-1] == "hooks_called":
+        return [*theirs, "processLLMRequest", "processLLMResponse"]
+    return True
+
+
+def every_processor_sees_the_same_scope(_given: Any, _path: Path, theirs: Any) -> Any:
+    """`ctx.messages` is derived anew for each processor: current, and always what the stage shows."""
+    first, (name, _, label, whole) = copy.deepcopy(theirs)
+    return [first, [name, [entry for entry in whole if "context" not in entry], label, whole]]
+
+
+def a_tool_result_belongs_to_its_step(_given: Any, _path: Path, theirs: Any) -> Any:
+    """The step number is that of the step that called the tool."""
+    name, hook, told = copy.deepcopy(theirs)
+    told["stepNumber"] -= 1
+    del told["steps_len"]
+    return [name, hook, told]
+
+
+def order_given_is_order_kept(given: Any, path: Path, theirs: Any) -> Any:
+    """A returned list says the order; times decide nothing."""
+    base = [f"user:{text}" for text in given["input"]]
+    case = given["cases"][path[0]]
+    new = [entry for entry in theirs if entry not in base]
+    if "reverse" in case:
+        return base[::-1]
+    return [*new, *base] if case.startswith("[new") else [*base, *new]
+
+
+def one_id_is_one_message(_given: Any, path: Path, theirs: Any) -> Any:
+    """A returned list that holds two messages with one id, or what is no message, is refused."""
+    del theirs
+    stage = {"processInput": "process_input", "processInputStep": "process_input_step"}[path[1]]
+    return {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": "WrongReturnError"}
+
+
+def added_messages_stand_by_themselves(_given: Any, _path: Path, theirs: Any) -> Any:
+    """A message added at the end is kept as it was given."""
+    made = copy.deepcopy(theirs)
+    made[-1]["parts"] = [part for part in made[-1]["parts"] if [part] != made[-2]["parts"]]
+    return made
+
+
+def feedback_is_for_one_retry(_given: Any, _path: Path, theirs: Any) -> Any:
+    """Only the attempt that follows a rejection is told why."""
+    feedback = [call[-1] for call in theirs[1:3]]
+    reasons = [text.split(": ", 1)[1].split(". Please", 1)[0] for text in feedback]
+    return [["Sys"], *[["Sys", f"<feedback: {reason}>"] for reason in reasons], ["Sys"]]
+
+
+def retries_do_not_use_up_steps(given: Any, path: Path, theirs: Any) -> Any:
+    """The step budget counts accepted steps, so the good answer is reached."""
+    answer = given["model_turns"][-1]["text"]
+    attempts = len(given["model_turns"])
+    key = path[-1]
+    if key == "model_calls":
+        return attempts
+    if key == "prompts":
+        return [["Sys", "Hi"], *[["Sys", f"<feedback: {given['reason']}>", "Hi"]] * (attempts - 1)]
+    if key == "messages":
+        return [*theirs, {"role": "assistant", "parts": [answer]}]
+    if key == "steps":
+        return [*map(_whole, theirs), {"text": answer, "finishReason": "stop"}]
+    return answer if key == "text" else "stop"
+
+
+def _prompt(*texts: str) -> list[Any]:
+    return [{"role": "system", "text": "Sys"}, *[{"role": "user", "text": text} for text in texts]]

@@ -1,0 +1,101 @@
+"""The recorded runtime scenarios against our engine, key by key; and that the comparison itself can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock import Run, Workflow
+from penstock.engine.stages import STAGES
+from tests.conformance.runtime import lifecycle, messages, parallels, verdicts, workflows
+from tests.conformance.runtime.driver import Hooks, World
+from tests.conformance.runtime.frame import ORACLE, SCENARIOS, Better, Same, judge, treatments
+
+FAMILIES = (lifecycle, messages, parallels, verdicts, workflows)
+
+OPEN: dict[str, str] = {
+    "A07": "ctx.system_messages also shows tagged messages, which a hook that returns them would make untagged",
+}
+"""Scenarios that the engine does not meet yet, and why. An entry that is met after all fails (xfail_strict)."""
+
+
+def _case(file: str) -> Any:
+    marks = [pytest.mark.xfail(reason=OPEN[file], strict=True)] if file in OPEN else []
+    return pytest.param(file, marks=marks)
+
+
+@pytest.mark.parametrize("file", [_case(file) for file in sorted(SCENARIOS)])
+async def test_the_engine_does_what_was_recorded_or_better(file: str) -> None:
+    """Every key of what was observed is the same, or better by its rule."""
+    findings = await judge(SCENARIOS[file], World())
+    wrong = [
+        f"{one.path} [{one.rule or 'same'}]\n  expected {one.expected}\n  got      {one.ours}"
+        for one in findings
+        if not one.passed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_recorded_file_is_played() -> None:
+    """No file lies here that nothing looks at."""
+    assert {path.name.split("-")[0] for path in ORACLE.glob("*.json")} == set(SCENARIOS)
+    assert FAMILIES
+
+
+# Sabotage: an engine that does the wrong thing must be found out
+
+
+class PassAll(World):
+    """Starts workflows that hold nothing."""
+
+    def start(self, workflow: Workflow, **options: Any) -> Run:
+        """Return a run of an empty workflow."""
+        return super().start(Workflow(workflow.name), **options)
+
+
+class BlockAll(World):
+    """Starts workflows that block whatever comes."""
+
+    def start(self, workflow: Workflow, **options: Any) -> Run:
+        """Return a run of a workflow that aborts at every stage."""
+        hooks = {name: lambda ctx: ctx.abort("no") for name, stage in STAGES.items() if not stage.streams}
+        return super().start(Workflow(workflow.name).then(Hooks("no", **hooks)), **options)
+
+
+class ErrAll(World):
+    """Starts workflows that break at once."""
+
+    def start(self, workflow: Workflow, **options: Any) -> Run:
+        """Return a run of a workflow whose first hook raises another error."""
+
+        def broken(_ctx: Any) -> None:
+            raise RuntimeError("sabotage")
+
+        return super().start(Workflow(workflow.name).then(Hooks("no", process_input=broken)), **options)
+
+
+@pytest.mark.parametrize("saboteur", [PassAll, BlockAll, ErrAll])
+@pytest.mark.parametrize("file", sorted(SCENARIOS))
+async def test_sabotage_turns_every_scenario_red(file: str, saboteur: type[World]) -> None:
+    """An engine that passes all, blocks all or breaks always is found out in every file."""
+    findings = await judge(SCENARIOS[file], saboteur())
+    assert [one for one in findings if not one.passed]
+
+
+@pytest.mark.parametrize("file", sorted(SCENARIOS))
+def test_echoing_the_reference_is_no_better(file: str) -> None:
+    """A rule expects something else than what the reference did, wherever it counts."""
+    one = SCENARIOS[file]
+    recorded = one.recorded()
+    for path, how, theirs in treatments(recorded["observed"], one.keys):
+        if isinstance(how, Better):
+            assert how.rule(recorded["given"], path, theirs) != theirs, (how.rule.__name__, path)
+
+
+@pytest.mark.parametrize("file", sorted(SCENARIOS))
+def test_every_scenario_counts_something(file: str) -> None:
+    """No file is only neutral, or only put off."""
+    one = SCENARIOS[file]
+    treated = treatments(one.recorded()["observed"], one.keys)
+    assert any(isinstance(how, (Same, Better)) for _, how, _ in treated)
