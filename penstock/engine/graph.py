@@ -9,7 +9,7 @@ policy, a branch that blocks when a condition breaks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from penstock.engine.conditions import either, every
 from penstock.engine.errors import DefinitionError, ProcessorError, WorkflowError
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
     from penstock.engine.conditions import Term
     from penstock.engine.nodes import Condition, Node
+
+Graph: TypeAlias = "nx.DiGraph[Any]"
+"""A networkx graph, for those who pass one on."""
 
 # There
 
@@ -150,9 +153,15 @@ class _Layout:
         """Lay out a dag within a graph. It is left by its last members, and, as those may be skipped, by its first."""
         paths = {member.id: its for member, its in zip(dag.members, named, strict=True)}
         ends: dict[str, list[_Exit]] = {}
+        laid: dict[str, list[str]] = {}
+        before = list(self.nodes)
         for member in topological(dag):
-            before = [one.on(*_term(edge)) for edge in member.after for one in ends[edge.source]]
-            ends[member.id] = self.lay(member.node, paths[member.id], before if member.after else arriving)
+            known = set(self.nodes)
+            arrived = [one.on(*_term(edge)) for edge in member.after for one in ends[edge.source]]
+            ends[member.id] = self.lay(member.node, paths[member.id], arrived if member.after else arriving)
+            laid[member.id] = [name for name in self.nodes if name not in known]
+        declared = [*before, *(name for member in dag.members for name in laid[member.id])]
+        self.nodes = {name: self.nodes[name] for name in declared}  # since that is how ids that repeat are numbered
         followed = {edge.source for member in dag.members for edge in member.after}
         leaving = [member.id for member in dag.members if member.id not in followed or not member.after]
         return [way_out for one in leaving for way_out in ends[one]]

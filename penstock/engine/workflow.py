@@ -30,8 +30,7 @@ from penstock.engine.stages import STAGES
 from penstock.engine.validate import problems
 
 if TYPE_CHECKING:
-    import networkx as nx  # noqa: TID251 - the type of `graph`; only graph.py works with it
-
+    from penstock.engine.graph import Graph
     from penstock.engine.merge import MergePolicy
     from penstock.engine.message_list import MessageList, Messages
     from penstock.engine.outcome import Outcome
@@ -125,7 +124,7 @@ class Workflow:
         return Workflow(name, self.root)
 
     @classmethod
-    def from_graph(cls, graph: nx.DiGraph[Any], name: str | None = None) -> Workflow:
+    def from_graph(cls, graph: Graph, name: str | None = None) -> Workflow:
         """Return the workflow of a networkx graph: node attribute ``step`` (or ``processor``), edge attribute ``when``.
 
         Raises:
@@ -137,7 +136,7 @@ class Workflow:
         return cls(made).dag(*dag.members, merge=dag.merge) if dag.members else cls(made)
 
     @property
-    def graph(self) -> nx.DiGraph[Any]:
+    def graph(self) -> Graph:
         """The workflow as a networkx graph, which `from_graph` reads."""
         from penstock.engine.graph import to_graph
 
