@@ -13,12 +13,14 @@ LANGUAGES = ("de", "fr", "en")
 
 def is_german(view: View) -> bool:
     """Tell whether the caller writes German."""
-    return bool(view.request_context["language"] == "de")
+    holds: bool = view.request_context["language"] == "de"
+    return holds
 
 
 def is_french(view: View) -> bool:
     """Tell whether the caller writes French."""
-    return bool(view.request_context["language"] == "fr")
+    holds: bool = view.request_context["language"] == "fr"
+    return holds
 
 
 async def contests() -> list[Contest]:
@@ -40,13 +42,13 @@ async def _taken(name: str, floor_is: str, language: str, count: int = 1) -> Con
     hooks = {each: Looks().process_input for each in LANGUAGES}
     steps = dict(zip(LANGUAGES, held.steps[: len(LANGUAGES)], strict=True))
     run = workflow.start(request_context={"language": language})
-    await run.process_input(TEXT)
+    outcome = await run.process_input(TEXT)
 
     async def ours(times: int) -> str:
-        text = ""
+        nonlocal outcome
         for _ in range(times):
-            text = (await run.process_input()).text
-        return text
+            outcome = await run.process_input()
+        return outcome.text
 
     async def floor(times: int) -> str:
         call, payload = held.call, held.payload

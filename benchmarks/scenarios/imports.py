@@ -21,7 +21,7 @@ PAIRS = (
         1.5,
     ),
 )
-TIMED = "from time import perf_counter as now; start = now(); {statement}; print(now() - start)"
+TIMED = "from time import process_time as now; start = now(); {statement}; print(now() - start)"
 
 
 class Imports:
