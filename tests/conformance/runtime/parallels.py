@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from penstock import Message, TextPart, Workflow
 from tests.conformance.runtime import rules
@@ -74,6 +75,7 @@ class Order:
         before = self.ids[: self.ids.index(id)]
         if before:
             await self.ended[before[-1]].wait()
+            await anyio.lowlevel.checkpoint()  # late means late: what was cancelled meanwhile is told so here
 
     def hook(self, id: str, change: Any) -> Any:
         """Return the change as an async hook that ends in its turn."""
@@ -206,6 +208,7 @@ def aborting(reason: str, **options: Any) -> Any:
 
 def breaking(text: str) -> Any:
     """Return a hook that raises an ordinary error."""
+
     def broken(_ctx: Any) -> None:
         raise ValueError(text)
 
