@@ -21,6 +21,7 @@ WIDTH = 150
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is asked for, all by default."""
+    let_workflows_be_found()
     parser = argparse.ArgumentParser(prog="python benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: rough figures")
     parser.add_argument("--only", action="append", choices=NAMES, help="one scenario; may be given several times")
@@ -41,6 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show(rows, notes, console)
     if given.json:
         given.json.write_text(json.dumps(as_json(rows, notes), indent=2) + "\n", encoding="utf-8")
+
+
+def let_workflows_be_found() -> None:
+    """Look into the repository last: its link `workflows` would hide the package of that name, which LlamaIndex owns."""
+    root = str(Path(__file__).parents[1])
+    sys.path.sort(key=lambda place: place == root)
 
 
 def scenario(name: str) -> Scenario:
