@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def let_workflows_be_found() -> None:
-    """Look into the repository last: its link `workflows` would hide the package of that name, which LlamaIndex owns."""
+    """Look into the repository last: its link `workflows` would hide the package of that name, LlamaIndex's."""
     root = str(Path(__file__).parents[1])
     sys.path.sort(key=lambda place: place == root)
 
