@@ -1,0 +1,262 @@
+"""Finding the workflow that somebody names: a preset, ``module:name`` or ``path.py:name``; it knows no screen.
+
+Whatever goes wrong on the way is a `LoadingError` that says what was looked for, where, and what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.errors import PenstockError
+from penstock.engine.processor import Processor
+from penstock.engine.workflow import Workflow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+    from types import ModuleType
+
+    from typing_extensions import TypeIs
+
+
+class LoadingError(PenstockError):
+    """A workflow that cannot be found or loaded. What the user's own code raised is the ``__cause__``.
+
+    Attributes:
+        reference: what was asked for.
+        problem: what is wrong, and what to do.
+    """
+
+    def __init__(self, reference: str, problem: str) -> None:
+        self.reference = reference
+        self.problem = problem
+        super().__init__(f"cannot load {reference!r}: {problem}")
+
+
+def load_workflow(reference: str) -> Workflow:
+    """Return the workflow of that name.
+
+    Args:
+        reference: a preset's name, ``module:name``, or ``path.py:name``. Without ``:name`` the module or file must hold
+            one workflow only. The name may be dotted, and may be that of a workflow, of a processor (which becomes a
+            workflow of one step), or of a function without arguments that returns either.
+
+    Raises:
+        LoadingError: there is no such thing, or the user's code broke while it was loaded.
+    """
+    source, name = _split(reference)
+    if not name and not _is_file(source) and source in _presets():
+        return _presets()[source]()
+    module = _from_file(reference, source) if _is_file(source) else _from_module(reference, source, named=bool(name))
+    return _named(reference, module, name) if name else _only(reference, module)
+
+
+def _split(reference: str) -> tuple[str, str]:
+    source, colon, name = reference.rpartition(":")
+    if not colon or _is_file(name):  # no name given; in C:\\guards.py the colon is the drive's
+        return reference, ""
+    if not source or not name:
+        raise LoadingError(reference, "nothing stands on one side of the ':'; write module:name or path.py:name")
+    return source, name
+
+
+def _presets() -> Mapping[str, Callable[[], Workflow]]:
+    from penstock.workflows.presets import PRESETS  # a workflow of one's own need not load all built-in processors
+
+    return PRESETS
+
+
+def _is_file(source: str) -> bool:
+    return source.endswith(".py") or "/" in source or "\\" in source
+
+
+# Where the name stands
+
+
+def _from_file(reference: str, source: str) -> ModuleType:
+    path = Path(source)
+    if path.is_dir():
+        raise LoadingError(reference, f"{source} is a folder; name a file in it: {source.rstrip('/')}/<file>.py:name")
+    if not path.is_file():
+        raise LoadingError(reference, _missing_file(path))
+    label = f"penstock_file_{path.stem}"  # never the name of a module that somebody imports
+    spec = importlib.util.spec_from_file_location(label, path)
+    if spec is None or spec.loader is None:
+        raise LoadingError(reference, f"{source} is no Python file; its name must end with .py")
+    module = importlib.util.module_from_spec(spec)
+    _reach(str(path.resolve().parent))  # as `python path.py` does, so that the file finds its neighbours
+    sys.modules[label] = module  # dataclasses and pickle look the module up
+    try:
+        with _explained(reference, str(path)):
+            spec.loader.exec_module(module)
+    except LoadingError:
+        del sys.modules[label]
+        raise
+    return module
+
+
+def _missing_file(path: Path) -> str:
+    beside = [other.name for other in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    close = difflib.get_close_matches(path.name, beside, n=1)
+    if close:
+        return f"there is no file {path}; did you mean {path.with_name(close[0])}?"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return f"there is no file {path} (looked from {Path.cwd()})"
+
+
+def _from_module(reference: str, source: str, *, named: bool) -> ModuleType:
+    if not all(part.isidentifier() for part in source.split(".")):
+        raise LoadingError(reference, _no_module(source, named=named))
+    _reach(str(Path.cwd()))  # a console script does not look into the folder it is called from
+    try:
+        with _explained(reference, source):
+            return importlib.import_module(source)
+    except LoadingError as error:
+        if not (isinstance(error.__cause__, ModuleNotFoundError) and _is_own(error.__cause__.name, source)):
+            raise
+        raise LoadingError(reference, _no_module(source, named=named)) from error.__cause__
+
+
+def _is_own(missing: str | None, source: str) -> bool:
+    """Tell whether the module that is missing is the one asked for, or a package above it."""
+    return missing is not None and (source == missing or source.startswith(f"{missing}."))
+
+
+def _no_module(source: str, *, named: bool) -> str:
+    if Path(f"{source}.py").is_file():  # only a name that is no identifier gets here
+        return f"no module is called so; for the file write {source}.py:name"
+    if named:
+        file = f"path/{source.rpartition('.')[2]}.py"
+        return f"no module is called {source!r}; for a file write its path, with .py: {file}:name"
+    close = difflib.get_close_matches(source, _presets(), n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    presets = ", ".join(sorted(_presets()))
+    return f"no preset or module is called so; {hint}The presets are: {presets}. Else write module:name or path.py:name"
+
+
+def _reach(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+@contextlib.contextmanager
+def _explained(reference: str, where: str) -> Generator[None]:
+    """Make a `LoadingError` of whatever the user's code raises while it is loaded."""
+    try:
+        yield
+    except SyntaxError as error:
+        place = f"{error.filename or where}, line {error.lineno}"
+        raise LoadingError(reference, f"syntax error in {place}: {error.msg}") from error
+    except ModuleNotFoundError as error:
+        problem = f"{where} imports {error.name!r}, which is not installed in {sys.prefix}"
+        raise LoadingError(reference, problem) from error
+    except SystemExit as error:
+        cure = "put what it does as a script under: if __name__ == '__main__':"
+        raise LoadingError(reference, f"{where} ends the program while it is imported; {cure}") from error
+    except Exception as error:
+        place = _raised_at(error, where)
+        raise LoadingError(reference, f"{place} raised {type(error).__name__}: {error}") from error
+
+
+def _raised_at(error: Exception, where: str) -> str:
+    """Return the place in the user's code, as file and line, that led to the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).name == Path(where).name]
+    return f"{own[-1].filename}, line {own[-1].lineno}," if own else where
+
+
+# What the name stands for
+
+
+def _named(reference: str, module: ModuleType, name: str) -> Workflow:
+    found: Any = module
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise LoadingError(reference, _no_attribute(module, found, part)) from None
+    return _as_workflow(reference, name, found)
+
+
+def _no_attribute(module: ModuleType, holder: Any, part: str) -> str:
+    where = _label(module) if holder is module else type(holder).__name__
+    close = difflib.get_close_matches(part, [name for name in dir(holder) if not name.startswith("_")], n=1)
+    if close:
+        return f"{where} has no {part!r}; did you mean {close[0]!r}?"
+    return f"{where} has no {part!r}; {_candidates(module)}"
+
+
+def _candidates(module: ModuleType) -> str:
+    names = sorted(_workflows_of(module))
+    if not names:
+        return "it holds no workflow; write one: name = Workflow('name').then(...)"
+    return f"the workflows in it are: {', '.join(names)}"
+
+
+def _as_workflow(reference: str, name: str, found: Any) -> Workflow:
+    made = found
+    if _is_factory(found):
+        with _explained(reference, f"{name}()"):
+            made = found()
+    if isinstance(made, Workflow):
+        return made
+    if _is_processor(made):
+        return Workflow(made.id).then(made)
+    raise LoadingError(reference, _wrong_kind(name, made, called=made is not found))
+
+
+def _is_processor(found: object) -> TypeIs[Processor[Any]]:
+    return isinstance(found, Processor)
+
+
+def _is_factory(found: Any) -> bool:
+    """Tell whether it is a function that can be called without arguments."""
+    if not inspect.isfunction(found):
+        return False
+    parameters = inspect.signature(found).parameters.values()
+    return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+
+
+def _wrong_kind(name: str, found: object, *, called: bool) -> str:
+    if inspect.iscoroutine(found):
+        found.close()
+        return f"{name}() is async; a workflow is made by a plain function"
+    if inspect.isclass(found) and issubclass(found, Processor):
+        return f"{name} is a class; name an instance of it: guard = {name}(...)"
+    if inspect.isfunction(found):
+        return f"{name}() needs arguments; name a workflow, or a function that can be called without any"
+    what = f"{name}() returned" if called else f"{name} is"
+    kind = type(found).__name__
+    return f"{what} {'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}, but must be a Workflow"
+
+
+def _only(reference: str, module: ModuleType) -> Workflow:
+    found = _workflows_of(module)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        raise LoadingError(reference, f"{_label(module)}: {_candidates(module)}")
+    ways = " or ".join(f"{reference}:{name}" for name in sorted(found))
+    raise LoadingError(reference, f"{_label(module)} holds {len(found)} workflows; say which: {ways}")
+
+
+def _workflows_of(module: ModuleType) -> dict[str, Workflow]:
+    """Return the module's public workflows by name; one that has several names counts once."""
+    found: dict[int, tuple[str, Workflow]] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, Workflow) and not name.startswith("_"):
+            found.setdefault(id(value), (name, value))
+    return dict(found.values())
+
+
+def _label(module: ModuleType) -> str:
+    own_file = module.__name__.startswith("penstock_file_")
+    return str(module.__file__) if own_file else f"module {module.__name__}"

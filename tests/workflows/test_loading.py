@@ -1,0 +1,139 @@
+"""How a workflow is found by its name, and what is said when it is not."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock import Workflow
+from penstock.workflows.loading import LoadingError, load_workflow
+
+
+def problem_of(reference: str) -> str:
+    """Return what is wrong with loading it."""
+    with pytest.raises(LoadingError) as caught:
+        load_workflow(reference)
+    assert caught.value.reference == reference
+    return caught.value.problem
+
+
+def test_a_file_and_a_name_lead_to_the_workflow(world: Path) -> None:
+    """With a relative path, and with an absolute one."""
+    assert load_workflow("guards.py:guard").name == "guard"
+    assert load_workflow(f"{world}/guards.py:slow").name == "slow"
+
+
+def test_a_module_in_the_current_folder_is_found(world: Path) -> None:
+    """A console script does not have it on its path by itself."""
+    (world / "own_pkg").mkdir()
+    (world / "own_pkg" / "rules.py").write_text("from penstock import Workflow\nmain = Workflow('main')\n")
+    assert load_workflow("own_pkg.rules:main") == Workflow("main")
+
+
+def test_a_preset_needs_its_name_only() -> None:
+    """The name that `penstock list` shows."""
+    assert load_workflow("hygiene").name == "hygiene"
+
+
+def test_the_only_workflow_of_a_file_needs_no_name(world: Path) -> None:
+    """Two names of one value are one workflow."""
+    (world / "one.py").write_text("from penstock import Workflow\na = Workflow('a')\nb = a\n_hidden = Workflow('c')\n")
+    assert load_workflow("one.py").name == "a"
+
+
+def test_several_workflows_of_a_file_are_all_named_in_the_error(world: Path) -> None:
+    """So that the next try can be copied from it."""
+    (world / "two.py").write_text("from penstock import Workflow\na = Workflow('a')\nb = Workflow('b')\n")
+    assert "two.py:a or two.py:b" in problem_of("two.py")
+
+
+def test_a_processor_becomes_a_workflow_of_one_step(world: Path) -> None:
+    """Whoever writes one wants to try it."""
+    (world / "p.py").write_text("from guards import Mail\nmail = Mail()\n")
+    assert load_workflow("p.py:mail").name == "mail"
+
+
+def test_a_function_without_arguments_is_called(world: Path) -> None:
+    """Its defaults count; what it returns must be a workflow."""
+    (world / "f.py").write_text(
+        "from penstock import Workflow\n"
+        "def make(name='made'):\n    return Workflow(name)\n"
+        "def wrong():\n    return 3\n"
+        "def needy(x):\n    return x\n"
+        "async def later():\n    return 3\n"
+    )
+    assert load_workflow("f.py:make").name == "made"
+    assert problem_of("f.py:wrong") == "wrong() returned an int, but must be a Workflow"
+    assert "needs arguments" in problem_of("f.py:needy")
+    assert "is async" in problem_of("f.py:later")
+
+
+def test_a_dotted_name_reaches_into_a_class(world: Path) -> None:
+    """As imports do."""
+    (world / "d.py").write_text("from penstock import Workflow\nclass Box:\n    inner = Workflow('inner')\n")
+    assert load_workflow("d.py:Box.inner").name == "inner"
+
+
+def test_a_file_that_is_not_there_is_named_with_its_likeness(world: Path) -> None:
+    """Most such errors are misspellings."""
+    assert problem_of("gaurds.py:guard") == "there is no file gaurds.py; did you mean guards.py?"
+    assert str(world) in problem_of("elsewhere_entirely.py:guard")
+    assert problem_of("no/folder/x.py:guard") == "there is no folder no/folder"
+    assert "is a folder" in problem_of("./:guard")
+
+
+def test_a_module_that_is_not_there_is_told_from_one_that_it_imports(world: Path) -> None:
+    """The cures differ: spell it right, or install it."""
+    (world / "needs.py").write_text("import not_installed_anywhere\n")
+    assert "no module is called 'nowhere.at.all'" in problem_of("nowhere.at.all:guard")
+    assert "imports 'not_installed_anywhere', which is not installed" in problem_of("needs:guard")
+    assert "imports 'not_installed_anywhere', which is not installed" in problem_of("needs.py:guard")
+
+
+def test_a_misspelt_preset_is_put_right() -> None:
+    """And the presets are listed."""
+    problem = problem_of("hygeine")
+    assert "did you mean 'hygiene'?" in problem
+    assert "module:name or path.py:name" in problem
+
+
+@pytest.mark.usefixtures("world")
+def test_a_name_that_is_not_in_the_file_is_put_right_or_the_workflows_are_listed() -> None:
+    """Either leads on."""
+    assert "did you mean 'guard'?" in problem_of("guards.py:gard")
+    assert "closed, guard, shadowed, slow, tools" in problem_of("guards.py:zzz")
+
+
+def test_what_is_no_workflow_is_told_by_its_kind(world: Path) -> None:
+    """A class needs an instance; anything else is named."""
+    (world / "k.py").write_text("from guards import Mail\nnumber = 3\n")
+    assert problem_of("k.py:Mail") == "Mail is a class; name an instance of it: guard = Mail(...)"
+    assert problem_of("k.py:number") == "number is an int, but must be a Workflow"
+    assert "it holds no workflow" in problem_of("k.py")
+
+
+def test_a_syntax_error_is_told_with_file_and_line(world: Path) -> None:
+    """The line is where to look."""
+    (world / "s.py").write_text("x = 1\nif x\n    pass\n")
+    assert problem_of("s.py:guard").startswith(f"syntax error in {world}/s.py, line 2:")
+
+
+def test_code_that_raises_while_it_is_loaded_is_told_with_its_line(world: Path) -> None:
+    """And the original error is the cause; a second try is not confused by the first."""
+    (world / "r.py").write_text("x = 1\nraise RuntimeError('no database')\n")
+    for _ in range(2):
+        with pytest.raises(LoadingError) as caught:
+            load_workflow("r.py:guard")
+        assert "r.py, line 2, raised RuntimeError: no database" in caught.value.problem
+        assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_script_that_ends_the_program_does_not_end_ours(world: Path) -> None:
+    """It lacks the guard that scripts have."""
+    (world / "e.py").write_text("import sys\nsys.exit(0)\n")
+    assert "__main__" in problem_of("e.py:guard")
+
+
+@pytest.mark.parametrize("reference", ["guards:", ":guard", ":", "", "  "])
+def test_half_a_reference_is_refused(reference: str) -> None:
+    """With the form it should have."""
+    assert "module:name or path.py:name" in problem_of(reference)
