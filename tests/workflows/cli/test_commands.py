@@ -1,0 +1,88 @@
+"""`penstock draw`, `validate`, `list`, `--version` and `--help`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.workflows.loading import load_workflow
+
+
+@pytest.mark.parametrize("form", ["mermaid", "dot", "text", "json"])
+def test_a_workflow_is_drawn_in_each_format(run, form) -> None:
+    """On stdout, ready to be piped on."""
+    guard = load_workflow("guards.py:guard")
+
+    ran = run("draw", "guards.py:guard", "--format", form)
+    assert ran.code == 0
+    assert ran.out.rstrip("\n") == guard.draw(form).rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("g.mmd", "mermaid"), ("g.dot", "dot"), ("g.txt", "text"), ("g.json", "json"), ("g", "text")]
+)
+def test_the_ending_of_the_file_says_the_format(run, world: Path, name, form) -> None:
+    """Unless --format does."""
+    expected = run("draw", "guards.py:guard", "--format", form).out
+    ran = run("draw", "guards.py:guard", "-o", name)
+    assert (ran.out, ran.err) == ("", f"wrote {name}\n")
+    assert (world / name).read_text("utf-8") == expected
+
+
+def test_a_sound_workflow_is_told_with_its_stages(run) -> None:
+    """In the order of a run."""
+    ran = run("validate", "guards.py:guard")
+    assert ran.code == 0
+    assert ran.out == "workflow 'guard' is sound: 2 steps; stages: process_input, process_output_step\n"
+
+
+def test_all_problems_of_a_workflow_are_told_at_once(run, world: Path) -> None:
+    """Exit code 1: found."""
+    (world / "w.py").write_text(
+        "from guards import *\n"
+        "bad = Workflow('bad').then(Mail(), id='a').then(Judge(), id='a').then(Judge(), timeout=1)\n",
+        "utf-8",
+    )
+    ran = run("validate", "w.py:bad")
+    assert ran.code == 1
+    assert "2 steps have the id 'a'" in ran.out
+    assert run("validate", "guards.py:guard", "--stage", "process_tool_call").code == 1
+    assert run("validate", "guards.py:nothing").code == 2
+
+
+def test_presets_and_stages_are_listed_with_a_line_each(run) -> None:
+    """And the built-in processors with their options."""
+    out = run("list").out
+    assert "  hygiene\n      " in out
+    assert "  process_output_step\n      " in out
+
+
+def test_the_list_is_there_for_programs(run) -> None:
+    """With whole descriptions."""
+    listed = json.loads(run("list", "--format", "json").out)
+    assert {"preset", "stage"} <= {one["kind"] for one in listed}
+    assert all(one["line"] for one in listed)
+
+
+def test_one_thing_is_described_in_full(run) -> None:
+    """A misspelt one is put right."""
+    assert run("list", "hygiene").out.startswith("hygiene (preset)")
+    ran = run("list", "hygeine")
+    assert ran.code == 2
+    assert "did you mean 'hygiene'?" in ran.err
+
+
+def test_the_version_is_the_packages(run) -> None:
+    """On stdout, as other tools have it."""
+    assert run("--version") == (0, f"penstock {penstock.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", ["run", "draw", "validate"])
+def test_help_has_examples_and_fits_the_screen(run, command, monkeypatch) -> None:
+    """And names the exit codes where there are some."""
+    monkeypatch.setenv("COLUMNS", "100")
+    ran = run(command, "--help")
+    assert ran.code == 0
+    assert "examples:" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 120

@@ -1,0 +1,84 @@
+"""The command as a process of its own: pipes that break, Ctrl-C, locales; few tests, for they are slow."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(penstock.__file__).parents[1]
+COMMAND = [sys.executable, "-W", "error", "-m", "penstock.workflows.cli"]
+
+
+def started(cwd: Path, *argv: str, **env: str) -> subprocess.Popen[bytes]:
+    """Start the command in that folder."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **env}
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*COMMAND, *argv], cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def test_rows_are_answered_as_they_come(world: Path) -> None:
+    """Whoever feeds the pipe line by line does not wait for its end."""
+    for name in ("guard", "slow"):
+        with started(world, "run", f"guards.py:{name}", "-") as process:
+            for text in ("one", "two"):
+                process.stdin.write(f'"{text}"\n'.encode())
+                process.stdin.flush()
+                assert json.loads(process.stdout.readline())["text"] == text
+            process.stdin.close()
+            assert process.wait() == 0
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(world: Path) -> None:
+    """As in `penstock run … | head`: no traceback, and the exit code of a broken pipe."""
+    (world / "many.jsonl").write_text('"some text"\n' * 20_000)
+    for name in ("guard", "slow"):
+        with started(world, "run", f"guards.py:{name}", "-i", "many.jsonl") as process:
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.wait() == 141
+            assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("name", ["guard", "slow"])
+def test_ctrl_c_ends_it_with_what_was_done_so_far(world: Path, name) -> None:
+    """Whole lines, a sentence and no traceback, also while it waits for input."""
+    with started(world, "run", f"guards.py:{name}", "-") as process:
+        for _ in range(3):
+            process.stdin.write(b'"text"\n')
+        process.stdin.flush()
+        rows = [json.loads(process.stdout.readline()) for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        fuse = threading.Timer(10, process.kill)
+        fuse.start()
+        assert process.wait() == 130
+        fuse.cancel()
+        assert [row["line"] for row in rows] == [1, 2, 3]
+        assert process.stderr.read() == b"penstock: interrupted after 3 rows\n"
+        assert process.stdout.read() == b""
+
+
+def test_output_is_utf8_in_any_locale(world: Path) -> None:
+    """Line ends too are the same everywhere."""
+    with started(world, "run", "guards.py:guard", "-", PYTHONIOENCODING="latin-1") as process:
+        out, _ = process.communicate('"Grüße 🙂"\n'.encode())
+    assert json.loads(out.decode("utf-8"))["text"] == "Grüße 🙂"
+    assert out.endswith(b"}\n")
+
+
+def test_rows_need_neither_rich_nor_networkx(world: Path) -> None:
+    """What is not shown is not loaded: a pipe starts at once."""
+    code = (
+        "import sys; from penstock.workflows.cli import main; code = main(['run', 'guards.py:guard', '-']); "
+        "unwanted = {'rich', 'networkx', 'tiktoken', 'penstock.processors.text'} & set(sys.modules); "
+        "sys.exit(code or len(unwanted))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, "-c", code], cwd=world, env=env, input=b'"a"\n', check=False)
+    assert ran.returncode == 0
