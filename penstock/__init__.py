@@ -6,13 +6,154 @@ This module holds the public names and loads each when it is first used; it know
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
+    from penstock.engine.chunks import Chunk as Chunk
+    from penstock.engine.codec import dump_messages as dump_messages
+    from penstock.engine.codec import parse_messages as parse_messages
+    from penstock.engine.context import (
+        APIErrorContext as APIErrorContext,
+    )
+    from penstock.engine.context import (
+        Context as Context,
+    )
+    from penstock.engine.context import (
+        InputContext as InputContext,
+    )
+    from penstock.engine.context import (
+        InputStepContext as InputStepContext,
+    )
+    from penstock.engine.context import (
+        LLMRequestContext as LLMRequestContext,
+    )
+    from penstock.engine.context import (
+        LLMResponseContext as LLMResponseContext,
+    )
+    from penstock.engine.context import (
+        OutputResultContext as OutputResultContext,
+    )
+    from penstock.engine.context import (
+        OutputStepContext as OutputStepContext,
+    )
+    from penstock.engine.context import (
+        OutputStreamContext as OutputStreamContext,
+    )
+    from penstock.engine.context import (
+        ToolCallContext as ToolCallContext,
+    )
+    from penstock.engine.context import (
+        ToolResultContext as ToolResultContext,
+    )
+    from penstock.engine.context import (
+        View as View,
+    )
+    from penstock.engine.edits import Edit as Edit
+    from penstock.engine.errors import (
+        BlockedError as BlockedError,
+    )
+    from penstock.engine.errors import (
+        DefinitionError as DefinitionError,
+    )
+    from penstock.engine.errors import (
+        EditError as EditError,
+    )
+    from penstock.engine.errors import (
+        MergeConflictError as MergeConflictError,
+    )
+    from penstock.engine.errors import (
+        MessageError as MessageError,
+    )
+    from penstock.engine.errors import (
+        MissingExtraError as MissingExtraError,
+    )
+    from penstock.engine.errors import (
+        OptionError as OptionError,
+    )
+    from penstock.engine.errors import (
+        PenstockError as PenstockError,
+    )
+    from penstock.engine.errors import (
+        ProcessorError as ProcessorError,
+    )
+    from penstock.engine.errors import (
+        StepFailedError as StepFailedError,
+    )
+    from penstock.engine.errors import (
+        UsageError as UsageError,
+    )
+    from penstock.engine.errors import (
+        WorkflowError as WorkflowError,
+    )
+    from penstock.engine.facts import Key as Key
+    from penstock.engine.merge import Conflict as Conflict
+    from penstock.engine.merge import pick as pick
+    from penstock.engine.message_list import MessageList as MessageList
+    from penstock.engine.messages import (
+        AudioPart as AudioPart,
+    )
+    from penstock.engine.messages import (
+        DataPart as DataPart,
+    )
+    from penstock.engine.messages import (
+        FilePart as FilePart,
+    )
+    from penstock.engine.messages import (
+        ImagePart as ImagePart,
+    )
+    from penstock.engine.messages import (
+        Message as Message,
+    )
+    from penstock.engine.messages import (
+        Part as Part,
+    )
+    from penstock.engine.messages import (
+        ReasoningPart as ReasoningPart,
+    )
+    from penstock.engine.messages import (
+        SourcePart as SourcePart,
+    )
+    from penstock.engine.messages import (
+        StepStartPart as StepStartPart,
+    )
+    from penstock.engine.messages import (
+        TextPart as TextPart,
+    )
+    from penstock.engine.messages import (
+        ToolPart as ToolPart,
+    )
+    from penstock.engine.messages import (
+        UnknownPart as UnknownPart,
+    )
+    from penstock.engine.nodes import DagEdge as DagEdge
+    from penstock.engine.nodes import Policy as Policy
+    from penstock.engine.outcome import ModelOutcome as ModelOutcome
+    from penstock.engine.outcome import Outcome as Outcome
+    from penstock.engine.processor import Processor as Processor
+    from penstock.engine.processor import processor as processor
+    from penstock.engine.records import Record as Record
+    from penstock.engine.results import Answer as Answer
+    from penstock.engine.results import Overrides as Overrides
+    from penstock.engine.results import Retry as Retry
+    from penstock.engine.results import TextEdits as TextEdits
+    from penstock.engine.run import Run as Run
+    from penstock.engine.run_sync import SyncRun as SyncRun
+    from penstock.engine.texts import TextPlace as TextPlace
+    from penstock.engine.tripwire import Tripwire as Tripwire
+    from penstock.engine.workflow import Workflow as Workflow
+    from penstock.engine.workflow import member as member
+    from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
+    from penstock.processors.text.rules import RegexRule as RegexRule
+    from penstock.processors.text.unicode_normalizer import UnicodeNormalizer as UnicodeNormalizer
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "penstock.engine.chunks": ("Chunk",),
-    "penstock.engine.codec": ("dump_messages", "parse_messages"),
+    "penstock.engine.codec": (
+        "dump_messages",
+        "parse_messages",
+    ),
     "penstock.engine.context": (
         "APIErrorContext",
         "Context",
@@ -43,7 +184,10 @@ _HOMES = {
         "WorkflowError",
     ),
     "penstock.engine.facts": ("Key",),
-    "penstock.engine.merge": ("Conflict", "pick"),
+    "penstock.engine.merge": (
+        "Conflict",
+        "pick",
+    ),
     "penstock.engine.message_list": ("MessageList",),
     "penstock.engine.messages": (
         "AudioPart",
@@ -59,30 +203,51 @@ _HOMES = {
         "ToolPart",
         "UnknownPart",
     ),
-    "penstock.engine.nodes": ("DagEdge", "Policy"),
-    "penstock.engine.outcome": ("ModelOutcome", "Outcome"),
-    "penstock.engine.processor": ("Processor", "processor"),
+    "penstock.engine.nodes": (
+        "DagEdge",
+        "Policy",
+    ),
+    "penstock.engine.outcome": (
+        "ModelOutcome",
+        "Outcome",
+    ),
+    "penstock.engine.processor": (
+        "Processor",
+        "processor",
+    ),
     "penstock.engine.records": ("Record",),
-    "penstock.engine.results": ("Answer", "Overrides", "Retry", "TextEdits"),
+    "penstock.engine.results": (
+        "Answer",
+        "Overrides",
+        "Retry",
+        "TextEdits",
+    ),
     "penstock.engine.run": ("Run",),
     "penstock.engine.run_sync": ("SyncRun",),
     "penstock.engine.texts": ("TextPlace",),
     "penstock.engine.tripwire": ("Tripwire",),
-    "penstock.engine.workflow": ("Workflow", "member"),
+    "penstock.engine.workflow": (
+        "Workflow",
+        "member",
+    ),
+    "penstock.processors.text.regex_filter": ("RegexFilterProcessor",),
+    "penstock.processors.text.rules": ("RegexRule",),
+    "penstock.processors.text.unicode_normalizer": ("UnicodeNormalizer",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - names, all of them
 
+if not TYPE_CHECKING:  # else a name that does not exist would be `Any` to type checkers
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module (PEP 562)."""
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"penstock has no {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its module (PEP 562)."""
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"penstock has no {name!r}")
+        value = getattr(importlib.import_module(home), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
