@@ -28,7 +28,7 @@ class Snippet(NamedTuple):
 def snippets(text: str) -> Iterator[Snippet]:
     """The Python snippets of a page; a ``text`` block right behind one is its output."""
     blocks = list(BLOCK.finditer(text))
-    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+    for block, following in zip(blocks, [*blocks, None][1:], strict=True):
         if block["kind"] == "python":
             shows = following is not None and following["kind"] == "text" and block.end() == following.start()
             line = text[: block.start()].count("\n") + 2
