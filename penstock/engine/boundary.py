@@ -19,6 +19,7 @@ from penstock.engine.frozen import EMPTY, FrozenDict, freeze
 from penstock.engine.message_list import MessageList
 from penstock.engine.payload import Payload
 from penstock.engine.records import Record
+from penstock.engine.results import Overrides
 from penstock.engine.stages import WrongReturnError, told_edits
 from penstock.engine.tripwire import Tripwire, TripwireSignal
 
@@ -209,6 +210,7 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
         if inspect.isawaitable(result):
             _close(result)
             raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
+        _check_own(effects, result)
         after = step.stage.accept(step.stage, payload, result)
         _check_claim(step, payload, after, result)
     if effects is None or (effects.facts is None and effects.data is None):
@@ -216,6 +218,15 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
     facts = after.facts if effects.facts is None else FrozenDict({**after.facts, **effects.facts})
     data = after.data if effects.data is None else (*after.data, *effects.data)
     return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.hints, after.edits_only)
+
+
+def _check_own(effects: Effects | None, result: Any) -> None:
+    """Refuse a list that was not derived from this call's: one kept from before would undo what was done since."""
+    returned = result.messages if isinstance(result, Overrides) else result
+    if isinstance(returned, MessageList) and (effects is None or returned.watch is not effects.watch):
+        raise WrongReturnError(
+            "it returned a MessageList that is not derived from the ctx.message_list of this call; keep none from before"
+        )
 
 
 def _check_claim(step: PlanStep, before: Payload, after: Payload, result: Any) -> None:

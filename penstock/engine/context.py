@@ -64,8 +64,8 @@ class View:
 
     @property
     def system_messages(self) -> tuple[Message, ...]:
-        """All system messages, untagged ones first."""
-        return self._payload.message_list.system
+        """The system messages that have no owner; `MessageList.system` has those of all."""
+        return self._payload.message_list.tagged(None)
 
     @property
     def text(self) -> str:

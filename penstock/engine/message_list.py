@@ -8,10 +8,11 @@ parallel steps works on what was really changed.
 from __future__ import annotations
 
 from dataclasses import replace as _replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from penstock.engine import edits as edit_ops
 from penstock.engine.errors import MessageError, UsageError
+from penstock.engine.frozen import is_mapping
 from penstock.engine.messages import Message
 from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.texts import TextPlace, part_texts, with_part_texts
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.edits import Edit, Edits
+    from penstock.engine.frozen import Value
     from penstock.engine.messages import PartKind
     from penstock.engine.ports import Clock, Ids
+    from penstock.engine.texts import Path
 
 Source = Literal["input", "memory", "response", "context", "system"]
 SOURCES: tuple[str, ...] = ("input", "memory", "response", "context", "system")
@@ -220,7 +223,7 @@ class MessageList:
         kinds: Iterable[PartKind] = ("text",),
     ) -> MessageList:
         """Return the list with ``change`` called on every text of the messages (all by default); ids and order stay."""
-        found = {}
+        found: dict[TextPlace, Edits] = {}
         for place, text in self.texts(messages, kinds):
             edits = edit_ops.difference(text, change(text))
             if edits:
@@ -234,13 +237,18 @@ class MessageList:
         """What this list shares with those derived from it."""
         return self._lineage
 
+    @property
+    def watch(self) -> Watch | None:
+        """By whom this list, or the one it is derived from, was handed out."""
+        return self._watch
+
     def watched(self, watch: Watch) -> MessageList:
         """Return the same list for a hook: changes are noted in ``watch``, edits recorded from here on."""
-        return _made(self._entries, self._lineage, {}, watch, True)  # noqa: FBT003
+        return self._made(self._entries, {}, watch, True)  # noqa: FBT003
 
     def with_entries(self, entries: Sequence[Entry]) -> MessageList:
         """Return a list of this lineage that holds those entries; nobody watches it, and no edit is on record."""
-        return _made(tuple(entries), self._lineage, {}, None, False)  # noqa: FBT003
+        return self._made(tuple(entries), {}, None, False)  # noqa: FBT003
 
     def completed(self, message: Message) -> Message:
         """Return the message with an id and a time, if it has none."""
@@ -266,7 +274,22 @@ class MessageList:
         if dropped and recorded:
             recorded = {place: edit for place, edit in recorded.items() if place.message_id not in dropped}
         edits_only = self.edits_only and (edits is not None or entries is self._entries)
-        return _made(entries, self._lineage, recorded, self._watch, edits_only)
+        return self._made(entries, recorded, self._watch, edits_only)
+
+    def _made(
+        self,
+        entries: tuple[Entry, ...],
+        edits: dict[TextPlace, Edits],
+        watch: Watch | None,
+        edits_only: bool,  # noqa: FBT001 - a field, no switch
+    ) -> MessageList:
+        made = object.__new__(MessageList)
+        made._entries = entries
+        made._lineage = self._lineage
+        made._edits = edits
+        made._watch = watch
+        made.edits_only = edits_only
+        return made
 
     def _require(self, ids: Iterable[str]) -> None:
         missing = set(ids) - {entry.message.id for entry in self._entries}
@@ -314,7 +337,7 @@ class MessageList:
         return f"MessageList({inside})"
 
 
-def as_messages(messages: Any, role: Literal["system", "user", "assistant"] = "user") -> tuple[Message, ...]:
+def as_messages(messages: object, role: Literal["system", "user", "assistant"] = "user") -> tuple[Message, ...]:
     """Return messages from a str (one message of that role), a message, or several.
 
     Raises:
@@ -327,12 +350,12 @@ def as_messages(messages: Any, role: Literal["system", "user", "assistant"] = "u
     found = as_items(messages)
     for index, message in enumerate(found):
         if not isinstance(message, Message):
-            cure = "use penstock.parse_messages(...) for dicts" if isinstance(message, dict) else "expected a Message"
+            cure = "use penstock.parse_messages(...) for dicts" if is_mapping(message) else "expected a Message"
             raise MessageError(f"messages[{index}]", f"{cure}, not {type(message).__name__}")
     return found
 
 
-def as_items(messages: Any) -> tuple[Any, ...]:
+def as_items(messages: Value) -> tuple[Value, ...]:
     """Return what an iterable of messages holds.
 
     Raises:
@@ -369,29 +392,15 @@ def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], recor
         by_part.setdefault(place.part, {})[place] = edits
     for index, wanted in by_part.items():
         present = dict(part_texts(parts[index]))
-        after: dict[Any, str] = {}
+        after: dict[Path, str] = {}
         for place, edits in wanted.items():
             if place.path not in present:
-                raise UsageError(f"part {index} of message {message.id!r} has no text at {place.path!r}")
+                raise UsageError(f"part {index} of message {message.id!r} has no text there: take places from texts()")
             text = present[place.path]
             fitting = edit_ops.normalise(edits, text)
-            after[place.path] = edit_ops.apply(text, fitting)
-            recorded[place] = edit_ops.compose(recorded.get(place, ()), fitting)
-        parts[index] = with_part_texts(parts[index], after)
+            if fitting:
+                after[place.path] = edit_ops.apply(text, fitting)
+                recorded[place] = edit_ops.compose(recorded.get(place, ()), fitting)
+        if after:
+            parts[index] = with_part_texts(parts[index], after)
     return message.with_parts(parts)
-
-
-def _made(
-    entries: tuple[Entry, ...],
-    lineage: Lineage,
-    edits: dict[TextPlace, Edits],
-    watch: Watch | None,
-    edits_only: bool,  # noqa: FBT001 - a field, no switch
-) -> MessageList:
-    made = object.__new__(MessageList)
-    made._entries = entries
-    made._lineage = lineage
-    made._edits = edits
-    made._watch = watch
-    made.edits_only = edits_only
-    return made

@@ -14,9 +14,7 @@ from tests.conformance.runtime.frame import ORACLE, SCENARIOS, Better, Same, jud
 
 FAMILIES = (lifecycle, messages, parallels, verdicts, workflows)
 
-OPEN: dict[str, str] = {
-    "A07": "ctx.system_messages also shows tagged messages, which a hook that returns them would make untagged",
-}
+OPEN: dict[str, str] = {}
 """Scenarios that the engine does not meet yet, and why. An entry that is met after all fails (xfail_strict)."""
 
 
