@@ -25,7 +25,7 @@ from penstock.engine.context import View
 from penstock.engine.crew import new_crew
 from penstock.engine.errors import StepFailedError, UsageError
 from penstock.engine.joins import join, skip
-from penstock.engine.mesh import MeshRun
+from penstock.engine.mesh import MeshRun, holds
 from penstock.engine.payload import Payload
 from penstock.engine.plan import Chain, Choice, Fork, Mesh, Overlap, Placed, Plain, Shadow, Way
 
@@ -153,9 +153,10 @@ async def _fan_out(ways: Sequence[Way], block: Fork | Choice, call: StageCall, p
         ends[later[0]] = await _end_of(ways[later[0]].block, call, base)
     elif later:
         await _beside([ways[index].block for index in later], later, ends, call, base)
-    if all(end is base for end in ends):  # nobody did anything
-        return payload
-    return join(ways, ends, block, call, payload, base)
+    for reached in ends:
+        if reached is not base:
+            return join(ways, ends, block, call, payload, base)
+    return payload  # nobody did anything
 
 
 async def _beside(
@@ -193,7 +194,9 @@ async def _end_of(block: Block, call: StageCall, base: Payload) -> Payload | Ste
 
 
 async def _choice(block: Choice, call: StageCall, payload: Payload) -> Payload:
-    taken: list[Way | None] = []
+    if block.every:
+        return await _every(block, call, payload)
+    way = block.otherwise
     view = View(call, payload)
     number = 0
     try:
@@ -202,22 +205,39 @@ async def _choice(block: Choice, call: StageCall, payload: Payload) -> Payload:
             if holds is not True and holds is not False and inspect.isawaitable(holds):
                 holds = await holds
             if holds:
-                taken.append(block.ways[number])
-                if not block.every:
-                    break
+                way = block.ways[number]
+                break
             number += 1
-    except BaseException as error:
-        if passes_through(error):
-            raise
-        failure = as_failure(f"{block.path}[{number}]", block.path, call.stage.name, error)
-        record_failure(call, failure, block.on_error)
-        return after_failure(block.on_error, payload, failure, None)
-    if not taken:
-        taken.append(block.otherwise)
+    except BaseException as error:  # noqa: BLE001 - sorted by `_unanswered`, which lets interrupts pass
+        return _unanswered(block, call, payload, number, error)
     if call.run.listening:
-        skip([way for way in (*block.ways, block.otherwise) if way is not None and way not in taken], call)
-    ways = [way for way in taken if way is not None]
+        skip([other for other in (*block.ways, block.otherwise) if other is not None and other is not way], call)
+    return payload if way is None else await execute(way.block, call, payload)
+
+
+async def _every(block: Choice, call: StageCall, payload: Payload) -> Payload:
+    taken: list[Way | None] = []
+    view = View(call, payload)
+    for number, condition in enumerate(block.conditions):
+        try:
+            held = await holds(condition, view)
+        except BaseException as error:  # noqa: BLE001 - sorted by `_unanswered`, which lets interrupts pass
+            return _unanswered(block, call, payload, number, error)
+        if held:
+            taken.append(block.ways[number])
+    ways = [way for way in (taken or [block.otherwise]) if way is not None]
+    if call.run.listening:
+        skip([way for way in (*block.ways, block.otherwise) if way is not None and way not in ways], call)
     return await _fan_out(ways, block, call, payload) if ways else payload
+
+
+def _unanswered(block: Choice, call: StageCall, payload: Payload, number: int, error: BaseException) -> Payload:
+    """Return the payload after a condition that broke, as the branch's policy says; never *false*."""
+    if passes_through(error):
+        raise error
+    failure = as_failure(f"{block.path}[{number}]", block.path, call.stage.name, error)
+    record_failure(call, failure, block.on_error)
+    return after_failure(block.on_error, payload, failure, None)
 
 
 # Meshes

@@ -35,22 +35,26 @@ class MeshRun:
         self.ran: dict[int, bool] = {}
         self.ends: dict[int, Payload] = {}
         self.deltas: dict[int, Delta] = {}
-        self.stopped: Payload | None = None
-        self.failure: StepFailedError | None = None
-        self.broken: set[int] = set()
+        self.verdicts: dict[int, Payload] = {}
+        self.failures: dict[int, StepFailedError] = {}
         by_path = {stop.way.id: index for index, stop in enumerate(block.stops) if stop.way is not None}
         for index, stop in enumerate(block.stops):
             if stop.way is not None:
                 by_path.update({step.path: index for step in plan_steps(stop.way.block)})
         self.by_path = by_path
 
+    @property
+    def stopped(self) -> Payload | None:
+        """The verdict, if there is one; the first in declared order, whatever ended first."""
+        return self.verdicts[min(self.verdicts)] if self.verdicts else None
+
     def supersedes(self, later: str, earlier: str) -> bool:
         """Tell whether the one step ran behind the other, and so saw what it did."""
         one, other = self.by_path.get(later), self.by_path.get(earlier)
         return one is not None and other is not None and other in self.block.stops[one].ancestors
 
-    def meet(self, sources: Sequence[int]) -> tuple[Payload, Delta] | None:
-        """Return what the given stops add up to, or None after a conflict."""
+    def meet(self, sources: Sequence[int], behind: int) -> tuple[Payload, Delta] | None:
+        """Return what the given stops add up to before the stop ``behind`` them, or None after a conflict."""
         live = [index for index in sources if index in self.ends]
         merged = merge(
             self.entry,
@@ -61,9 +65,9 @@ class MeshRun:
         if merged.unsettled:
             ways = [stop.way for stop in self.block.stops if stop.way is not None]
             try:
-                self.stopped = conflict(merged, ways, self.block, self.call, self.entry)
+                self.verdicts[behind] = conflict(merged, ways, self.block, self.call, self.entry)
             except StepFailedError as error:
-                self.failure = self.failure or error
+                self.failures[behind] = error
             return None
         seen = rebuild(self.entry, merged.delta)
         settled = any(self.ends[index].settled for index in live)
@@ -78,11 +82,11 @@ class MeshRun:
     async def visit(self, index: int) -> None:
         """Run one stop, whose predecessors have ended."""
         stop = self.block.stops[index]
-        if self.broken & stop.ancestors:
+        if self.failures.keys() & stop.ancestors:
             return  # what it waits for failed; others go on, since a verdict of theirs beats the failure
-        met = self.meet(sorted(stop.ancestors)) if stop.after else (self.entry, {})
+        nothing: Delta = {}
+        met = self.meet(sorted(stop.ancestors), index) if stop.after else (self.entry, nothing)
         if met is None:
-            self.broken.add(index)
             return
         seen, seen_delta = met
         try:
@@ -92,11 +96,10 @@ class MeshRun:
                 return
             end = seen if stop.way is None else await self.execute(stop.way.block, self.call, seen)
         except StepFailedError as error:
-            self.failure = self.failure or error
-            self.broken.add(index)
+            self.failures[index] = error
             return
         if end.tripwire is not None:
-            self.stopped = self.stopped or end
+            self.verdicts[index] = end
             return
         self.ends[index] = end
         self.deltas[index] = inherit(diff(self.entry, end, self._way(index).id, end.hints or {}), seen_delta)
@@ -113,7 +116,7 @@ class MeshRun:
 
     async def _asked(self, stop_id: str, when: Condition, view: View) -> bool:
         try:
-            return await _holds(when, view)
+            return await holds(when, view)
         except BaseException as error:
             if passes_through(error):
                 raise
@@ -123,16 +126,17 @@ class MeshRun:
 
     def outcome(self, payload: Payload) -> Payload:
         """Return the payload behind the mesh."""
-        if self.stopped is not None and self.stopped.tripwire is not None:
-            return payload.stopped(self.stopped.tripwire, self.stopped.failure)
-        if self.failure is not None:
-            raise self.failure
-        met = self.meet(list(self.ends))
+        stopped = self.stopped
+        if stopped is not None:
+            return payload.stopped(stopped.tripwire, stopped.failure)
+        if self.failures:
+            raise self.failures[min(self.failures)]
+        met = self.meet(sorted(self.ends), len(self.block.stops))
         if met is None:
             return self.outcome(payload)
         return joined(payload, met[1], [self.ends[index] for index in sorted(self.ends)])
 
 
-async def _holds(condition: Condition, view: View) -> bool:
-    holds = condition(view)
-    return bool(await holds) if inspect.isawaitable(holds) else bool(holds)
+async def holds(condition: Condition, view: View) -> bool:
+    held = condition(view)
+    return bool(await held) if inspect.isawaitable(held) else bool(held)

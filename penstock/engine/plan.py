@@ -52,7 +52,7 @@ Call = tuple[PlanStep, Callable[[Any], Any], bool, "type[Context[Any]]"]
 """A step, its hook, whether to await it, and the class of its context: unpacked in the hot loop."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)  # not frozen: that would double what each costs at import
 class Plain:
     """Steps one after another, with nothing around them."""
 
@@ -60,7 +60,7 @@ class Plain:
     sync: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Chain:
     """Blocks one after another."""
 
@@ -68,7 +68,7 @@ class Chain:
     sync: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Placed:
     """A block under a policy: a timeout, or a failure that means something else than the steps inside say."""
 
@@ -81,7 +81,7 @@ class Placed:
     sync: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Shadow:
     """A block that runs beside and changes nothing."""
 
@@ -89,7 +89,7 @@ class Shadow:
     sync: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Overlap:
     """A check that may wait for the model call and run beside it."""
 
@@ -97,7 +97,7 @@ class Overlap:
     sync: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Way:
     """One branch of a fork: its id (for conflicts and merge policies), its block, whether a guard is in it."""
 
@@ -106,7 +106,7 @@ class Way:
     guards: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Fork:
     """Ways beside each other, and the join where they meet."""
 
@@ -117,7 +117,7 @@ class Fork:
     sync: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Choice:
     """Ways by condition; ``all``: every one that holds, as a fork. A way of None has nothing in this stage."""
 
@@ -132,7 +132,7 @@ class Choice:
     sync: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Stop:
     """One member of a mesh: what to run (None: nothing in this stage), and the edges that lead to it."""
 
@@ -142,7 +142,7 @@ class Stop:
     ancestors: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Mesh:
     """A dag, its members in topological order."""
 
