@@ -241,6 +241,16 @@ def test_a_dag_within_a_workflow_is_laid_out_with_the_rest() -> None:
     }
 
 
+def test_nodes_stand_in_declared_order_whatever_runs_first() -> None:
+    """Ids that repeat are numbered in that order, so a step keeps its name."""
+    later, earlier = member(Redact("ada"), id="", after="b"), member(Redact("bob"), id="b")
+    late, early = (DagMember(one.id, Step(one.node.processor), one.after) for one in (later, earlier))
+    workflow = Workflow("w", Sequence((Step(Gate()), Dag((late, early)))))
+    assert dict(workflow.graph.nodes(data="step"))["redact"].processor == Redact("ada")
+    assert edges(workflow) == {("gate", "redact#2"): None, ("redact#2", "redact"): None}
+    assert list(workflow.graph) == ["gate", "redact", "redact#2"]
+
+
 def test_a_dag_within_a_workflow_that_has_a_cycle_stays_one_node() -> None:
     """It cannot be laid out; validate says what is wrong with it."""
     workflow = Workflow("w").then(Gate()).dag(member(Redact("ada", id="a"), after="a"))

@@ -1,0 +1,117 @@
+"""A scene as JSON: boxes, groups and edges with everything that is known of each; docs/diagrams.md has the schema.
+
+The schema only grows: a program that reads version 1 can read any later text that says version 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from penstock.engine.context import CONTEXTS
+from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step
+from penstock.engine.processor import Processor
+from penstock.engine.render.labels import merge_words
+
+if TYPE_CHECKING:
+    from penstock.engine.nodes import Node, Policy
+    from penstock.engine.render.scene import Box, Group, Scene
+
+VERSION = 1
+_SECRET = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
+
+
+def as_json(scene: Scene) -> str:
+    """Return the JSON text, indented."""
+    made = {
+        "version": VERSION,
+        "name": scene.name,
+        "stage": scene.stage,
+        "stages": list(scene.stages),
+        "nodes": [_node(box) for box in scene.boxes],
+        "groups": [_group(group) for group in scene.groups],
+        "edges": [
+            {"source": arrow.source, "target": arrow.target, "when": arrow.label or None, "shadow": arrow.beside}
+            for arrow in scene.arrows
+        ],
+    }
+    return json.dumps(made, indent=2, ensure_ascii=False)
+
+
+def _node(box: Box) -> dict[str, object]:
+    made: dict[str, object] = {"id": box.id, "kind": box.kind, "group": box.group or None}
+    if isinstance(box.node, Step) and box.kind == "step":
+        return {**made, **_step(box.node)}
+    return {**made, **_said(box.node)}
+
+
+def _group(group: Group) -> dict[str, object]:
+    made: dict[str, object] = {"id": group.id, "kind": group.kind, "group": group.parent or None, "title": group.title}
+    return {**made, **_said(group.node)}
+
+
+def _said(node: Node | None) -> dict[str, object]:
+    """Return what a node that is no step says of itself."""
+    if isinstance(node, Branch):
+        own = {"match": node.match, "merge": merge_words(node.merge).removeprefix("merge=") or None}
+        return {"path": node.path, **own, "on_error": node.on_error}
+    if isinstance(node, (Parallel, Dag)):
+        return {"path": node.path, "merge": merge_words(node.merge).removeprefix("merge=") or None}
+    if isinstance(node, Sequence):
+        return {"path": node.path, "policy": _policy(node.policy)}
+    return {}
+
+
+def _step(step: Step) -> dict[str, object]:
+    claims = step.claims
+    kind = type(step.processor)
+    return {
+        "path": step.path,
+        "processor": f"{kind.__module__}.{kind.__qualname__}",
+        "role": claims.role,
+        "edits": claims.edits,
+        "on_error": claims.on_error,
+        "stages": list(claims.hooks),
+        "async_stages": [stage for stage, hook in claims.hooks.items() if hook.awaits],
+        "provides": sorted(key.name for key in claims.provides),
+        "requires": sorted(key.name for key in claims.requires),
+        "stores": claims.stores,
+        "policy": _policy(step.policy),
+        "options": options_of(step.processor),
+    }
+
+
+def _policy(policy: Policy) -> dict[str, object]:
+    return {
+        "timeout": policy.timeout,
+        "on_error": {"fallback": policy.on_error.id} if isinstance(policy.on_error, Processor) else policy.on_error,
+        "mode": policy.mode,
+        "overlap": policy.overlap,
+        "offload": policy.offload,
+    }
+
+
+def options_of(processor: Processor[object]) -> dict[str, object]:
+    """Return a processor's public options as JSON values; of what is none the class, of what is secret nothing."""
+    return {
+        name: "***" if isinstance(value, str) and _SECRET.search(name) else _plain(value)
+        for name, value in vars(processor).items()
+        if not name.startswith("_") and name not in CONTEXTS
+    }
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(one) for one in value), key=repr)
+    if isinstance(value, Mapping):
+        return {
+            str(name): "***" if isinstance(one, str) and _SECRET.search(str(name)) else _plain(one)
+            for name, one in value.items()
+        }
+    return {"class": type(value).__qualname__}

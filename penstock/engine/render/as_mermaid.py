@@ -1,0 +1,113 @@
+"""A scene as a Mermaid flowchart; it knows scenes and Mermaid's syntax, no workflow.
+
+The ids in the text are ours (``n1``, ``g1``), so no step's name can be a keyword of Mermaid; names stand in quoted
+labels only, and in them whatever Mermaid, Markdown or HTML could take for its own is written as ``#35;``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from penstock.engine.nodes import Step
+from penstock.engine.render.labels import short
+from penstock.engine.render.notes import notes_of, tone_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.engine.render.scene import Arrow, Box, Group, Scene
+
+_SHAPES = {
+    "start": ("([", "])"),
+    "end": ("([", "])"),
+    "fork": ("[/", "\\]"),
+    "join": ("[\\", "/]"),
+    "branch": ("{", "}"),
+    "pass": ("((", "))"),
+    "missing": (">", "]"),
+    "guard": ("{{", "}}"),
+    "transform": ("[", "]"),
+    "observer": ("(", ")"),
+}
+
+_CLASSES = {
+    "guard": "fill:#fff1e0,stroke:#c2620c,color:#3d2000",
+    "transform": "fill:#e6f0fb,stroke:#2b6cb0,color:#0d2a4a",
+    "observer": "fill:#f3f3f3,stroke:#7a7a7a,color:#333",
+    "branch": "fill:#fbf5d0,stroke:#9a8100,color:#3a3000",
+    "fork": "fill:#4a5568,stroke:#2d3748,color:#fff",
+    "join": "fill:#4a5568,stroke:#2d3748,color:#fff",
+    "start": "fill:#e3f4e8,stroke:#2f7d46,color:#103a1d",
+    "end": "fill:#e3f4e8,stroke:#2f7d46,color:#103a1d",
+    "pass": "fill:#fff,stroke:#7a7a7a,color:#333",
+    "missing": "fill:#fde2e2,stroke:#b91c1c,color:#5f0f0f",
+    "workflow": "fill:#fafafa,stroke:#555,color:#222",
+    "shadow": "stroke-dasharray:6 4,opacity:0.75",
+}
+
+
+def as_mermaid(scene: Scene) -> str:
+    """Return the Mermaid text."""
+    lines = ["flowchart TB", *_inside("", scene, "  ")]
+    lines += [f"  {_arrow(arrow)}" for arrow in scene.arrows]
+    used: dict[str, list[str]] = {}
+    for box in scene.boxes:
+        used.setdefault(tone_of(box), []).append(box.id)
+    used["workflow"] = [group.id for group in scene.groups]
+    used["shadow"] = [box.id for box in scene.boxes if box.shadow] + [
+        group.id for group in scene.groups if group.shadow
+    ]
+    tones = [tone for tone in _CLASSES if used.get(tone)]
+    lines += [f"  classDef is-{tone} {_CLASSES[tone]}" for tone in tones]  # a class called `end` would end something
+    lines += [f"  class {','.join(used[tone])} is-{tone}" for tone in tones]
+    return "\n".join(lines)
+
+
+def _inside(group: str, scene: Scene, indent: str) -> Iterator[str]:
+    yield from (f"{indent}{_box(box, scene)}" for box in scene.boxes if box.group == group)
+    for inner in scene.groups:
+        if inner.parent == group:
+            yield f'{indent}subgraph {inner.id}["{_title(inner)}"]'
+            yield f"{indent}  direction TB"
+            yield from _inside(inner.id, scene, f"{indent}  ")
+            yield f"{indent}end"
+
+
+def _box(box: Box, scene: Scene) -> str:
+    opening, closing = _SHAPES[tone_of(box)]
+    title = escaped(short(box.title))
+    if isinstance(box.node, Step) and box.kind == "step":
+        title = f"<b>{title}</b>"
+    lines = [title, *(escaped(note) for note in notes_of(box, scene.stage))]
+    return f'{box.id}{opening}"{"<br>".join(lines)}"{closing}'
+
+
+def _title(group: Group) -> str:
+    return escaped(" · ".join([short(group.title), *group.notes]))
+
+
+def _arrow(arrow: Arrow) -> str:
+    line = "-.->" if arrow.beside else "-->"
+    label = f'|"{escaped(arrow.label)}"|' if arrow.label else ""
+    return f"{arrow.source} {line}{label} {arrow.target}"
+
+
+_NOTHING = "\u200c"
+
+_APART = re.compile(r"(?<=\\)n|(?<=\$)\$|(?<=:)fa-|(?<=styl)e|(?<=classDe)f")
+"""What Mermaid takes even in an escaped label for a line break, a formula, an icon or a style, unless a character of no
+width parts it."""
+
+_RISKY = re.compile(
+    r"^[^\w(]"  # what Markdown takes for a list, a heading or a quotation where a line begins
+    r"|(?<=\d)[.)](?=\s)"  # a numbered list
+    r"|\b_|_\b"  # emphasis; within a word it is none
+    r"|[^\w\s,.:=?!/()+·–…∥→\'-]"  # everything else that is no letter, no digit and no plain sign
+    r"|:(?=//)|(?<=www)\."  # links
+)
+
+
+def escaped(text: str) -> str:
+    """Return a text for a quoted Mermaid label, shown as it is."""
+    return _RISKY.sub(lambda found: f"#{ord(found.group())};", _APART.sub(f"{_NOTHING}\\g<0>", text))

@@ -1,0 +1,249 @@
+"""The scene: a workflow as boxes, groups of boxes and arrows, which Mermaid, dot and JSON show; it knows no format.
+
+A parallel is a box it forks at and one where it joins; a branch is a box with an arrow for each arm; a nested workflow
+and a dag are groups. What runs in shadow is beside the flow: an arrow leads there, none leads back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from penstock.engine.nodes import Arm, Branch, Dag, Parallel, Sequence, Step, resolve, steps_of
+from penstock.engine.plan import topological
+from penstock.engine.render.labels import condition_label, last, merge_words, policy_words
+from penstock.engine.stages import STAGES
+
+if TYPE_CHECKING:
+    from penstock.engine.nodes import DagMember, Node
+
+BoxKind = Literal["start", "end", "step", "fork", "join", "branch", "pass", "missing"]
+GroupKind = Literal["workflow", "dag", "sequence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One thing in the flow: ``title`` is what it is called, ``notes`` say more, ``node`` is what it stands for."""
+
+    id: str
+    kind: BoxKind
+    title: str
+    notes: tuple[str, ...] = ()
+    group: str = ""
+    shadow: bool = False
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Boxes in a frame; ``parent`` is the group it lies in, empty for none."""
+
+    id: str
+    kind: GroupKind
+    title: str
+    notes: tuple[str, ...] = ()
+    parent: str = ""
+    shadow: bool = False
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A way from box to box, under a condition (in words) if it has a label; ``beside``: into what runs in shadow."""
+
+    source: str
+    target: str
+    label: str = ""
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A whole picture, in declared order."""
+
+    name: str
+    stage: str | None
+    stages: tuple[str, ...]
+    boxes: tuple[Box, ...]
+    groups: tuple[Group, ...]
+    arrows: tuple[Arrow, ...]
+
+
+def scene_of(name: str, root: Sequence, stage: str | None = None) -> Scene:
+    """Return the picture of a workflow, or of what it does at one stage."""
+    resolved = resolve(root)
+    kept = resolved if stage is None else at_stage(resolved, stage)
+    painter = _Painter()
+    painter.whole(name, kept)
+    found = {one for step in steps_of(kept) for one in step.claims.hooks}
+    stages = tuple(one for one in STAGES if one in found)
+    arrows = tuple(dict.fromkeys(painter.arrows))
+    return Scene(name, stage, stages, tuple(painter.boxes), tuple(painter.groups), arrows)
+
+
+def at_stage(node: Node, stage: str) -> Node:
+    """Return what of a graph has a stage; what has not is an empty sequence."""
+    if isinstance(node, Step):
+        return node if stage in node.claims.hooks else Sequence()
+    if isinstance(node, Branch):
+        arms = tuple(Arm(arm.condition, at_stage(arm.node, stage)) for arm in node.arms)
+        otherwise = None if node.otherwise is None else at_stage(node.otherwise, stage)
+        rest = () if otherwise is None else (otherwise,)
+        return replace(node, arms=arms, otherwise=otherwise) if _any(*(arm.node for arm in arms), *rest) else Sequence()
+    if isinstance(node, Dag):
+        members = tuple(replace(member, node=at_stage(member.node, stage)) for member in node.members)
+        return replace(node, members=members) if _any(*(member.node for member in members)) else Sequence()
+    nodes = tuple(kept for child in node.nodes if _any(kept := at_stage(child, stage)))
+    if isinstance(node, Parallel) and len(nodes) == 1:  # a parallel of one is that one
+        return nodes[0]
+    return replace(node, nodes=nodes) if nodes else Sequence()
+
+
+def _any(*nodes: Node) -> bool:
+    return any(True for node in nodes for _ in steps_of(node))
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way that is to lead on: from which box, and under which condition."""
+
+    source: str
+    label: str = ""
+    beside: bool = False
+
+
+class _Painter:
+    """One picture being made. Every method takes the ways that arrive and returns those that lead on."""
+
+    def __init__(self) -> None:
+        self.boxes: list[Box] = []
+        self.groups: list[Group] = []
+        self.arrows: list[Arrow] = []
+        self.inside = ""
+
+    def whole(self, name: str, root: Node) -> None:
+        ways = self.box("start", name, [])
+        nodes = root.nodes if isinstance(root, Sequence) else ()
+        if len(nodes) == 1 and isinstance(nodes[0], Dag) and nodes[0].merge is None:
+            ways = self.members(nodes[0], ways)
+        else:
+            ways = self.chain(nodes, ways)
+        self.box("end", "end", ways)
+
+    def box(
+        self, kind: BoxKind, title: str, ways: list[_Way], *notes: str, node: Node | None = None, shadow: bool = False
+    ) -> list[_Way]:
+        made = Box(f"n{len(self.boxes)}", kind, title, notes, self.inside, shadow, node)
+        self.boxes.append(made)
+        self.arrows += [Arrow(way.source, made.id, way.label, way.beside or shadow) for way in ways]
+        return [_Way(made.id)]
+
+    def paint(self, node: Node, ways: list[_Way]) -> list[_Way]:
+        if isinstance(node, Step):
+            return self.step(node, ways)
+        if isinstance(node, Sequence):
+            return self.sequence(node, ways)
+        if isinstance(node, Parallel):
+            return self.parallel(node, ways)
+        if isinstance(node, Branch):
+            return self.branch(node, ways)
+        outside = self.frame("dag", "dag", node, *_said(merge_words(node.merge)))
+        ways = self.members(node, ways)
+        self.inside = outside
+        return ways
+
+    def step(self, step: Step, ways: list[_Way]) -> list[_Way]:
+        shadow = step.policy.mode == "shadow"
+        after = self.box("step", last(step.path), ways, node=step, shadow=shadow)
+        return ways if shadow else after
+
+    def chain(self, nodes: tuple[Node, ...], ways: list[_Way]) -> list[_Way]:
+        for node in nodes:
+            ways = self.paint(node, ways)
+        return ways
+
+    def frame(self, kind: GroupKind, title: str, node: Node, *notes: str, shadow: bool = False) -> str:
+        """Open a group, and return the one that it lies in."""
+        outside = self.inside
+        self.inside = f"g{len(self.groups)}"
+        self.groups.append(Group(self.inside, kind, title, notes, outside, shadow, node))
+        return outside
+
+    def sequence(self, node: Sequence, ways: list[_Way]) -> list[_Way]:
+        notes = policy_words(node.policy)
+        if not _any(node) or not (node.name or notes):
+            return self.chain(node.nodes, ways)
+        shadow = node.policy.mode == "shadow"
+        kind: GroupKind = "workflow" if node.name else "sequence"
+        outside = self.frame(kind, last(node.path) or "steps", node, *notes, shadow=shadow)
+        after = self.chain(node.nodes, [replace(way, beside=True) for way in ways] if shadow else ways)
+        self.inside = outside
+        return ways if shadow else after
+
+    def parallel(self, node: Parallel, ways: list[_Way]) -> list[_Way]:
+        if node.merge == "sequence":
+            outside = self.frame("sequence", "one after the other", node, merge_words(node.merge))
+            ways = self.chain(node.nodes, ways)
+            self.inside = outside
+            return ways
+        if len(node.nodes) == 1:  # a parallel of one is that one
+            return self.paint(node.nodes[0], ways)
+        fork = self.box("fork", "parallel", ways, node=node)
+        ends = [way for child in node.nodes for way in self.paint(child, fork) if way not in fork]
+        return self.box("join", "join", ends, *_said(merge_words(node.merge)), node=node) if ends else fork
+
+    def branch(self, node: Branch, ways: list[_Way]) -> list[_Way]:
+        notes = ["first that holds" if node.match == "first" else "every one that holds"]
+        if node.on_error == "block":
+            notes.append("on_error=block")
+        (source,) = self.box("branch", "branch", ways, *notes, node=node)
+        ends: list[_Way] = []
+        for arm in node.arms:
+            ends += self.paint(arm.node, [replace(source, label=condition_label(arm.condition))])
+        rest = [replace(source, label="otherwise")]
+        ends += rest if node.otherwise is None else self.paint(node.otherwise, rest)
+        if node.match == "first" or len(node.arms) == 1:
+            return ends
+        return self.box("join", "join", ends, *_said(merge_words(node.merge)), node=node)
+
+    def members(self, dag: Dag, ways: list[_Way]) -> list[_Way]:
+        """Draw the members of a dag; one with problems too, since a picture may show them best."""
+        ids = {member.id for member in dag.members}
+        unknown = dict.fromkeys(
+            edge.source for member in dag.members for edge in member.after if edge.source not in ids
+        )
+        ends = {one: self.box("missing", one, [], "no such member") for one in unknown}
+        ordered = topological(dag)
+        later = f"{dag.path}:"
+        for member in (*ordered, *(member for member in dag.members if member not in ordered)):
+            ends[member.id] = self.member(member, ends, ways, later)
+        self.arrows = [arrow for known in self.arrows for arrow in _traced(known, later, ends)]
+        followed = {edge.source for member in dag.members for edge in member.after}
+        return [way for member in dag.members if member.id not in followed for way in ends[member.id]]
+
+    def member(self, member: DagMember, ends: dict[str, list[_Way]], ways: list[_Way], later: str) -> list[_Way]:
+        if member.after:
+            ways = [
+                way if edge.when is None else replace(way, label=_both(way.label, condition_label(edge.when)))
+                for edge in member.after
+                for way in ends.get(edge.source, [_Way(f"{later}{edge.source}")])
+            ]
+        if _any(member.node):
+            return self.paint(member.node, ways)
+        return self.box("pass", member.id, ways, node=member.node)
+
+
+def _traced(arrow: Arrow, later: str, ends: dict[str, list[_Way]]) -> list[Arrow]:
+    """Return the arrow with its source in place, if that was a member yet to be drawn, as there are in a cycle."""
+    if not arrow.source.startswith(later):
+        return [arrow]
+    sources = ends.get(arrow.source.removeprefix(later), [])
+    return [replace(arrow, source=way.source) for way in sources if not way.source.startswith(later)]
+
+
+def _said(words: str) -> tuple[str, ...]:
+    return (words,) if words else ()
+
+
+def _both(label: str, condition: str) -> str:
+    return f"{label} and {condition}" if label else condition
