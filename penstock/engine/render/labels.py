@@ -71,8 +71,10 @@ def _in_words(condition: object) -> str:
     name = getattr(condition, "__name__", None)
     if not isinstance(name, str) or isinstance(condition, type):
         return _repr(condition)
-    owner = getattr(condition, "__self__", None)
-    return name if owner is None else f"{type(owner).__name__}.{name}"
+    if not inspect.ismethod(condition):
+        return name
+    owner = condition.__self__
+    return f"{(owner if isinstance(owner, type) else type(owner)).__name__}.{name}"
 
 
 def _inside(condition: object) -> str:
