@@ -82,8 +82,8 @@ exit codes: 0 no problems, 1 problems, 2 the workflow cannot be loaded
 def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
     """Return the arguments of a command line.
 
-    argparse (that of Python 3.11 at least) decides about an argument that may be left out as soon as the one before it is
-    there, so what stands behind options (``run WORKFLOW --stage STAGE -``) is left over; it is put in its place here.
+    argparse (that of Python 3.11 at least) decides about an argument that may be left out as soon as the one before it
+    is there, so what stands behind options (``run WORKFLOW --stage STAGE -``) is left over; here it gets its place.
 
     Raises:
         SystemExit: they are wrong, or ask for help; argparse has said so.

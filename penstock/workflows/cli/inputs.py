@@ -107,7 +107,7 @@ def _messages_of(value: Any) -> Any:
 
 
 def _parsed(value: Any) -> tuple[Message, ...]:
-    from penstock import parse_messages  # plain texts need no codec
+    from penstock.engine.codec import parse_messages  # plain texts need no codec
 
     messages = parse_messages(value)
     if not messages:

@@ -76,7 +76,7 @@ def _payload(row: Row, outcome: Outcome, messages_format: Format) -> dict[str, A
 
 
 def _dumped(messages: tuple[Message, ...], messages_format: Format) -> Any:
-    from penstock import dump_messages
+    from penstock.engine.codec import dump_messages
 
     return dump_messages(messages, messages_format)
 

@@ -26,7 +26,7 @@ def test_each_step_is_summed_up(run, lines) -> None:
     """How often it passed, edited, tripped, failed."""
     out = run("run", "guards.py:guard", "-", "-f", "table", stdin=lines("a", ADDRESS, "bomb")).out
     steps = {words[0]: words[1:7] for line in out.splitlines() if (words := line.split())}
-    assert steps["step"] == ["passed", "edited", "tripped", "edits", "ms"]
+    assert steps["step"] == ["passed", "edited", "tripped", "edits", "ms", "max"]
     assert steps["mail"][:4] == ["2", "1", "·", "1"]
     assert steps["judge"][:4] == ["2", "·", "1", "·"]
 

@@ -1,0 +1,42 @@
+"""The main job in one go: draw the preset, run it over real messages, and use it from Python.
+
+Everything here is what a user has: the command `penstock`, and `Workflow.check_sync`. Run it with `make demo`.
+"""
+
+import shlex
+import sys
+from pathlib import Path
+
+from penstock.workflows.cli import main
+from penstock.workflows.presets import hygiene
+
+HERE = Path(__file__).parent
+MESSAGES = HERE / "data" / "messages.jsonl"
+OUT = HERE.parent / "build" / "demo"
+
+
+def shell(*argv: str) -> None:
+    """Show a command as one would type it, and run it."""
+    print(f"\n$ penstock {shlex.join(argv)}\n", flush=True)
+    code = main(argv)
+    if code:
+        sys.exit(code)
+
+
+def demo() -> None:
+    """Draw, run, and check one text."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    data = str(MESSAGES.relative_to(Path.cwd())) if MESSAGES.is_relative_to(Path.cwd()) else str(MESSAGES)
+    for name in ("hygiene.mmd", "hygiene.txt"):
+        shell("draw", "hygiene", "--output", str(OUT / name))
+    shell("draw", "hygiene")
+    shell("run", "hygiene", "--input", data, "--format", "table", "--rows", "40", *sys.argv[1:])
+    shell("run", "hygiene", "--input", data, "--output", str(OUT / "messages.jsonl"))
+
+    outcome = hygiene().check_sync("Mail ann@exam\u200bple.com, or see https://example.com/help for more.")
+    print(f"\n>>> hygiene().check_sync(...).text\n{outcome.text!r}")
+    print(f"\nThe diagrams and the results are in {OUT}; where the messages come from: {HERE / 'data' / 'SOURCES.md'}")
+
+
+if __name__ == "__main__":
+    demo()

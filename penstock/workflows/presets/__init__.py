@@ -1,0 +1,20 @@
+"""Workflows that are put together already, by name; each is a function whose options are the choices people make.
+
+A preset is a workflow like any other: run it, draw it, take it apart, or build on it (``hygiene().then(...)``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.workflows.presets.hygiene import hygiene
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.engine.workflow import Workflow
+
+__all__ = ["PRESETS", "hygiene"]
+
+PRESETS: Mapping[str, Callable[[], Workflow]] = {"hygiene": hygiene}
+"""Every preset by the name that ``penstock run`` takes."""
