@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -26,11 +26,11 @@ class Background:
         """Make room for tasks."""
         await self._group.__aenter__()
 
-    def start(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+    def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
         """Start a task; it must deal with its own errors."""
         self._group.start_soon(self._run, work, args)
 
-    async def _run(self, work: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...]) -> None:
+    async def _run(self, work: Callable[..., Coroutine[object, None, None]], args: tuple[object, ...]) -> None:
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
@@ -45,6 +45,10 @@ class Background:
 
     async def close(self, error: BaseException | None) -> None:
         """Wait for the tasks, `PATIENCE` at most; after an error they are cancelled at once."""
-        self._group.cancel_scope.deadline = anyio.current_time() + (PATIENCE if error is None else 0.0)
-        kind = None if error is None else type(error)
-        await self._group.__aexit__(kind, error, None if error is None else error.__traceback__)
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            await self._group.__aexit__(type(error), error, error.__traceback__)
+            return
+        if error is not None:
+            self.cancel()  # and leave the error as it is: a task group would wrap it
+        self._group.cancel_scope.deadline = anyio.current_time() + PATIENCE
+        await self._group.__aexit__(None, None, None)

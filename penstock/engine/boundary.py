@@ -11,11 +11,11 @@ import inspect
 import logging
 import sys
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.delta import Gone, compose_hints, diff, text_changes
 from penstock.engine.errors import BlockedError, PenstockError, StepFailedError
-from penstock.engine.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.frozen import EMPTY, FrozenDict
 from penstock.engine.message_list import MessageList
 from penstock.engine.payload import Payload
 from penstock.engine.records import Record
@@ -24,10 +24,12 @@ from penstock.engine.stages import WrongReturnError, told_edits
 from penstock.engine.tripwire import Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
-    from penstock.engine.context import Context, Effects
+    from penstock.engine.context import AnyContext, Effects
+    from penstock.engine.edits import Edit, Edits
     from penstock.engine.plan import PlanStep
     from penstock.engine.records import Status
     from penstock.engine.state import StageCall
+    from penstock.engine.texts import TextPlace
 
 log = logging.getLogger("penstock")
 
@@ -36,7 +38,7 @@ _TOLD_LIMIT = 10_000
 
 
 def settle(
-    call: StageCall, step: PlanStep, ctx: Context[Any], payload: Payload, result: Any, started: float
+    call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, result: object, started: float
 ) -> Payload:
     """Return the payload after a hook that returned; ``started`` is 0 where nobody listens."""
     effects = ctx.effects
@@ -52,18 +54,20 @@ def settle(
     if started:
         edited = after is not payload and (after.message_list, after.fields) != (payload.message_list, payload.fields)
         status: Status = "edited" if edited else "passed"
-        edits = tuple((place, edit) for place, made in (changes or EMPTY).items() for edit in made)
+        edits = tuple((_masked(place), edit) for place, made in (changes or {}).items() for edit in made)
         record(call, step, status, started, effects, edits=edits)
     return after
 
 
 def settle_error(
-    call: StageCall, step: PlanStep, ctx: Context[Any], payload: Payload, error: BaseException, started: float
+    call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, error: BaseException, started: float
 ) -> Payload:
     """Return the payload after a hook that raised, or raise what is neither verdict nor failure."""
-    if passes_through(error):
-        raise error
     effects = ctx.effects
+    if passes_through(error):
+        if effects is not None and effects.tripwire is not None:
+            call.run.verdicts[step.path] = effects.tripwire  # for a timeout that is about to end this step
+        raise error
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, started)
     foreign = error.tripwire if isinstance(error, (TripwireSignal, BlockedError)) else None
@@ -104,8 +108,6 @@ def after_failure(
 
 def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -> StepFailedError:
     """Return what went wrong as a `StepFailedError`; a foreign error's text stays out of its message."""
-    if isinstance(error, StepFailedError):
-        return error
     own = isinstance(error, (WrongReturnError, PenstockError))
     problem = str(error) if own else f"{type(error).__name__} was raised"
     failure = StepFailedError(path, processor_id, stage, problem)
@@ -126,7 +128,7 @@ def passes_through(error: BaseException) -> bool:
     if isinstance(error, (Exception, TripwireSignal)):
         return False
     if isinstance(error, BaseExceptionGroup):
-        return any(passes_through(inner) for inner in error.exceptions)
+        return any(passes_through(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
     if isinstance(error, asyncio.CancelledError):
         return _being_cancelled()
     if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
@@ -157,12 +159,12 @@ def record(
     started: float,
     effects: Effects | None = None,
     *,
-    edits: Any = (),
+    edits: tuple[tuple[TextPlace, Edit], ...] = (),
     tripwire: Tripwire | None = None,
     error: str | None = None,
 ) -> None:
     """Note what a step did, and tell the observers."""
-    notes = EMPTY if effects is None or effects.notes is None else freeze(effects.notes)
+    notes = EMPTY if effects is None or effects.notes is None else effects.notes
     seconds = perf_counter() - started if started else 0.0
     made = Record(
         step.path, step.processor_id, call.stage.name, status, call.run.shadow, seconds, edits, tripwire, error, notes
@@ -185,6 +187,12 @@ def record_failure(call: StageCall, failure: StepFailedError, on_error: str | No
         record(call, Place(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
 
 
+def _masked(place: TextPlace) -> TextPlace:
+    """Return a place for a record: the keys of a JSON value may be what is to be hidden, so they are stars."""
+    field, *rest = place.path
+    return place._replace(path=(field, *[key if isinstance(key, int) else "*" for key in rest])) if rest else place
+
+
 def _tripped(
     call: StageCall,
     step: PlanStep,
@@ -198,7 +206,7 @@ def _tripped(
     return payload.stopped(tripwire)
 
 
-def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: Any) -> Payload:
+def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: object) -> Payload:
     """Return the payload with a hook's result and effects in it; the same one if there is nothing."""
     if result is None:
         if effects is not None and effects.watch is not None and effects.watch.derived:
@@ -220,16 +228,16 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
     return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.hints, after.edits_only)
 
 
-def _check_own(effects: Effects | None, result: Any) -> None:
+def _check_own(effects: Effects | None, result: object) -> None:
     """Refuse a list that was not derived from this call's: one kept from before would undo what was done since."""
     returned = result.messages if isinstance(result, Overrides) else result
     if isinstance(returned, MessageList) and (effects is None or returned.watch is not effects.watch):
         raise WrongReturnError(
-            "it returned a MessageList that is not derived from the ctx.message_list of this call; keep none from before"
+            "it returned a MessageList that is not derived from this call's ctx.message_list; keep none from before"
         )
 
 
-def _check_claim(step: PlanStep, before: Payload, after: Payload, result: Any) -> None:
+def _check_claim(step: PlanStep, before: Payload, after: Payload, result: object) -> None:
     """Refuse changes that go beyond what the processor declares."""
     if step.edits == "anything" or after is before:
         return
@@ -242,14 +250,14 @@ def _check_claim(step: PlanStep, before: Payload, after: Payload, result: Any) -
         raise WrongReturnError(f"it declares that it edits {allowed}, but it changed more; declare edits='anything'")
 
 
-def _changes(step: PlanStep, before: Payload, after: Payload, result: Any, *, listening: bool) -> Any:
+def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool) -> dict[TextPlace, Edits] | None:
     """Return the text edits of this step, where a fork or a listener wants them."""
     if after is before or (before.hints is None and not listening):
         return None
     return text_changes(before, after, told_edits(result), step.path)
 
 
-def _close(awaitable: Any) -> None:
+def _close(awaitable: object) -> None:
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()

@@ -5,19 +5,21 @@ A context is made for one step and one call of a stage, and is of no use once th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
 
 from penstock.engine.errors import UsageError
+from penstock.engine.frozen import freeze
 from penstock.engine.message_list import MessageList, Watch
 from penstock.engine.tripwire import Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from penstock.engine.chunks import Chunk
-    from penstock.engine.facts import Key
+    from penstock.engine.facts import AnyKey, Key
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.messages import Message
     from penstock.engine.payload import Payload
     from penstock.engine.state import StageCall, StepLike
@@ -34,8 +36,8 @@ class Effects:
 
     def __init__(self) -> None:
         self.tripwire: Tripwire | None = None
-        self.facts: dict[Key[Any], Any] | None = None
-        self.notes: dict[str, Any] | None = None
+        self.facts: dict[AnyKey, Value] | None = None
+        self.notes: dict[str, Value] | None = None
         self.data: list[Chunk] | None = None
         self.watch: Watch | None = None
 
@@ -78,7 +80,7 @@ class View:
         return self._call.run.run_id
 
     @property
-    def request_context(self) -> dict[str, Any]:
+    def request_context(self) -> dict[str, Value]:
         """The caller's mapping for this request; what a hook sets, later ones see."""
         return self._call.run.request_context
 
@@ -157,14 +159,12 @@ class Context(View, Generic[S]):
             effects.facts = {}
         effects.facts[key] = value
 
-    def note(self, **details: Any) -> None:
+    def note(self, **details: Value) -> None:
         """Tell something about this step for its record; never put text there that is to be hidden."""
         effects = self._touch()
-        effects.notes = {**(effects.notes or {}), **details}
+        effects.notes = freeze({**(effects.notes or {}), **details})
 
-    def abort(
-        self, reason: str | None = None, *, retry: bool = False, metadata: Mapping[str, Any] | None = None
-    ) -> NoReturn:
+    def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
         """Stop the run with a verdict. Does not return; the verdict holds whatever the hook does afterwards.
 
         Args:
@@ -172,16 +172,13 @@ class Context(View, Generic[S]):
             retry: ask for another attempt of the model, where the stage allows one.
             metadata: details for programs.
         """
-        tripwire = Tripwire(
-            reason or f"stopped by {self._step.processor_id}",
-            self._step.processor_id,
-            self._call.stage.name,
-            retry,
-            metadata or {},
-        )
         effects = self._touch()
-        if effects.tripwire is None:  # the first verdict holds
-            effects.tripwire = tripwire
+        if effects.tripwire is None:  # the first verdict holds, even if its details turn out to be odd
+            own = (self._step.processor_id, self._call.stage.name, bool(retry))
+            told = reason if isinstance(reason, str) and reason else f"stopped by {self._step.processor_id}"
+            effects.tripwire = Tripwire(told, *own)
+            if metadata is not None:
+                effects.tripwire = Tripwire(told, *own, metadata)
         raise TripwireSignal(effects.tripwire)
 
     def _touch(self) -> Effects:
@@ -235,14 +232,14 @@ class InputStepContext(Context[S]):
     __slots__ = ()
     stage = "process_input_step"
 
-    model: Any = _field("model", "The model for this step.")
-    tools: Mapping[str, Any] | None = _field("tools", "The tools for this step, by name.")
-    tool_choice: Any = _field("tool_choice", "How the model may choose tools in this step.")
+    model: Value = _field("model", "The model for this step.")
+    tools: Values | None = _field("tools", "The tools for this step, by name.")
+    tool_choice: Value = _field("tool_choice", "How the model may choose tools in this step.")
     active_tools: tuple[str, ...] | None = _field("active_tools", "The names of tools on offer; None for all.")
-    model_settings: Mapping[str, Any] | None = _field("model_settings", "Temperature and the like, for this step.")
-    provider_options: Mapping[str, Any] | None = _field("provider_options", "Options for one provider only.")
-    response_format: Any = _field("response_format", "What structure the answer must have.")
-    steps: Sequence[Any] | None = _info("steps", "The steps completed so far.")
+    model_settings: Values | None = _field("model_settings", "Temperature and the like, for this step.")
+    provider_options: Values | None = _field("provider_options", "Options for one provider only.")
+    response_format: Value = _field("response_format", "What structure the answer must have.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far.")
 
 
 class LLMRequestContext(Context[S]):
@@ -251,10 +248,10 @@ class LLMRequestContext(Context[S]):
     __slots__ = ()
     stage = "process_llm_request"
 
-    model: Any = _info("model", "The model to be called.")
-    tools: Mapping[str, Any] | None = _info("tools", "The tools on offer, by name.")
-    model_settings: Mapping[str, Any] | None = _info("model_settings", "Temperature and the like.")
-    answer: Any = _field("answer", "The answer that stands in for the call, if an earlier step gave one.")
+    model: Value = _info("model", "The model to be called.")
+    tools: Values | None = _info("tools", "The tools on offer, by name.")
+    model_settings: Values | None = _info("model_settings", "Temperature and the like.")
+    answer: Value = _field("answer", "The answer that stands in for the call, if an earlier step gave one.")
 
 
 class APIErrorContext(Context[S]):
@@ -264,7 +261,7 @@ class APIErrorContext(Context[S]):
     stage = "process_api_error"
 
     error: BaseException = _info("error", "What the model call raised.")
-    model: Any = _info("model", "The model that was called.")
+    model: Value = _info("model", "The model that was called.")
 
 
 class OutputStreamContext(Context[S]):
@@ -281,7 +278,7 @@ class LLMResponseContext(Context[S]):
     stage = "process_llm_response"
 
     chunks: Sequence[Chunk] | None = _info("chunks", "What the model sent, unprocessed.")
-    model: Any = _info("model", "The model that was called.")
+    model: Value = _info("model", "The model that was called.")
     from_cache: bool | None = _info("from_cache", "Whether the answer stood in for a call.")
 
 
@@ -292,9 +289,9 @@ class OutputStepContext(Context[S]):
     stage = "process_output_step"
 
     finish_reason: str | None = _info("finish_reason", "Why the model stopped.")
-    tool_calls: Sequence[Any] | None = _info("tool_calls", "The tools that the model wants to call.")
-    usage: Any = _info("usage", "The tokens of this step.")
-    steps: Sequence[Any] | None = _info("steps", "The steps completed so far, without this one.")
+    tool_calls: Sequence[Value] | None = _info("tool_calls", "The tools that the model wants to call.")
+    usage: Value = _info("usage", "The tokens of this step.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far, without this one.")
 
 
 class ToolCallContext(Context[S]):
@@ -305,8 +302,8 @@ class ToolCallContext(Context[S]):
 
     tool_name: str = _info("tool_name", "The tool's name.")
     call_id: str = _info("call_id", "The call's id.")
-    arguments: Any = _field("arguments", "The call's arguments, a frozen JSON value, as edited so far.")
-    answer: Any = _field("answer", "The result that stands in for the tool, if an earlier step gave one.")
+    arguments: Value = _field("arguments", "The call's arguments, a frozen JSON value, as edited so far.")
+    answer: Value = _field("answer", "The result that stands in for the tool, if an earlier step gave one.")
 
 
 class ToolResultContext(Context[S]):
@@ -317,8 +314,8 @@ class ToolResultContext(Context[S]):
 
     tool_name: str = _info("tool_name", "The tool's name.")
     call_id: str = _info("call_id", "The call's id.")
-    arguments: Any = _info("arguments", "What the tool was called with.")
-    result: Any = _field("result", "The tool's result, a frozen JSON value, as edited so far.")
+    arguments: Value = _info("arguments", "What the tool was called with.")
+    result: Value = _field("result", "The tool's result, a frozen JSON value, as edited so far.")
 
 
 class OutputResultContext(Context[S]):
@@ -328,11 +325,14 @@ class OutputResultContext(Context[S]):
     stage = "process_output_result"
 
     finish_reason: str | None = _info("finish_reason", "Why the run ended.")
-    usage: Any = _info("usage", "The tokens of all steps.")
-    steps: Sequence[Any] | None = _info("steps", "All steps of the run.")
+    usage: Value = _info("usage", "The tokens of all steps.")
+    steps: Sequence[Value] | None = _info("steps", "All steps of the run.")
 
 
-CONTEXTS: dict[str, type[Context[Any]]] = {
+AnyContext: TypeAlias = Context[Any]
+"""A context, whatever its processor's state is."""
+
+CONTEXTS: dict[str, type[AnyContext]] = {
     context.stage: context
     for context in (
         InputContext,

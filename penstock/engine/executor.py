@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -27,13 +27,16 @@ from penstock.engine.errors import StepFailedError, UsageError
 from penstock.engine.joins import join, skip
 from penstock.engine.mesh import MeshRun, holds
 from penstock.engine.payload import Payload
-from penstock.engine.plan import Chain, Choice, Fork, Mesh, Overlap, Placed, Plain, Shadow, Way
+from penstock.engine.plan import Chain, Choice, Fork, Mesh, Overlap, Placed, Plain, Shadow, Way, plan_steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.plan import Block
     from penstock.engine.state import StageCall
+    from penstock.engine.tripwire import Tripwire
+
+T = TypeVar("T")
 
 
 def execute(block: Block, call: StageCall, payload: Payload) -> Awaitable[Payload]:
@@ -80,6 +83,9 @@ async def _placed(block: Placed, call: StageCall, payload: Payload) -> Payload:
             after = await execute(block.block, call, payload)
             if after.tripwire is not None or not scope.cancel_called:
                 return after
+        verdict = cut_off_verdict(block.block, call)
+        if verdict is not None:
+            return payload.stopped(verdict)
         failure = _timed_out(block, call, started)
     except StepFailedError as error:
         failure = error
@@ -89,6 +95,12 @@ async def _placed(block: Placed, call: StageCall, payload: Payload) -> Payload:
     if block.on_error is None:
         raise failure
     return after_failure(block.on_error, payload, failure, None)
+
+
+def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
+    """Return the verdict of a step in a block that was cut off after it aborted, if there is one."""
+    found = [call.run.verdicts.pop(step.path, None) for step in plan_steps(block)]
+    return next((verdict for verdict in found if verdict is not None), None)
 
 
 def _timed_out(block: Placed, call: StageCall, started: float) -> StepFailedError:
@@ -275,7 +287,7 @@ async def _mesh_beside(run: MeshRun) -> None:
             crew.start(visit, index)
 
 
-_RUNNERS: dict[type[Any], Callable[[Any, StageCall, Payload], Awaitable[Payload]]] = {
+_RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Awaitable[Payload]]] = {
     Plain: _plain,
     Chain: _chain,
     Placed: _placed,
@@ -288,14 +300,14 @@ _RUNNERS: dict[type[Any], Callable[[Any, StageCall, Payload], Awaitable[Payload]
 
 
 async def overlapped(
-    pending: Sequence[tuple[Block, StageCall, Payload]], model: Callable[[], Awaitable[Any]]
-) -> tuple[Any, Payload]:
+    pending: Sequence[tuple[Block, StageCall, Payload]], model: Callable[[], Awaitable[T]]
+) -> tuple[T | None, Payload]:
     """Run checks beside a model call; return its value and the payload that the checks add up to.
 
     The first verdict cancels the model and the other checks; a verdict beats a failure, and a failure the model's.
     """
     ends: list[Payload | StepFailedError | None] = [None] * len(pending)
-    value: Any = None
+    value: T | None = None
     problem: Exception | None = None
     async with new_crew() as crew:
 

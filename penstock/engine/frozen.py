@@ -5,7 +5,25 @@ Values that parallel steps share must not change under their feet, so whatever e
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+Value: TypeAlias = Any
+"""A value of the users' that the engine only carries: a JSON value, a setting, a fact, the state of a step.
+
+`Any`, because only its user knows its shape: with `object`, or a recursive union for JSON, each reader had to narrow
+every layer of what it knows already. Signatures say `Value` for this and `Any` for what the engine itself cannot type.
+"""
+
+Values: TypeAlias = Mapping[str, Value]
+"""Values by name."""
+
+Layer: TypeAlias = "dict[Value, Value] | list[Value] | tuple[Value, ...] | str | float | None"
+"""A JSON value whose outermost layer a type checker sees, so that ``isinstance`` narrows it: for what walks values."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -16,7 +34,7 @@ class FrozenDict(dict[K, V]):
 
     __slots__ = ()
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
+    def _refuse(self: object, *_: object, **__: object) -> NoReturn:
         text = "this mapping is read-only: build a new one, {**old, 'key': value}"
         raise TypeError(text)
 
@@ -39,33 +57,46 @@ class FrozenDict(dict[K, V]):
         """Return itself: frozen values hold frozen values."""
         return self
 
-    def __or__(self, other: Any) -> FrozenDict[K, V]:  # type: ignore[override]
+    def __or__(self, other: Mapping[K, V]) -> FrozenDict[K, V]:  # type: ignore[override]
         """Return a new frozen mapping with the other's items laid over."""
         return FrozenDict({**self, **other})
 
 
-EMPTY: FrozenDict[str, Any] = FrozenDict()
+EMPTY: FrozenDict[str, Value] = FrozenDict()
 """The empty mapping, shared."""
 
 
-def freeze(value: Any) -> Any:
+def freeze(value: Value) -> Value:
     """Return the value with every dict, list and set in it made read-only; other objects are taken as they are."""
-    kind = type(value)
+    anything: object = value  # a checker knows the type of an object, but not of an `Any`
+    kind = type(anything)
     if kind is str or kind is int or kind is FrozenDict:
         return value
-    if isinstance(value, dict):
+    if issubclass(kind, dict):
         return FrozenDict({key: freeze(item) for key, item in value.items()})
     if kind is list or kind is tuple:
         return tuple(freeze(item) for item in value)
     if kind is set:
         return frozenset(value)
+    if kind is MappingProxyType:
+        return FrozenDict({key: freeze(item) for key, item in value.items()})
     return value
 
 
-def thaw(value: Any) -> Any:
+def thaw(value: Layer) -> Value:
     """Return the value with plain dicts and lists in place of the frozen ones (for JSON and for foreign code)."""
     if isinstance(value, dict):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [thaw(item) for item in value]
     return value
+
+
+def is_mapping(value: object) -> TypeIs[dict[Value, Value]]:
+    """Tell whether a value is a dict, to a type checker too, which after `isinstance` knows nothing of the inside."""
+    return isinstance(value, dict)
+
+
+def is_items(value: object) -> TypeIs[list[Value] | tuple[Value, ...]]:
+    """Tell whether a value is a list or a tuple, to a type checker too."""
+    return isinstance(value, (list, tuple))

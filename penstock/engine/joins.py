@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock.engine.boundary import after_failure, record, record_failure
+from penstock.engine.boundary import after_failure, as_failure, record, record_failure
 from penstock.engine.delta import compose_hints, diff, only_edits, rebuild
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.merge import Branch, describe_place, merge
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.delta import Delta
-    from penstock.engine.merge import Merged
+    from penstock.engine.edits import Edits
+    from penstock.engine.merge import Supersedes
     from penstock.engine.plan import Choice, Fork, Mesh, Way
     from penstock.engine.state import StageCall
 
@@ -39,25 +40,25 @@ def join(
         raise failed
     done = [(way, end) for way, end in zip(ways, ends, strict=True) if isinstance(end, Payload)]
     branches = [Branch(way.id, diff(base, end, way.id, end.hints or {})) for way, end in done]
-    merged = merge(base, branches, block.merge)
-    if merged.unsettled:
-        return conflict(merged, [way for way, _ in done], block, call, payload)
-    return joined(payload, merged.delta, [end for _, end in done])
+    delta = settled(base, branches, [way for way, _ in done], block, call)
+    if isinstance(delta, StepFailedError):
+        return after_failure(join_policy(delta, ways), payload, delta, None)
+    return joined(payload, delta, [end for _, end in done])
 
 
 def joined(payload: Payload, delta: Delta, ends: Sequence[Payload]) -> Payload:
     """Return the payload with the merged changes made, and the branches' data behind its own."""
     after = rebuild(payload, delta)
     data = payload.data + tuple(chunk for end in ends for chunk in end.data)
-    settled = any(end.settled for end in ends)
+    done = any(end.settled for end in ends)
     hints = None if payload.hints is None else hints_after(payload, delta)
     edits_only = payload.edits_only and only_edits(delta)
-    return Payload(after.message_list, after.facts, after.fields, data, None, settled, hints, edits_only)
+    return Payload(after.message_list, after.facts, after.fields, data, None, done, hints, edits_only)
 
 
-def hints_after(payload: Payload, delta: Delta) -> dict[TextPlace, Any]:
+def hints_after(payload: Payload, delta: Delta) -> dict[TextPlace, Edits]:
     """Return the outer fork's record of text edits with those of a join added."""
-    made: dict[TextPlace, Any] = {}
+    made: dict[TextPlace, Edits] = {}
     for place, change in delta.items():
         if isinstance(change, tuple):
             where = TextPlace(place[1], place[3], place[4:]) if place[0] == "messages" else TextPlace("", 0, place[1:])
@@ -65,18 +66,35 @@ def hints_after(payload: Payload, delta: Delta) -> dict[TextPlace, Any]:
     return compose_hints(payload.hints or {}, made)
 
 
-def conflict(
-    merged: Merged, ways: Sequence[Way], block: Fork | Choice | Mesh, call: StageCall, payload: Payload
-) -> Payload:
-    """Fail the join: blocked if one of the culprits is a guard, else raised."""
-    culprits = list(dict.fromkeys(step for unsettled in merged.unsettled for step in unsettled.steps))
-    places = list(dict.fromkeys(describe_place(unsettled.place) for unsettled in merged.unsettled))
-    failure = MergeConflictError(block.path, call.stage.name, culprits, places)
+def settled(
+    base: Payload,
+    branches: Sequence[Branch],
+    ways: Sequence[Way],
+    block: Fork | Choice | Mesh,
+    call: StageCall,
+    supersedes: Supersedes | None = None,
+) -> Delta | StepFailedError:
+    """Return the changes of all branches as one, or the failure of the join, which then is on record."""
+    try:
+        merged = merge(base, branches, block.merge, supersedes)
+    except Exception as error:  # noqa: BLE001 - a merge function of the user's broke
+        failure = as_failure(block.path, block.path, call.stage.name, error)
+    else:
+        if not merged.unsettled:
+            return merged.delta
+        culprits = list(dict.fromkeys(step for unsettled in merged.unsettled for step in unsettled.steps))
+        places = list(dict.fromkeys(describe_place(unsettled.place) for unsettled in merged.unsettled))
+        failure = MergeConflictError(block.path, call.stage.name, culprits, places)
+    record_failure(call, failure, join_policy(failure, ways))
+    return failure
+
+
+def join_policy(failure: StepFailedError, ways: Sequence[Way]) -> str:
+    """Return what the failure of a join means: it blocks if a guard is concerned, else it raises."""
     guards = {step.path for way in ways if way.guards for step in plan_steps(way.block) if step.role == "guard"}
     guards |= {way.id for way in ways if way.guards}
-    on_error = "block" if guards & set(culprits) else "raise"
-    record_failure(call, failure, on_error)
-    return after_failure(on_error, payload, failure, None)
+    concerned = guards & set(failure.culprits) if isinstance(failure, MergeConflictError) else guards
+    return "block" if concerned else "raise"
 
 
 def skip(ways: Sequence[Way], call: StageCall) -> None:

@@ -6,15 +6,17 @@ which a policy may settle: ``first`` or ``last`` in declared order, `pick`, or a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from penstock.engine import edits as edit_ops
-from penstock.engine.delta import Added, Delta, Gone, Place, Put, as_tree, flatten
-from penstock.engine.frozen import freeze
+from penstock.engine.delta import TEXT_FIELDS, Added, Delta, Gone, Place, Put, as_tree, flatten
+from penstock.engine.frozen import freeze, is_mapping
 
 if TYPE_CHECKING:
+    from penstock.engine.delta import Change, Tree, Twig
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.payload import Payload
 
 Supersedes: TypeAlias = Callable[[str, str], bool]
@@ -31,8 +33,8 @@ class Conflict:
     """
 
     place: Place
-    base: Any
-    values: Mapping[str, Any]
+    base: Value
+    values: Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Pick:
     branch: str
 
 
-Resolver: TypeAlias = Callable[[Conflict], Any]
+Resolver: TypeAlias = Callable[[Conflict], object]
 MergePolicy: TypeAlias = 'Literal["first", "last", "sequence"] | Pick | Resolver | None'
 
 
@@ -85,11 +87,11 @@ def merge(
     work = _Merge(base, policy, supersedes)
     if all(type(change) is tuple for branch in filled for change in branch.delta.values()):
         return Merged(work.flat(filled), tuple(work.unsettled))  # texts only: no place lies within another
-    tree = work.nodes((), [(branch.id, as_tree(branch.delta)) for branch in filled]) if filled else {}
+    tree: Tree = work.nodes((), [(branch.id, as_tree(branch.delta)) for branch in filled]) if filled else {}
     return Merged(flatten(tree), tuple(work.unsettled))
 
 
-Alternatives = list[tuple[str, Any]]
+Alternatives: TypeAlias = "list[tuple[str, Twig]]"
 
 
 class _Merge:
@@ -109,7 +111,7 @@ class _Merge:
                 found.setdefault(place, []).append((branch.id, edits))
         return {place: edits[0][1] if len(edits) == 1 else self._texts(place, edits) for place, edits in found.items()}
 
-    def nodes(self, place: Place, found: Alternatives) -> Any:
+    def nodes(self, place: Place, found: Alternatives) -> Twig:
         """Return what the alternatives at one place become: a change, or a mapping of them."""
         found = self._latest(found)
         values = [node for _, node in found]
@@ -127,14 +129,14 @@ class _Merge:
             return values[0]
         return self._settle(place, found)
 
-    def _mappings(self, place: Place, found: Alternatives) -> dict[Any, Any]:
+    def _mappings(self, place: Place, found: Alternatives) -> Tree:
         keys = dict.fromkeys(key for _, node in found for key in node)
         return {
             key: self.nodes((*place, key), [(branch, node[key]) for branch, node in found if key in node])
             for key in keys
         }
 
-    def _texts(self, place: Place, found: Alternatives) -> Any:
+    def _texts(self, place: Place, found: Alternatives) -> Twig:
         merged, conflicts = edit_ops.merge([edits for _, edits in found], self.supersedes)
         if not conflicts:
             return merged
@@ -149,7 +151,7 @@ class _Merge:
                 self.unsettled.append(Unsettled(place, tuple(dict.fromkeys(edit.step for edit in cluster))))
         return edit_ops.in_order(settled)
 
-    def _settle(self, place: Place, found: Alternatives) -> Any:
+    def _settle(self, place: Place, found: Alternatives) -> Twig:
         if callable(self.policy):
             return self._asked(place, found, self.policy)
         chosen = self._chosen(found)
@@ -160,7 +162,7 @@ class _Merge:
         )
         return found[0][1]
 
-    def _chosen(self, found: Alternatives) -> tuple[str, Any] | None:
+    def _chosen(self, found: Alternatives) -> tuple[str, Twig] | None:
         if self.policy == "first":
             return found[0]
         if self.policy == "last":
@@ -170,7 +172,7 @@ class _Merge:
             return next((item for item in found if item[0] == wanted), None)
         return None
 
-    def _asked(self, place: Place, found: Alternatives, resolver: Resolver) -> Any:
+    def _asked(self, place: Place, found: Alternatives, resolver: Resolver) -> Twig:
         before = _value_at(self.base, place)
         values = {branch: _value_of(before, node) for branch, node in found}
         value = freeze(resolver(Conflict(place, before, values)))
@@ -183,17 +185,18 @@ class _Merge:
         supersedes = self.supersedes
         if supersedes is None or len(found) == 1:
             return found
-        whole = [(branch, node) for branch, node in found if isinstance(node, (Put, Added, Gone))]
+        whole = [node for _, node in found if isinstance(node, (Put, Added, Gone))]
         kept = [
             (branch, node)
             for branch, node in found
-            if not isinstance(node, (Put, Added, Gone))
-            or not any(other is not node and supersedes(other.step, node.step) for _, other in whole)
+            if not any(
+                other is not node and all(supersedes(other.step, step) for step in _steps(node)) for other in whole
+            )
         ]
         return kept or found
 
 
-def _all_equal(values: list[Any]) -> bool:
+def _all_equal(values: list[Twig]) -> bool:
     first = values[0]
     if isinstance(first, Put):
         return all(isinstance(node, Put) and node.value == first.value for node in values)
@@ -202,18 +205,18 @@ def _all_equal(values: list[Any]) -> bool:
     return False
 
 
-def _steps(node: Any) -> Iterable[str]:
+def _steps(node: Twig) -> Iterable[str]:
     """Yield the steps that made the changes of a node."""
     if isinstance(node, (Put, Added, Gone)):
         yield node.step
-    elif isinstance(node, dict):
+    elif is_mapping(node):
         for below in node.values():
             yield from _steps(below)
     else:
         yield from (edit.step for edit in node)
 
 
-def _value_of(before: Any, node: Any) -> Any:
+def _value_of(before: Value, node: Change | Tree) -> Value:
     if isinstance(node, Put):
         return node.value
     if isinstance(node, Added):
@@ -223,30 +226,30 @@ def _value_of(before: Any, node: Any) -> Any:
     return None if isinstance(node, Gone) else node
 
 
-def _value_at(base: Payload, place: Place) -> Any:
+def _value_at(base: Payload, place: Place) -> Value:
     """Return what stood at a place before the fork, or None."""
     if place[0] == "facts":
         return base.facts.get(place[1])
-    value: Any = base.fields if place[0] == "fields" else None
+    value: Value = base.fields if place[0] == "fields" else None
     rest = place[1:]
     if place[0] == "messages":
         value, rest = base.message_list.get(place[1]), place[2:]
     for key in rest:
         try:
-            value = getattr(value, key) if isinstance(key, str) and not isinstance(value, dict) else value[key]
+            value = getattr(value, key) if isinstance(key, str) and not is_mapping(value) else value[key]
         except (AttributeError, KeyError, IndexError, TypeError):
             return None
     return value
 
 
 def describe_place(place: Place) -> str:
-    """Return a place in words for an error; never a text."""
+    """Return a place in words for an error; never a text, nor a key that may be one."""
     head = place[0] if place else "the payload"
     if head == "messages":
-        path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place[2:])
+        path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place[2:5])
         return f"message {place[1]!r}{path}"
     if head == "facts":
         return f"the fact {place[1]!r}"
     if head == "fields":
-        return ".".join(str(key) for key in place[1:])
+        return ".".join(str(key) for key in (place[1:2] if place[1] in TEXT_FIELDS else place[1:]))
     return "the order of the messages" if head == "order" else str(head)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.boundary import as_failure, passes_through, record_failure
+from penstock.engine.boundary import after_failure, as_failure, passes_through, record_failure
 from penstock.engine.context import View
 from penstock.engine.delta import Delta, diff, inherit, only_edits, rebuild
 from penstock.engine.errors import StepFailedError
-from penstock.engine.joins import conflict, hints_after, joined, skip
-from penstock.engine.merge import Branch, merge
+from penstock.engine.joins import hints_after, join_policy, joined, settled, skip
+from penstock.engine.merge import Branch
 from penstock.engine.payload import Payload
 from penstock.engine.plan import Plain, Way, plan_steps
 
@@ -56,25 +56,21 @@ class MeshRun:
     def meet(self, sources: Sequence[int], behind: int) -> tuple[Payload, Delta] | None:
         """Return what the given stops add up to before the stop ``behind`` them, or None after a conflict."""
         live = [index for index in sources if index in self.ends]
-        merged = merge(
-            self.entry,
-            [Branch(self._way(index).id, self.deltas[index]) for index in live],
-            self.block.merge,
-            self.supersedes,
-        )
-        if merged.unsettled:
-            ways = [stop.way for stop in self.block.stops if stop.way is not None]
+        ways = [stop.way for stop in self.block.stops if stop.way is not None]
+        branches = [Branch(self._way(index).id, self.deltas[index]) for index in live]
+        delta = settled(self.entry, branches, ways, self.block, self.call, self.supersedes)
+        if isinstance(delta, StepFailedError):
             try:
-                self.verdicts[behind] = conflict(merged, ways, self.block, self.call, self.entry)
+                self.verdicts[behind] = after_failure(join_policy(delta, ways), self.entry, delta, None)
             except StepFailedError as error:
                 self.failures[behind] = error
             return None
-        seen = rebuild(self.entry, merged.delta)
-        settled = any(self.ends[index].settled for index in live)
-        hints = hints_after(self.entry, merged.delta)
-        edits_only = only_edits(merged.delta)
-        met = Payload(seen.message_list, seen.facts, seen.fields, (), None, settled, hints, edits_only)
-        return met, merged.delta
+        seen = rebuild(self.entry, delta)
+        done = any(self.ends[index].settled for index in live)
+        hints = hints_after(self.entry, delta)
+        edits_only = only_edits(delta)
+        met = Payload(seen.message_list, seen.facts, seen.fields, (), None, done, hints, edits_only)
+        return met, delta
 
     def _way(self, index: int) -> Way:
         return self.block.stops[index].way or Way(self.block.stops[index].id, Plain((), sync=True), guards=False)
@@ -138,5 +134,6 @@ class MeshRun:
 
 
 async def holds(condition: Condition, view: View) -> bool:
+    """Tell whether a condition holds, sync or async."""
     held = condition(view)
     return bool(await held) if inspect.isawaitable(held) else bool(held)

@@ -6,7 +6,7 @@ stopped, no hook runs any more.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from penstock.engine.background import Background
@@ -24,7 +24,8 @@ from penstock.engine.state import RunState, StageCall
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from penstock.engine.facts import Key
+    from penstock.engine.facts import Facts
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import Messages
     from penstock.engine.plan import Block
     from penstock.engine.plans import Plans
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.tripwire import Tripwire
 
 T = TypeVar("T")
-Stepping = Coroutine[Any, Any, Outcome]
+Stepping = Coroutine[object, None, Outcome]
 
 _INPUT = STAGES["process_input"]
 _INPUT_STEP = STAGES["process_input_step"]
@@ -62,7 +63,7 @@ class Run:
         self,
         plans: Plans,
         *,
-        request_context: dict[str, Any] | None = None,
+        request_context: dict[str, Value] | None = None,
         run_id: str | None = None,
         records: bool = False,
         observers: Sequence[Observer] = (),
@@ -98,7 +99,7 @@ class Run:
         self._payload = Payload(messages, self._payload.facts)
 
     @property
-    def facts(self) -> Mapping[Key[Any], Any]:
+    def facts(self) -> Facts:
         """What steps found out so far, by key."""
         return self._payload.facts
 
@@ -108,7 +109,7 @@ class Run:
         return self._state.run_id
 
     @property
-    def request_context(self) -> dict[str, Any]:
+    def request_context(self) -> dict[str, Value]:
         """The caller's mapping for this request."""
         return self._state.request_context
 
@@ -134,7 +135,7 @@ class Run:
         return self._run(STAGES["process_input"], messages, EMPTY, EMPTY)
 
     def process_input_step(
-        self, messages: Messages | MessageList | None = None, *, steps: Iterable[Any] | None = None, **settings: Any
+        self, messages: Messages | MessageList | None = None, *, steps: Iterable[Value] | None = None, **settings: Value
     ) -> Stepping:
         """Run `process_input_step`: before a model call. ``settings``: model, tools, tool_choice, active_tools, ….
 
@@ -143,39 +144,39 @@ class Run:
         stage = STAGES["process_input_step"]
         return self._run(stage, messages, settings_of(stage, settings), FrozenDict(steps=steps))
 
-    def process_llm_request(self, prompt: Messages | MessageList | None = None, **info: Any) -> Stepping:
+    def process_llm_request(self, prompt: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_llm_request` on the provider prompt; what it changes holds for this call only."""
         return self._run(STAGES["process_llm_request"], prompt, EMPTY, FrozenDict(info))
 
-    def process_api_error(self, error: BaseException, **info: Any) -> Stepping:
+    def process_api_error(self, error: BaseException, **info: Value) -> Stepping:
         """Run `process_api_error` after a failed model call; `Outcome.retry` tells whether to call again."""
         return self._run(STAGES["process_api_error"], None, EMPTY, FrozenDict(error=error, **info))
 
-    def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Any) -> Stepping:
+    def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_llm_response` when the model's stream has ended; ``chunks``, ``model``, ``from_cache``."""
         return self._run(STAGES["process_llm_response"], messages, EMPTY, FrozenDict(info))
 
-    def process_output_step(self, messages: Messages | MessageList | None = None, **info: Any) -> Stepping:
+    def process_output_step(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_output_step` on a response, before its tools run.
 
         ``info``: ``finish_reason``, ``tool_calls``, ``usage``, ``steps``.
         """
         return self._run(STAGES["process_output_step"], messages, EMPTY, FrozenDict(info))
 
-    def process_tool_call(self, tool_name: str, arguments: Any, *, call_id: str = "") -> Stepping:
+    def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "") -> Stepping:
         """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
         return self._tool(STAGES["process_tool_call"], {"arguments": arguments}, tool_name, call_id)
 
-    def process_tool_result(self, tool_name: str, result: Any, *, arguments: Any = None, call_id: str = "") -> Stepping:
+    def process_tool_result(self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = "") -> Stepping:
         """Run `process_tool_result` before a result enters the history; `Outcome.result`."""
         stage = STAGES["process_tool_result"]
         return self._tool(stage, {"result": result}, tool_name, call_id, arguments=freeze(arguments))
 
-    def process_output_result(self, messages: Messages | MessageList | None = None, **info: Any) -> Stepping:
+    def process_output_result(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""
         return self._run(STAGES["process_output_result"], messages, EMPTY, FrozenDict(info))
 
-    def stage(self, name: str, messages: Any = None, **details: Any) -> Stepping:
+    def stage(self, name: str, messages: Value = None, **details: Value) -> Stepping:
         """Run the stage of that name; for the tools' stages ``messages`` are the arguments or the result.
 
         Raises:
@@ -228,7 +229,7 @@ class Run:
 
     # How a stage is run
 
-    async def _run(self, stage: Stage, messages: Any, fields: Mapping[str, Any], info: Mapping[str, Any]) -> Outcome:
+    async def _run(self, stage: Stage, messages: object, fields: Values, info: Values) -> Outcome:
         block, call = self._ready.get(stage.name) or self._made_ready(stage)
         if self.tripwire is not None or (self._state.pending and not stage.overlaps and await self._drained()):
             return self._stopped(stage)
@@ -254,7 +255,7 @@ class Run:
         self._ready[stage.name] = ready
         return ready
 
-    def _tool(self, stage: Stage, value: dict[str, Any], tool_name: str, call_id: str, **info: Any) -> Stepping:
+    def _tool(self, stage: Stage, value: dict[str, Value], tool_name: str, call_id: str, **info: Value) -> Stepping:
         return self._run(stage, None, freeze(value), FrozenDict(tool_name=tool_name, call_id=call_id, **info))
 
     def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload) -> Outcome:
@@ -280,6 +281,7 @@ class Run:
         self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: Sequence[Record]
     ) -> Outcome:
         """Roll back what was judged; end the run, unless the model gets another attempt."""
+        self._state.verdicts.clear()
         verdict = end.tripwire
         granted = verdict is not None and stage.retries and self._reject(verdict)
         if verdict is not None and not granted:
@@ -384,7 +386,7 @@ class Run:
         return False
 
 
-def drive(stepping: Coroutine[Any, Any, T], what: str) -> T:
+def drive(stepping: Coroutine[object, None, T], what: str) -> T:
     """Run a coroutine that does not suspend, without an event loop.
 
     Raises:

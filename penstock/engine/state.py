@@ -8,12 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.engine.background import Background
-    from penstock.engine.facts import Key
+    from penstock.engine.facts import AnyKey
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message
     from penstock.engine.payload import Payload
     from penstock.engine.ports import Observer
     from penstock.engine.records import Record
+    from penstock.engine.tripwire import Tripwire
 
 
 class StepLike(Protocol):
@@ -30,13 +32,12 @@ class StepLike(Protocol):
         ...
 
     @property
-    def provides(self) -> frozenset[Key[Any]]:
+    def provides(self) -> frozenset[AnyKey]:
         """The facts it may put."""
         ...
 
-    @property
-    def new_state(self) -> Callable[[], Any]:
-        """Makes the step's state for a request."""
+    def new_state(self) -> Value:
+        """Return a new state for a request."""
         ...
 
 
@@ -73,6 +74,7 @@ class RunState:
         listening: whether anybody wants records.
         shadow: whether this is a state beside the real one, for what changes nothing.
         background: runs what goes on beside, where the run has made room for it.
+        verdicts: verdicts of steps that were cut off before they could tell, by path.
         pending: overlapping checks wait here for the model call; None where they run in line.
     """
 
@@ -88,28 +90,30 @@ class RunState:
         "shadow",
         "states",
         "step_number",
+        "verdicts",
     )
 
     def __init__(
         self,
         run_id: str,
-        request_context: dict[str, Any],
+        request_context: dict[str, Value],
         records: list[Record] | None,
         observers: Sequence[Observer],
     ) -> None:
         self.run_id = run_id
         self.request_context = request_context
-        self.states: dict[str, Any] = {}
+        self.states: dict[str, Value] = {}
         self.retry_count = 0
         self.step_number = 0
         self.records = records
         self.observers = observers
         self.listening = records is not None or bool(observers)
         self.shadow = False
+        self.verdicts: dict[str, Tripwire] = {}
         self.background: Background | None = None
         self.pending: list[Any] | None = None
 
-    def state_of(self, step: StepLike) -> Any:
+    def state_of(self, step: StepLike) -> Value:
         """Return the step's state, made on first use."""
         try:
             return self.states[step.path]
@@ -137,7 +141,7 @@ class StageCall:
 
     __slots__ = ("fresh", "info", "run", "stage")
 
-    def __init__(self, run: RunState, stage: StageLike, info: Mapping[str, Any], fresh: frozenset[str]) -> None:
+    def __init__(self, run: RunState, stage: StageLike, info: Values, fresh: frozenset[str]) -> None:
         self.run = run
         self.stage = stage
         self.info = info

@@ -7,12 +7,12 @@ hook's own code swallows a verdict. It is caught in one place, the step boundary
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.frozen import EMPTY, FrozenDict, freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from penstock.engine.frozen import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Tripwire:
         processor_id: the id of the processor that stopped it.
         stage: the stage in which it did.
         retry: whether the processor asked for another attempt of the model.
-        metadata: details for programs, read-only.
+        metadata: details for programs, read-only; a mapping where the processor says nothing else.
     """
 
     reason: str
     processor_id: str
     stage: str
     retry: bool = False
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
 
     def __post_init__(self) -> None:
         """Freeze the metadata."""
