@@ -9,7 +9,7 @@ policy, a branch that blocks when a condition breaks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from penstock.engine.conditions import either, every
 from penstock.engine.errors import DefinitionError, ProcessorError, WorkflowError
@@ -27,7 +27,7 @@ from penstock.engine.nodes import (
     resolve,
 )
 from penstock.engine.plan import topological
-from penstock.engine.processor import Processor
+from penstock.engine.processor import is_processor
 from penstock.engine.validate import problems
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from penstock.engine.conditions import Term
+    from penstock.engine.frozen import Value
     from penstock.engine.nodes import Condition, Node
 
 Graph: TypeAlias = "nx.DiGraph[Any]"
@@ -195,7 +196,7 @@ def _unique(name: str, taken: dict[str, Node]) -> str:
 class Place(Protocol):
     """Makes a member of a processor or a workflow; `penstock.member` is one."""
 
-    def __call__(self, item: object, /, *, id: str | None = None, **policy: Any) -> DagMember: ...
+    def __call__(self, item: object, /, *, id: str | None = None, **policy: Value) -> DagMember: ...
 
 
 def dag_from(graph: object, name: str | None, place: Place) -> tuple[str, Dag]:
@@ -206,11 +207,13 @@ def dag_from(graph: object, name: str | None, place: Place) -> tuple[str, Dag]:
     """
     import networkx as nx
 
-    if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
-        problem = f"from_graph() takes a networkx.DiGraph, not a {type(graph).__name__}"
+    kind = _kind(graph)
+    if not isinstance(graph, nx.DiGraph) or isinstance(graph, nx.MultiDiGraph):
+        problem = f"from_graph() takes a networkx.DiGraph, not a {kind}"
         raise WorkflowError(name or "workflow", [problem])
-    made = name or str(graph.graph.get("name") or "workflow")
-    return made, Dag(members_from(graph, place, made), graph.graph.get("merge"))
+    given = cast("nx.DiGraph[str]", graph)
+    made = name or str(given.graph.get("name") or "workflow")
+    return made, Dag(members_from(given, place, made), given.graph.get("merge"))
 
 
 def members_from(graph: nx.DiGraph[str], place: Place, name: str = "workflow") -> tuple[DagMember, ...]:
@@ -240,7 +243,7 @@ def members_from(graph: nx.DiGraph[str], place: Place, name: str = "workflow") -
     return tuple(members)
 
 
-def _node_of(name: object, attributes: Mapping[str, Any], place: Place) -> Node:
+def _node_of(name: object, attributes: Mapping[str, Value], place: Place) -> Node:
     if not isinstance(name, str) or not name.strip():
         cure = "networkx.relabel_nodes(graph, str) makes one of it"
         raise ProcessorError(repr(name), f"a node's name is a non-empty str; {cure}")
@@ -251,6 +254,8 @@ def _node_of(name: object, attributes: Mapping[str, Any], place: Place) -> Node:
         raise ProcessorError(name, f"it has {has}")
     item = given[0]
     if not isinstance(item, NODES):
+        if "/" in name:
+            raise ProcessorError(name, "its name becomes the step's id, in which no '/' can be")
         made = place(item, **policy)
         return made.node if made.id == name else place(item, id=name, **policy).node
     if policy:
@@ -261,7 +266,11 @@ def _node_of(name: object, attributes: Mapping[str, Any], place: Place) -> Node:
 def _edges_to(name: str, graph: nx.DiGraph[str], found: list[str]) -> Iterator[DagEdge]:
     """Yield the edges that lead to a node, and note what is wrong with them."""
     for source, attributes in graph.pred[name].items():
-        when = attributes.get("when")
-        if when is not None and (isinstance(when, Processor) or not callable(when)):
-            found.append(f"edge {source!r} → {name!r}: 'when' is no condition (ctx) -> bool, but {type(when).__name__}")
-        yield DagEdge(source, when)
+        when: object = attributes.get("when")
+        if when is not None and (is_processor(when) or not callable(when)):
+            found.append(f"edge {source!r} → {name!r}: 'when' is no condition (ctx) -> bool, but {_kind(when)}")
+        yield DagEdge(source, cast("Condition | None", when))
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

@@ -336,6 +336,7 @@ def test_everything_wrong_with_a_graph_is_told_at_once() -> None:
     graph.add_node("twice", step=Step(Redact("ada")), mode="shadow")
     graph.add_node("policy", processor=Redact("ada"), timeout=-1)
     graph.add_node(7, processor=Redact("ada"))
+    graph.add_node("a/b", processor=Redact("ada"))
     graph.add_node("a", processor=Redact("ada"))
     graph.add_node("b", processor=Redact("bob"))
     graph.add_edge("a", "b", when="always")
@@ -351,6 +352,7 @@ def test_everything_wrong_with_a_graph_is_told_at_once() -> None:
         "node 'twice': twice: its step has a policy of its own, so mode cannot stand beside it",
         "node 'policy': policy: option 'timeout' is -1, but must be a number of seconds above 0",
         "node 7: 7: a node's name is a non-empty str; networkx.relabel_nodes(graph, str) makes one of it",
+        "node 'a/b': a/b: its name becomes the step's id, in which no '/' can be",
         "edge 'b' → 'a': 'when' is no condition (ctx) -> bool, but Gate",
         "edge 'a' → 'b': 'when' is no condition (ctx) -> bool, but str",
     )
@@ -480,3 +482,56 @@ def test_a_graph_runs_as_the_workflow_it_was_made_of(workflow: Workflow, given_t
     again = Workflow.from_graph(workflow.graph)
     for text in given_texts:
         assert ended(again, text) == ended(workflow, text)
+
+
+# What validate does not see yet
+
+
+class Needs(Processor[Any]):
+    """Requires the fact that `Finds` provides."""
+
+    edits = "nothing"
+    requires = (SEEN["ada"],)
+
+    def process_input(self, ctx: Any) -> None:
+        """Do nothing."""
+
+
+class Finds(Redact):
+    """Provides one fact."""
+
+    provides = (SEEN["ada"],)
+
+
+@pytest.mark.xfail(raises=WorkflowError, reason="validate takes arms that exclude each other for parallel ones")
+def test_a_graph_of_arms_that_edit_anything_is_no_unsafe_parallel() -> None:
+    """Their conditions exclude each other, so only one of them runs."""
+    workflow = Workflow("w").branch((Has("ada"), Shout()), otherwise=Redact("bob"))
+    again = Workflow.from_graph(workflow.graph)
+    assert [ended(again, text) for text in ("ada", "bob")] == [ended(workflow, text) for text in ("ada", "bob")]
+
+
+@pytest.mark.xfail(raises=WorkflowError, reason="validate forgets what the only ways to a member are sure to provide")
+@pytest.mark.parametrize(
+    "workflow",
+    [
+        Workflow("w").branch((Has("bob"), Finds("ada", id="a")), otherwise=Finds("ada", id="b")).then(Needs()),
+        Workflow("w").then(Gate()).branch((Has("bob"), Redact("bob"))).then(Finds("ada", id="a")).then(Needs()),
+    ],
+    ids=["both arms provide", "behind a branch"],
+)
+def test_a_graph_knows_the_facts_that_every_way_provides(workflow: Workflow) -> None:
+    """Whichever arm ran, the fact is there."""
+    assert ended(Workflow.from_graph(workflow.graph), "ada") == ended(workflow, "ada")
+
+
+@pytest.mark.xfail(reason="parallel, branch and dag take names that steps may have: the step becomes dag#2")
+@pytest.mark.parametrize("name", ["parallel", "branch", "dag"])
+def test_a_step_keeps_its_name_whatever_it_is_called(name: str) -> None:
+    """A verdict names the step as the user did."""
+    workflow = Workflow("w").parallel(Gate(), Redact("bob")).branch((Has("x"), Redact("x", id="x")))
+    workflow = workflow.then(Forbid("ada", id=name))
+    for one in (workflow, Workflow.from_graph(workflow.graph)):
+        tripwire = one.check_sync("ada").tripwire
+        assert tripwire is not None
+        assert tripwire.processor_id == name

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.context import CONTEXTS
 from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step
@@ -16,6 +16,8 @@ from penstock.engine.processor import Processor
 from penstock.engine.render.labels import merge_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.engine.nodes import Node, Policy
     from penstock.engine.render.scene import Box, Group, Scene
 
@@ -41,7 +43,7 @@ def as_json(scene: Scene) -> str:
 
 
 def _node(box: Box) -> dict[str, object]:
-    made: dict[str, object] = {"id": box.id, "kind": box.kind, "group": box.group or None}
+    made: dict[str, object] = {"id": box.id, "kind": box.kind, "group": box.group or None, "title": box.title}
     if isinstance(box.node, Step) and box.kind == "step":
         return {**made, **_step(box.node)}
     return {**made, **_said(box.node)}
@@ -96,22 +98,23 @@ def _policy(policy: Policy) -> dict[str, object]:
 def options_of(processor: Processor[object]) -> dict[str, object]:
     """Return a processor's public options as JSON values; of what is none the class, of what is secret nothing."""
     return {
-        name: "***" if isinstance(value, str) and _SECRET.search(name) else _plain(value)
+        name: _told(name, value)
         for name, value in vars(processor).items()
         if not name.startswith("_") and name not in CONTEXTS
     }
+
+
+def _told(name: str, value: object) -> object:
+    return "***" if isinstance(value, str) and _SECRET.search(name) else _plain(value)
 
 
 def _plain(value: object) -> object:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(one) for one in cast("Iterable[object]", value)]
     if isinstance(value, (set, frozenset)):
-        return sorted((_plain(one) for one in value), key=repr)
+        return sorted((_plain(one) for one in cast("Iterable[object]", value)), key=repr)
     if isinstance(value, Mapping):
-        return {
-            str(name): "***" if isinstance(one, str) and _SECRET.search(str(name)) else _plain(one)
-            for name, one in value.items()
-        }
+        return {str(name): _told(str(name), one) for name, one in cast("Mapping[object, object]", value).items()}
     return {"class": type(value).__qualname__}

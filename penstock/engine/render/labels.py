@@ -6,6 +6,7 @@ line break, a terminal's escape code or a change of writing direction must not c
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import linecache
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import CodeType
 
-    from penstock.engine.nodes import Policy
+    from penstock.engine.nodes import OnError, Policy
     from penstock.engine.processor import Claims
 
 LIMIT = 60
@@ -96,21 +97,30 @@ def _repr(value: object) -> str:
 
 
 def _expression(code: CodeType) -> str | None:
-    """Return the source of a lambda's body, as written; None where there is no source."""
-    spans = [
-        ((first, start), (last, end))
-        for first, last, start, end in code.co_positions()
-        if first is not None and last is not None and start is not None and end
+    """Return what stands in a lambda's source behind the colon; None where the source is gone, or another."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except (SyntaxError, ValueError):
+        return None
+    places = [
+        (line, column)
+        for line, _, column, end in code.co_positions()
+        if line is not None and column is not None and end
     ]
-    if not spans:
-        return None
-    (first, start), (final, end) = min(span[0] for span in spans), max(span[1] for span in spans)
-    lines = [linecache.getline(code.co_filename, number).encode() for number in range(first, final + 1)]
-    if not all(lines):
-        return None
-    lines[-1] = lines[-1][:end]
-    lines[0] = lines[0][start:]
-    return " ".join(b" ".join(lines).decode(errors="replace").split())
+    bodies = [
+        node.body
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno and _is_of(node.body, code, places)
+    ]
+    return ast.unparse(bodies[0]) if len(bodies) == 1 else None
+
+
+def _is_of(body: ast.expr, code: CodeType, places: list[tuple[int, int]]) -> bool:
+    """Tell whether an expression has the names and the place of a lambda's code."""
+    names = {one.id for one in ast.walk(body) if isinstance(one, ast.Name)}
+    names |= {one.attr for one in ast.walk(body) if isinstance(one, ast.Attribute)}
+    end = (body.end_lineno or body.lineno, body.end_col_offset or 0)
+    return names.issuperset(code.co_names) and all((body.lineno, body.col_offset) <= one < end for one in places)
 
 
 # Policies and claims
@@ -118,7 +128,7 @@ def _expression(code: CodeType) -> str | None:
 
 def policy_words(policy: Policy) -> tuple[str, ...]:
     """Return what a policy says, as it would be written."""
-    words = []
+    words: list[str] = []
     if policy.timeout is not None:
         words.append(f"timeout={policy.timeout:g} s")
     if policy.on_error is not None:
@@ -129,7 +139,7 @@ def policy_words(policy: Policy) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _on_error(on_error: object) -> str:
+def _on_error(on_error: OnError) -> str:
     return short(claims_of(on_error).id) if isinstance(on_error, Processor) else str(on_error)
 
 
