@@ -1,4 +1,4 @@
-"""What a built-in pattern is, and how one is made; the presets by name. It knows how to find, not what to do about it.
+"""What a built-in pattern is, and how one is made. It knows how to find, not what to do about it.
 
 Every finder is linear in the text. A pattern begins with letters that a plain search jumps to, looks back only so far
 as it must to refuse a start inside a word, and repeats only what the next item cannot also match.
@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     Span: TypeAlias = tuple[int, int]
-
-PRESETS: tuple[str, ...] = ("pii", "secrets", "urls")
 
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _GROWTH = 64  # how far a find may grow to the left
@@ -138,19 +135,3 @@ def _grown(text: str, start: int) -> int:
     while start > low and text[start - 1] in _WORD:
         start -= 1
     return start
-
-
-@cache
-def preset(name: str) -> tuple[BuiltIn, ...]:
-    """Return the rules of a preset; see `PRESETS`. Imported when asked for: they hold tables."""
-    if name == "pii":
-        from penstock.processors.text.patterns_pii import PII
-
-        return PII
-    if name == "secrets":
-        from penstock.processors.text.patterns_secrets import SECRETS
-
-        return SECRETS
-    from penstock.processors.text.patterns_urls import URLS
-
-    return URLS

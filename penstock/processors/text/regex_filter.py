@@ -13,7 +13,7 @@ from penstock.engine.facts import Key
 from penstock.engine.processor import one_of
 from penstock.processors.text._places import WholeTexts, flag, tell
 from penstock.processors.text.matching import Finder, Match
-from penstock.processors.text.patterns import PRESETS, preset
+from penstock.processors.text.presets import PRESETS, preset
 from penstock.processors.text.reports import PatternMatch, Violation
 from penstock.processors.text.rules import checked, seconds
 

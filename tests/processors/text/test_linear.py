@@ -6,7 +6,7 @@ import pytest
 
 from penstock.processors.text.matching import Finder
 from penstock.processors.text.normalizing import Profile, normalise
-from penstock.processors.text.patterns import PRESETS, preset
+from penstock.processors.text.presets import PRESETS, preset
 
 SMALL, FACTOR = 6_000, 8
 FINDER = Finder([rule for name in PRESETS for rule in preset(name)])

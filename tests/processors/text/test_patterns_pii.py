@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.processors.text.matching import Finder
-from penstock.processors.text.patterns import preset
+from penstock.processors.text.presets import preset
 
 FINDER = Finder(preset("pii"))
 

@@ -6,7 +6,7 @@ The keys are made up when the test runs: in one piece they would set off the sca
 import pytest
 
 from penstock.processors.text.matching import Finder
-from penstock.processors.text.patterns import preset
+from penstock.processors.text.presets import preset
 
 A = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 HEX = "0123456789abcdef"
