@@ -236,9 +236,8 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - names, all of them
-
 if not TYPE_CHECKING:  # else a name that does not exist would be `Any` to type checkers
+    __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - names, all of them
 
     def __getattr__(name: str) -> Any:
         """Load a public name from its module (PEP 562)."""
@@ -252,4 +251,4 @@ if not TYPE_CHECKING:  # else a name that does not exist would be `Any` to type 
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return list(__all__)
+    return ["__version__", *sorted(_HOME_OF)]

@@ -1,6 +1,7 @@
 """Whether the package stays small enough to read: ceilings on files, functions and `Any`; complexity is ruff's."""
 
 import ast
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -13,7 +14,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FILE_LINES = 400
 FUNCTION_LINES = 60
 MEDIAN_FUNCTION_LINES = 8
-ANY_IN_ENGINE = 40
+# May only shrink. STYLE's budget is 40. `Value` in frozen.py, the users' values that are only carried, is one of them.
+ANY_IN_ENGINE = 22
 
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
 
@@ -26,12 +28,19 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def uses_of_any(path: Path) -> Iterator[str]:
-    """Where a module says `Any` or `typing.Any`; importing it is free."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    """Where a module says `Any` or `typing.Any`, quoted aliases included; importing it is free."""
+    tree = ast.parse(path.read_text("utf-8"))
+    quoted = [
+        ast.parse(node.value.value, mode="eval")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias"
+        if isinstance(node.value, ast.Constant)
+    ]
+    for node in itertools.chain.from_iterable(map(ast.walk, [tree, *quoted])):
         if (isinstance(node, ast.Name) and node.id == "Any") or (
             isinstance(node, ast.Attribute) and node.attr == "Any"
         ):
-            yield f"{path.relative_to(ROOT)}:{node.lineno}"
+            yield f"{path.relative_to(ROOT)}: {node.lineno}"
 
 
 @each_module
@@ -58,6 +67,6 @@ def test_the_usual_function_is_short() -> None:
 
 
 def test_the_engine_keeps_its_budget_of_any() -> None:
-    """40 uses in the engine; each one is a place the type checkers cannot see."""
+    """Each use is a place that the type checkers cannot see."""
     uses = [use for path in MODULES if path.is_relative_to(PACKAGE / "engine") for use in uses_of_any(path)]
     assert len(uses) <= ANY_IN_ENGINE, "\n".join(uses)

@@ -13,7 +13,8 @@ import sys
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from penstock.engine.delta import Gone, compose_hints, diff, text_changes
+from penstock.engine.changes import Gone
+from penstock.engine.delta import compose_hints, diff, text_changes
 from penstock.engine.errors import BlockedError, PenstockError, StepFailedError
 from penstock.engine.frozen import EMPTY, FrozenDict
 from penstock.engine.message_list import MessageList
@@ -250,7 +251,9 @@ def _check_claim(step: PlanStep, before: Payload, after: Payload, result: object
         raise WrongReturnError(f"it declares that it edits {allowed}, but it changed more; declare edits='anything'")
 
 
-def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool) -> dict[TextPlace, Edits] | None:
+def _changes(
+    step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool
+) -> dict[TextPlace, Edits] | None:
     """Return the text edits of this step, where a fork or a listener wants them."""
     if after is before or (before.hints is None and not listening):
         return None

@@ -7,12 +7,12 @@ content and data chunks can be dropped for good.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.frozen import EMPTY, FrozenDict, freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from penstock.engine.frozen import Values
 
 CONTENT: frozenset[str] = frozenset(
     {
@@ -59,7 +59,7 @@ class Chunk:
     type: str
     text: str = ""
     id: str = ""
-    payload: Mapping[str, Any] = EMPTY
+    payload: Values = EMPTY
     run_id: str = ""
     transient: bool = False
 

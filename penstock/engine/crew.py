@@ -7,7 +7,7 @@ raises must have been dealt with in it: only interrupts and caller cancellation 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
@@ -35,7 +35,7 @@ class AsyncioCrew:
         self._tasks: list[asyncio.Task[None]] = []
         self.cancelled = False
 
-    def start(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+    def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
         """Start a task; nothing after the crew was cancelled."""
         if not self.cancelled:
             self._tasks.append(self._group.create_task(work(*args)))
@@ -69,7 +69,7 @@ class AnyioCrew:
         self._group = anyio.create_task_group()
         self.cancelled = False
 
-    def start(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+    def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
         """Start a task; nothing after the crew was cancelled."""
         if not self.cancelled:
             self._group.start_soon(work, *args)

@@ -1,66 +1,38 @@
-"""What changed between two payloads, place by place, and how to make it so; this module knows values, no step.
+"""What changed between two payloads, place by place; this module knows values, no step.
 
-A place is a path from the payload down: ``("messages", id, "parts", 0, "text")``, ``("facts", key)``,
-``("fields", "model_settings", "temperature")``. A change is edits (a text), `Put`, `Added` or `Gone`.
 Texts are compared by the edits that were really made where these are known, else by one trimmed edit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from penstock.engine import edits as edit_ops
-from penstock.engine.frozen import EMPTY, FrozenDict
-from penstock.engine.message_list import Entry, MessageList
-from penstock.engine.payload import Payload
-from penstock.engine.texts import KeyText, TextPlace, free_key, leaves, part_texts, with_part_texts
+from penstock.engine.changes import (
+    KEYED_FIELDS,
+    NO_HINTS,
+    TEXT_FIELDS,
+    Added,
+    Delta,
+    Gone,
+    Hints,
+    Place,
+    Put,
+    keyed,
+)
+from penstock.engine.frozen import EMPTY
+from penstock.engine.texts import KeyText, TextPlace, leaves, part_texts, rewrite, with_part_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.engine.edits import Edits
-    from penstock.engine.messages import Message
-
-Place = tuple[Any, ...]
-Hints: TypeAlias = "Mapping[TextPlace, Edits]"
-
-NO_HINTS: Hints = {}
-"""No edits are known; nobody writes to it."""
-
-TEXT_FIELDS: frozenset[str] = frozenset({"arguments", "result"})
-"""The stage fields whose strings are text."""
-
-KEYED_FIELDS: frozenset[str] = frozenset({"tools", "model_settings", "provider_options", "active_tools"})
-"""The stage fields that merge key by key; the others are taken whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """A value stands there now."""
-
-    value: Any
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """A message is new; ``after`` is the id before it, None at the start."""
-
-    entry: Entry
-    after: str | None
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """What stood there is gone."""
-
-    step: str
-
-
-Change: TypeAlias = "Edits | Put | Added | Gone"
-Delta: TypeAlias = dict[Place, Change]
+    from penstock.engine.frozen import Layer, Value
+    from penstock.engine.message_list import Entry, MessageList
+    from penstock.engine.messages import Message, Part
+    from penstock.engine.payload import Payload
+    from penstock.engine.texts import Path
 
 
 def diff(base: Payload, new: Payload, step: str, hints: Hints = NO_HINTS) -> Delta:
@@ -68,8 +40,8 @@ def diff(base: Payload, new: Payload, step: str, hints: Hints = NO_HINTS) -> Del
     delta: Delta = {}
     if new.message_list is base.message_list:
         pass
-    elif new.edits_only:
-        delta.update(_told(hints, step))
+    elif new.edits_only and not any(isinstance(place.path[-1], KeyText) for place in hints):
+        delta.update(_told(hints, step))  # a renamed key moves the places behind it, so then it is compared
     else:
         _diff_lists(base.message_list, new.message_list, step, hints, delta)
     if new.facts is not base.facts:
@@ -87,34 +59,6 @@ def _told(hints: Hints, step: str) -> Delta:
         for place, edits in hints.items()
         if place.message_id
     }
-
-
-def only_edits(delta: Delta) -> bool:
-    """Tell whether the changes leave the messages as they are but for edits of their texts."""
-    return all(isinstance(change, tuple) or place[0] in ("facts", "fields") for place, change in delta.items())
-
-
-def rebuild(base: Payload, delta: Delta) -> Payload:
-    """Return the payload with the changes made."""
-    if not delta:
-        return base
-    message_list = base.message_list
-    texts = {
-        TextPlace(p[1], p[3], p[4:]): edits for p, edits in delta.items() if p[0] == "messages" and type(edits) is tuple
-    }
-    if len(texts) == len(delta):
-        edited = message_list.edit_text(texts)
-        kept = (base.data, base.tripwire, base.settled, base.hints)
-        return Payload(edited.with_entries(edited.entries), base.facts, base.fields, *kept)
-    tree = as_tree(delta)
-    if {"messages", "order", "sources"} & tree.keys():
-        message_list = _rebuild_list(message_list, tree)
-    facts = _rebuild_mapping(base.facts, tree["facts"]) if "facts" in tree else base.facts
-    stage_fields = base.fields
-    if "fields" in tree:
-        changed = {name: _rebuild_field(name, base.fields.get(name), node) for name, node in tree["fields"].items()}
-        stage_fields = FrozenDict({**base.fields, **changed})
-    return Payload(message_list, facts, stage_fields, base.data, base.tripwire, base.settled, base.hints)
 
 
 def text_changes(before: Payload, after: Payload, known: Hints, step: str) -> dict[TextPlace, Edits]:
@@ -137,11 +81,36 @@ def text_changes(before: Payload, after: Payload, known: Hints, step: str) -> di
 
 
 def compose_hints(first: Hints, second: Hints) -> dict[TextPlace, Edits]:
-    """Return the text edits of two steps that ran one after the other as one."""
+    """Return the text edits of two steps that ran one after the other as one, at the places there were before both."""
     composed = dict(first)
-    for place, edits in second.items():
+    renamed = _renamed(first)
+    for told, edits in second.items():
+        place = _before_renaming(told, renamed) if renamed else told
         composed[place] = edit_ops.compose(composed.get(place, ()), edits)
     return composed
+
+
+def _renamed(hints: Hints) -> dict[TextPlace, dict[str, str]]:
+    """Return by mapping what the keys that were edited in it were called before."""
+    found: dict[TextPlace, dict[str, str]] = {}
+    for place, edits in hints.items():
+        end = place.path[-1]
+        if isinstance(end, KeyText):
+            names = found.setdefault(place._replace(path=place.path[:-1]), {})
+            names[edit_ops.apply(end.key, edits)] = end.key
+    return found
+
+
+def _before_renaming(place: TextPlace, renamed: Mapping[TextPlace, Mapping[str, str]]) -> TextPlace:
+    """Return the place as it was before keys on the way to it were renamed."""
+    path: Path = ()
+    for item in place.path:
+        names = renamed.get(place._replace(path=path), EMPTY)
+        if isinstance(item, KeyText):
+            path = (*path, KeyText(names.get(item.key, item.key)))
+        else:
+            path = (*path, names.get(item, item))
+    return place._replace(path=path)
 
 
 # Differences
@@ -184,7 +153,7 @@ def _diff_parts(old: Message, new: Message, step: str, hints: Hints, delta: Delt
     place = ("messages", new.id, "parts")
     if len(old.parts) == len(new.parts):
         for index, (was, now) in enumerate(zip(old.parts, new.parts, strict=True)):
-            if was is not now and was != now:
+            if was is not now:
                 _diff_part(was, now, (*place, index), step, hints, delta)
         return
     kept = _subsequence(old.parts, new.parts)
@@ -196,7 +165,7 @@ def _diff_parts(old: Message, new: Message, step: str, hints: Hints, delta: Delt
             delta[*place, index] = Gone(step)
 
 
-def _diff_part(was: Any, now: Any, place: Place, step: str, hints: Hints, delta: Delta) -> None:
+def _diff_part(was: Part, now: Part, place: Place, step: str, hints: Hints, delta: Delta) -> None:
     if type(was) is not type(now):
         delta[place] = Put(now, step)
         return
@@ -214,55 +183,63 @@ def _diff_part(was: Any, now: Any, place: Place, step: str, hints: Hints, delta:
         )
 
 
-def _diff_field(name: str, was: Any, now: Any, step: str, hints: Hints, delta: Delta) -> None:
+def _diff_field(name: str, was: Value, now: Value, step: str, hints: Hints, delta: Delta) -> None:
     place = ("fields", name)
     if was is now:
         return
     if name in KEYED_FIELDS:
-        _diff_mapping(_keyed(was), _keyed(now), place, step, delta)
+        _diff_mapping(keyed(was), keyed(now), place, step, delta)
         return
     mine = {hint.path: edits for hint, edits in hints.items() if not hint.message_id and hint.path[0] == name}
-    if mine and _texts_after(was, name, mine) == dict(leaves(now, (name,))):
+    if mine and _edited_value(was, name, mine) == now:
         delta.update({("fields", *path): edit_ops.stamp(edits, step) for path, edits in mine.items()})
         return
     _diff_value(was, now, place, step, delta, name in TEXT_FIELDS)
 
 
-def _texts_after(value: Any, name: str, edits: Mapping[Any, Edits]) -> dict[Any, str] | None:
-    """Return the strings of a JSON value after edits, or None where an edit has no string or renames a key."""
+def _edited_value(value: Value, name: str, edits: Mapping[Path, Edits]) -> Value:
+    """Return a JSON value after edits; None where an edit has no text to work on."""
     present = dict(leaves(value, (name,)))
-    if not edits.keys() <= present.keys() or any(isinstance(path[-1], KeyText) for path in edits):
+    if not edits.keys() <= present.keys():
         return None
-    return {path: edit_ops.apply(text, edits.get(path, ())) for path, text in present.items()}
+    return rewrite(value, {path: edit_ops.apply(present[path], made) for path, made in edits.items()}, (name,))
 
 
-def _diff_mapping(was: Mapping[Any, Any], now: Mapping[Any, Any], place: Place, step: str, delta: Delta) -> None:
+def _diff_mapping(
+    was: Mapping[Value, Value], now: Mapping[Value, Value], place: Place, step: str, delta: Delta
+) -> None:
     if was is now:
         return
     for key, value in now.items():
-        if key not in was or (was[key] is not value and was[key] != value):
+        if key not in was or not _alike(was[key], value):
             delta[*place, key] = Put(value, step)
     for key in was:
         if key not in now:
             delta[*place, key] = Gone(step)
 
 
-def _diff_value(was: Any, now: Any, place: Place, step: str, delta: Delta, is_text: bool) -> None:  # noqa: FBT001
-    if was is now or was == now:
+def _diff_value(was: Layer, now: Layer, place: Place, step: str, delta: Delta, is_text: bool) -> None:  # noqa: FBT001
+    if was is now:
         return
     if is_text and isinstance(was, str) and isinstance(now, str):
-        delta[place] = edit_ops.difference(was, now, step)
+        if was != now:
+            delta[place] = edit_ops.difference(was, now, step)
     elif is_text and isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
         for key in was:
             _diff_value(was[key], now[key], (*place, key), step, delta, is_text)
     elif is_text and isinstance(was, tuple) and isinstance(now, tuple) and len(was) == len(now):
         for index, (old, new) in enumerate(zip(was, now, strict=True)):
             _diff_value(old, new, (*place, index), step, delta, is_text)
-    else:
+    elif not _alike(was, now):
         delta[place] = Put(now, step)
 
 
-def _subsequence(long: tuple[Any, ...], short: tuple[Any, ...]) -> set[int] | None:
+def _alike(was: Layer, now: Layer) -> bool:
+    """Tell whether two values are equal and of one type: True is not 1 in JSON."""
+    return was is now or (type(was) is type(now) and bool(was == now))
+
+
+def _subsequence(long: tuple[Part, ...], short: tuple[Part, ...]) -> set[int] | None:
     """Return the indexes of ``long`` that make up ``short`` in order, or None."""
     kept: set[int] = set()
     at = 0
@@ -282,8 +259,8 @@ def _message_text_changes(old: Message, new: Message, known: Hints, step: str, f
 
 
 def _leaf_changes(
-    was: dict[Any, str],
-    now: dict[Any, str],
+    was: dict[Path, str],
+    now: dict[Path, str],
     where: tuple[str, int],
     known: Hints,
     step: str,
@@ -296,144 +273,3 @@ def _leaf_changes(
     for path, text in was.items():
         if path not in told and path in now and now[path] != text:
             found[TextPlace(*where, path)] = edit_ops.difference(text, now[path], step)
-
-
-def _keyed(value: Any) -> Mapping[Any, Any]:
-    if value is None:
-        return EMPTY
-    return value if isinstance(value, dict) else dict.fromkeys(value, True)
-
-
-# Making it so
-
-
-def as_tree(delta: Delta) -> dict[Any, Any]:
-    """Return the changes as nested mappings, a change at each leaf."""
-    tree: dict[Any, Any] = {}
-    for place, change in delta.items():
-        node = tree
-        for key in place[:-1]:
-            node = node.setdefault(key, {})
-        node[place[-1]] = change
-    return tree
-
-
-def flatten(tree: Mapping[Any, Any], place: Place = ()) -> Delta:
-    """Return nested changes place by place; the reverse of `as_tree`."""
-    delta: Delta = {}
-    for key, node in tree.items():
-        if isinstance(node, dict):
-            delta.update(flatten(node, (*place, key)))
-        else:
-            delta[*place, key] = node
-    return delta
-
-
-def inherit(delta: Delta, seen: Delta) -> Delta:
-    """Return the changes with those that were there already under the names of the steps that first made them."""
-    return {
-        place: seen[place] if place in seen and _same(change, seen[place]) else change
-        for place, change in delta.items()
-    }
-
-
-def _same(change: Change, other: Change) -> bool:
-    if isinstance(change, tuple) and isinstance(other, tuple):
-        return [replace(e, step="") for e in change] == [replace(e, step="") for e in other]
-    if isinstance(change, Put) and isinstance(other, Put):
-        return bool(change.value == other.value)
-    if isinstance(change, Added) and isinstance(other, Added):
-        return change.entry == other.entry
-    return isinstance(change, Gone) and isinstance(other, Gone)
-
-
-def _rebuild_list(base: MessageList, tree: Mapping[Any, Any]) -> MessageList:
-    changes: Mapping[str, Any] = tree.get("messages", EMPTY)
-    sources: Mapping[str, Put] = tree.get("sources", EMPTY)
-    entries: dict[str, Entry] = {}
-    for entry in base.entries:
-        change = changes.get(entry.message.id)
-        if isinstance(change, Gone):
-            continue
-        message = entry.message if change is None else _rebuild_message(entry.message, change)
-        put = sources.get(entry.message.id)
-        entries[message.id] = Entry(message, *(entry[1:] if put is None else put.value))
-    order: Put | None = tree.get("order")
-    if order is not None:
-        entries = {message_id: entries[message_id] for message_id in order.value if message_id in entries}
-    added = [change for change in changes.values() if isinstance(change, Added)]
-    return base.with_entries(_insert(list(entries.values()), added, base))
-
-
-def _insert(entries: list[Entry], added: list[Added], base: MessageList) -> list[Entry]:
-    """Put each new message behind its predecessor; where that is gone, behind the nearest one before it that is not."""
-    before: dict[str, str | None] = {}
-    previous: str | None = None
-    for entry in base.entries:
-        before[entry.message.id] = previous
-        previous = entry.message.id
-    present = {entry.message.id for entry in entries} | {change.entry.message.id for change in added}
-    followers: dict[str | None, list[Entry]] = {}
-    for change in added:
-        anchor = change.after
-        while anchor is not None and anchor not in present:
-            anchor = before.get(anchor)
-        followers.setdefault(anchor, []).append(change.entry)
-    result: list[Entry] = []
-    waiting = [*reversed(entries), *reversed(followers.get(None, []))]
-    while waiting:
-        entry = waiting.pop()
-        result.append(entry)
-        waiting.extend(reversed(followers.get(entry.message.id, [])))
-    return result
-
-
-def _rebuild_message(message: Message, node: Mapping[Any, Any]) -> Message:
-    changes: dict[str, Any] = {}
-    for name, below in node.items():
-        if isinstance(below, Put):
-            changes[name] = below.value
-        elif name == "metadata":
-            changes[name] = _rebuild_mapping(message.metadata, below)
-        else:
-            changes[name] = _rebuild_value(message.parts, below)
-    return replace(message, **changes)
-
-
-def _rebuild_field(name: str, value: Any, node: Any) -> Any:
-    if name not in KEYED_FIELDS or not isinstance(node, dict):
-        return _rebuild_value(value, node)
-    made = _rebuild_mapping(_keyed(value), node)
-    return tuple(made) if name == "active_tools" else made
-
-
-def _rebuild_mapping(value: Mapping[Any, Any], node: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
-    made = dict(value)
-    for key, change in node.items():
-        if isinstance(change, Gone):
-            made.pop(key, None)
-        else:
-            made[key] = change.value
-    return FrozenDict(made)
-
-
-def _rebuild_value(value: Any, node: Any) -> Any:
-    if isinstance(node, Put):
-        return node.value
-    if isinstance(node, tuple):  # edits; the tree's other leaves are no tuples
-        return edit_ops.apply(value, node)
-    if isinstance(value, dict):
-        return _rebuild_dict(value, node)
-    if isinstance(value, tuple):
-        kept = [(index, item) for index, item in enumerate(value) if not isinstance(node.get(index), Gone)]
-        return tuple(_rebuild_value(item, node[index]) if index in node else item for index, item in kept)
-    return replace(value, **{name: _rebuild_value(getattr(value, name), below) for name, below in node.items()})
-
-
-def _rebuild_dict(value: Mapping[Any, Any], node: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
-    made: dict[Any, Any] = {}
-    for key, item in value.items():
-        rename = node.get(KeyText(key)) if isinstance(key, str) else None
-        name = key if rename is None else _rebuild_value(key, rename)
-        made[free_key(name, made)] = _rebuild_value(item, node[key]) if key in node else item
-    return FrozenDict(made)

@@ -46,12 +46,12 @@ Edits: TypeAlias = tuple[Edit, ...]
 
 
 def normalise(edits: Iterable[Edit], text: str) -> Edits:
-    """Return the edits sorted and checked against the text they are for.
+    """Return the edits sorted and checked against the text they are for, without those that do nothing.
 
     Raises:
         EditError: two of them overlap, or one reaches beyond the text.
     """
-    ordered = in_order(edits)
+    ordered = in_order(edit for edit in edits if edit.text or edit.start < edit.end)
     at = 0
     for edit in ordered:
         if edit.start < at:
@@ -111,7 +111,7 @@ def stamp(edits: Edits, step: str) -> Edits:
 def compose(first: Edits, second: Edits) -> Edits:
     """Return the edits that do what ``first`` and then ``second`` (in positions after ``first``) do.
 
-    Edits of ``second`` that touch what ``first`` wrote are united with it: a redaction in either makes the union one.
+    Edits of ``second`` that change what ``first`` wrote are united with it; insertions beside it stay by themselves.
     """
     if not first or not second:
         return first or second
@@ -135,13 +135,10 @@ def compose(first: Edits, second: Edits) -> Edits:
 
 
 def _clear_of(ahead: Edit, later: Edit, shift: int, *, ahead_first: bool) -> bool:
-    """Tell whether the two do not touch and ``ahead`` (of the first edits) lies before, or after, ``later``."""
+    """Tell whether the two do not overlap and ``ahead`` (of the first edits) lies before, or after, ``later``."""
     start = ahead.start + shift
     end = start + len(ahead.text)
-    snug = ahead.start == ahead.end or not ahead.text or later.start == later.end  # order at one point matters
-    if ahead_first:
-        return end < later.start or (end == later.start and not snug)
-    return later.end < start or (later.end == start and not snug)
+    return end <= later.start if ahead_first else later.end <= start
 
 
 def _unite(first: Edits, second: Edits, i: int, j: int, shift: int) -> tuple[Edit, int, int, int]:
@@ -155,21 +152,35 @@ def _unite(first: Edits, second: Edits, i: int, j: int, shift: int) -> tuple[Edi
     grew = True
     while grew:
         grew = False
-        while j < len(second) and second[j].start <= reach:
+        while j < len(second) and second[j].start < reach:
             taken_second.append(second[j])
             reach = max(reach, second[j].end)
             j, grew = j + 1, True
-        while i < len(first) and first[i].start + after <= reach:
+        while i < len(first) and first[i].start + after < reach:
             taken_first.append(first[i])
             after += len(first[i].text) - (first[i].end - first[i].start)
             reach = max(reach, first[i].end + after)
             i, grew = i + 1, True
     start, end = begin - shift, reach - after
     text = _rewrite(taken_first, taken_second, start, end, begin)
-    redacts = any(edit.kind == "redact" for edit in (*taken_first, *taken_second))
+    redacts = _only_redacted(taken_first, taken_second, shift)
     kind: EditKind = "redact" if redacts else "insert" if start == end else "replace"
     step = taken_second[-1].step if taken_second else taken_first[-1].step
     return Edit(start, end, text, kind, step), i, j, after
+
+
+def _only_redacted(first: Sequence[Edit], second: Sequence[Edit], shift: int) -> bool:
+    """Tell whether a redaction wrote whatever the union says; other words might quote what a sibling hides."""
+    if not any(edit.kind == "redact" for edit in (*first, *second)):
+        return False
+    for edit in first:
+        start = edit.start + shift
+        end = start + len(edit.text)
+        shift += len(edit.text) - (edit.end - edit.start)
+        covered = any(later.start <= start and end <= later.end for later in second)
+        if edit.text and edit.kind != "redact" and not covered:
+            return False
+    return all(edit.kind == "redact" or not edit.text for edit in second)
 
 
 def _rewrite(first: Sequence[Edit], second: Sequence[Edit], start: int, end: int, begin: int) -> str:
@@ -193,11 +204,11 @@ def merge(branches: Sequence[Edits], supersedes: Callable[[str, str], bool] | No
     filled = [edits for edits in branches if edits]
     if len(filled) <= 1:
         return (filled[0] if filled else ()), []
-    ordered = in_order(_distinct(filled))
+    ordered = in_order(_latest(_distinct(filled), filled, supersedes))
     merged: list[Edit] = []
     conflicts: list[Edits] = []
     for cluster in _clusters(ordered):
-        settled = _settle(_latest(cluster, supersedes))
+        settled = _settle(cluster)
         if settled is None:
             conflicts.append(tuple(cluster))
         else:
@@ -207,10 +218,11 @@ def merge(branches: Sequence[Edits], supersedes: Callable[[str, str], bool] | No
 
 def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
     """Return each edit once, in declared order; of equal ones that redact and do not, the redaction."""
-    seen: dict[tuple[int, int, str], Edit] = {}
+    seen: dict[tuple[int, int, str, int], Edit] = {}
     for edits in branches:
-        for edit in edits:
-            key = (edit.start, edit.end, edit.text)
+        for number, edit in enumerate(edits):
+            again = sum(1 for e in edits[:number] if (e.start, e.end, e.text) == (edit.start, edit.end, edit.text))
+            key = (edit.start, edit.end, edit.text, again)  # of two equal insertions of one branch, both stay
             if key not in seen or (edit.kind == "redact" and seen[key].kind != "redact"):
                 seen[key] = edit
     return seen.values()
@@ -239,21 +251,20 @@ def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
         yield cluster
 
 
-def _latest(cluster: list[Edit], supersedes: Callable[[str, str], bool] | None) -> list[Edit]:
-    """Drop the edits that another of the cluster was built upon."""
-    if supersedes is None or len(cluster) == 1:
-        return cluster
-    return [
-        edit
-        for edit in cluster
-        if not any(
-            other is not edit
-            and other.start <= edit.start
-            and edit.end <= other.end
-            and supersedes(other.step, edit.step)
-            for other in cluster
-        )
-    ]
+def _latest(
+    found: Iterable[Edit], branches: Sequence[Edits], supersedes: Callable[[str, str], bool] | None
+) -> Iterable[Edit]:
+    """Drop the edits that a later step saw and made into something else: its branch has another one in their place."""
+    if supersedes is None:
+        return found
+    return [edit for edit in found if not any(_replaces(branch, edit, supersedes) for branch in branches)]
+
+
+def _replaces(branch: Edits, edit: Edit, supersedes: Callable[[str, str], bool]) -> bool:
+    span = (edit.start, edit.end, edit.text)
+    return not any((kept.start, kept.end, kept.text) == span for kept in branch) and any(
+        other.start <= edit.start and edit.end <= other.end and supersedes(other.step, edit.step) for other in branch
+    )
 
 
 def _settle(cluster: list[Edit]) -> list[Edit] | None:

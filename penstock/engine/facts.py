@@ -5,9 +5,16 @@ A step that puts a fact declares it in ``provides``, one that needs it in ``requ
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import TypeIs
+
+    from penstock.engine.frozen import Value
 
 T = TypeVar("T", default=Any)
 
@@ -34,3 +41,15 @@ class Key(Generic[T]):
     def __repr__(self) -> str:
         """Show the name."""
         return f"Key({self.name!r})"
+
+
+AnyKey: TypeAlias = Key[Any]
+"""A key, whatever its facts are."""
+
+Facts: TypeAlias = "Mapping[AnyKey, Value]"
+"""What steps found out, by key."""
+
+
+def is_key(value: object) -> TypeIs[AnyKey]:
+    """Tell whether an object is a key, to a type checker too."""
+    return isinstance(value, Key)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.errors import UsageError
-from penstock.engine.frozen import freeze
+from penstock.engine.frozen import freeze, is_mapping
 from penstock.engine.message_list import MessageList, as_items, as_messages
 from penstock.engine.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from penstock.engine.frozen import Values
     from penstock.engine.stages import Stage
 
 NONE_FRESH: frozenset[str] = frozenset()
 """The ids of a call that brings no messages."""
 
 
-def taken_in(stage: Stage, messages: Any, before: MessageList) -> tuple[MessageList, frozenset[str]]:
+def taken_in(stage: Stage, messages: object, before: MessageList) -> tuple[MessageList, frozenset[str]]:
     """Return the conversation with what the caller brings, and the ids that are new in it.
 
     A list takes the place of the one before; anything else is added to it, as the stage's own source. A prompt stands
@@ -35,7 +34,7 @@ def taken_in(stage: Stage, messages: Any, before: MessageList) -> tuple[MessageL
     return base.add(completed, source=stage.source), frozenset(message.id for message in completed)
 
 
-def parsed(messages: Any, role: Literal["user", "assistant"]) -> tuple[Message, ...]:
+def parsed(messages: object, role: Literal["user", "assistant"]) -> tuple[Message, ...]:
     """Return messages from a str (of that role), messages, or dicts in a known format.
 
     Raises:
@@ -43,15 +42,15 @@ def parsed(messages: Any, role: Literal["user", "assistant"]) -> tuple[Message, 
     """
     if isinstance(messages, (str, Message)):
         return as_messages(messages, role)
-    items: Any = messages if isinstance(messages, dict) else as_items(messages)
-    if isinstance(items, dict) or any(isinstance(item, dict) for item in items):
+    items = messages if is_mapping(messages) else as_items(messages)
+    if is_mapping(items) or any(isinstance(item, dict) for item in items):
         from penstock.engine.codec import parse_messages  # loaded where a caller brings dicts
 
         return parse_messages(items)
     return as_messages(items, role)
 
 
-def settings_of(stage: Stage, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def settings_of(stage: Stage, settings: Values) -> Values:
     """Return the settings of a stage, frozen.
 
     Raises:
@@ -60,5 +59,5 @@ def settings_of(stage: Stage, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     unknown = sorted(set(settings) - set(stage.fields))
     if unknown:
         raise UsageError(f"{stage.name} has no setting {', '.join(unknown)}; it has {', '.join(stage.fields)}")
-    made: Mapping[str, Any] = freeze(dict(settings))
+    made: Values = freeze(dict(settings))
     return made

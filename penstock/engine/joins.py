@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.boundary import after_failure, as_failure, record, record_failure
-from penstock.engine.delta import compose_hints, diff, only_edits, rebuild
+from penstock.engine.changes import only_edits
+from penstock.engine.delta import compose_hints, diff
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.merge import Branch, describe_place, merge
 from penstock.engine.payload import Payload
 from penstock.engine.plan import plan_steps
+from penstock.engine.rebuild import rebuild
 from penstock.engine.texts import TextPlace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.delta import Delta
+    from penstock.engine.changes import Delta
     from penstock.engine.edits import Edits
     from penstock.engine.merge import Supersedes
     from penstock.engine.plan import Choice, Fork, Mesh, Way
@@ -39,7 +41,7 @@ def join(
     if failed is not None:
         raise failed
     done = [(way, end) for way, end in zip(ways, ends, strict=True) if isinstance(end, Payload)]
-    branches = [Branch(way.id, diff(base, end, way.id, end.hints or {})) for way, end in done]
+    branches = [Branch(way.name, diff(base, end, way.id, end.hints or {})) for way, end in done]
     delta = settled(base, branches, [way for way, _ in done], block, call)
     if isinstance(delta, StepFailedError):
         return after_failure(join_policy(delta, ways), payload, delta, None)

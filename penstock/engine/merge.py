@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from penstock.engine import edits as edit_ops
-from penstock.engine.delta import TEXT_FIELDS, Added, Delta, Gone, Place, Put, as_tree, flatten
+from penstock.engine.changes import TEXT_FIELDS, Added, Delta, Gone, Place, Put, as_tree, flatten
 from penstock.engine.frozen import freeze, is_mapping
 
 if TYPE_CHECKING:
-    from penstock.engine.delta import Change, Tree, Twig
+    from penstock.engine.changes import Change, Tree, Twig
     from penstock.engine.frozen import Value, Values
     from penstock.engine.payload import Payload
 
@@ -142,9 +142,9 @@ class _Merge:
             return merged
         if callable(self.policy):
             return self._settle(place, found)
-        chosen = self._chosen(found)
         settled = list(merged)
         for cluster in conflicts:
+            chosen = self._chosen([item for item in found if any(edit in cluster for edit in item[1])])
             kept = [edit for edit in cluster if chosen is not None and edit in chosen[1]]
             settled.extend(kept)
             if not kept:
@@ -173,7 +173,7 @@ class _Merge:
         return None
 
     def _asked(self, place: Place, found: Alternatives, resolver: Resolver) -> Twig:
-        before = _value_at(self.base, place)
+        before = value_at(self.base, place)
         values = {branch: _value_of(before, node) for branch, node in found}
         value = freeze(resolver(Conflict(place, before, values)))
         if isinstance(before, str) and isinstance(value, str) and type(found[0][1]) is tuple:
@@ -226,7 +226,26 @@ def _value_of(before: Value, node: Change | Tree) -> Value:
     return None if isinstance(node, Gone) else node
 
 
-def _value_at(base: Payload, place: Place) -> Value:
+def undone(entry: Payload, end: Payload, made: Delta, seen: Delta, step: str) -> Delta:
+    """Return as changes what a step of a dag took back: what it saw, and what stands again as at the entry.
+
+    Comparing its end with the entry does not tell; without this, the join would bring back what was taken back.
+    """
+    found: Delta = {}
+    for place, change in seen.items():
+        if any(place[: len(other)] == other[: len(place)] for other in made):
+            continue
+        if isinstance(change, Added):
+            found[place] = Gone(step)
+        elif isinstance(change, tuple):
+            text = str(value_at(entry, place))
+            found[place] = tuple(edit_ops.Edit(e.start, e.end, text[e.start : e.end], step=step) for e in change)
+        elif place[0] in ("facts", "fields"):
+            found[place] = Put(value_at(end, place), step)
+    return found
+
+
+def value_at(base: Payload, place: Place) -> Value:
     """Return what stood at a place before the fork, or None."""
     if place[0] == "facts":
         return base.facts.get(place[1])

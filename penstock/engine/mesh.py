@@ -6,13 +6,15 @@ import inspect
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.boundary import after_failure, as_failure, passes_through, record_failure
+from penstock.engine.changes import Delta, inherit, only_edits
 from penstock.engine.context import View
-from penstock.engine.delta import Delta, diff, inherit, only_edits, rebuild
+from penstock.engine.delta import diff
 from penstock.engine.errors import StepFailedError
 from penstock.engine.joins import hints_after, join_policy, joined, settled, skip
-from penstock.engine.merge import Branch
+from penstock.engine.merge import Branch, undone
 from penstock.engine.payload import Payload
 from penstock.engine.plan import Plain, Way, plan_steps
+from penstock.engine.rebuild import rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -57,7 +59,7 @@ class MeshRun:
         """Return what the given stops add up to before the stop ``behind`` them, or None after a conflict."""
         live = [index for index in sources if index in self.ends]
         ways = [stop.way for stop in self.block.stops if stop.way is not None]
-        branches = [Branch(self._way(index).id, self.deltas[index]) for index in live]
+        branches = [Branch(self._way(index).name, self.deltas[index]) for index in live]
         delta = settled(self.entry, branches, ways, self.block, self.call, self.supersedes)
         if isinstance(delta, StepFailedError):
             try:
@@ -98,7 +100,9 @@ class MeshRun:
             self.verdicts[index] = end
             return
         self.ends[index] = end
-        self.deltas[index] = inherit(diff(self.entry, end, self._way(index).id, end.hints or {}), seen_delta)
+        name = self._way(index).id
+        made = inherit(diff(self.entry, end, name, end.hints or {}), seen_delta)
+        self.deltas[index] = made | undone(self.entry, end, made, seen_delta, name)
 
     async def _taken(self, index: int, seen: Payload) -> bool:
         stop = self.block.stops[index]

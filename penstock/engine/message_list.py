@@ -12,22 +12,19 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from penstock.engine import edits as edit_ops
 from penstock.engine.errors import MessageError, UsageError
-from penstock.engine.frozen import is_mapping
+from penstock.engine.frozen import Value, is_mapping
 from penstock.engine.messages import Message
 from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK
-from penstock.engine.texts import TextPlace, part_texts, with_part_texts
+from penstock.engine.texts import Path, TextPlace, part_texts, with_part_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.edits import Edit, Edits
-    from penstock.engine.frozen import Value
     from penstock.engine.messages import PartKind
     from penstock.engine.ports import Clock, Ids
-    from penstock.engine.texts import Path
 
 Source = Literal["input", "memory", "response", "context", "system"]
-SOURCES: tuple[str, ...] = ("input", "memory", "response", "context", "system")
 
 TEXT_KINDS: frozenset[str] = frozenset({"text", "reasoning", "tool", "source", "file", "audio"})
 """The kinds of parts whose texts are read by default: all that carry any, but an application's own data."""
@@ -70,20 +67,16 @@ class MessageList:
 
     __slots__ = ("_edits", "_entries", "_lineage", "_watch", "edits_only")
 
-    _entries: tuple[Entry, ...]
-    _lineage: Lineage
-    _edits: dict[TextPlace, Edits]
-    _watch: Watch | None
     edits_only: bool
     """Whether `recorded_edits` is all that changed since the list was handed out."""
 
     def __init__(
         self, messages: Messages = (), *, source: Source = "input", ids: Ids = RANDOM_IDS, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._entries = ()
+        self._entries: tuple[Entry, ...] = ()
         self._lineage = Lineage(ids, clock)
-        self._edits = {}
-        self._watch = None
+        self._edits: dict[TextPlace, Edits] = {}
+        self._watch: Watch | None = None
         self.edits_only = False
         self._entries = self._added(as_messages(messages), source, None)
 

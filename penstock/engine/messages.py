@@ -8,14 +8,15 @@ of a part that carry text a guard may read and edit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict, get_args
 
 from penstock.engine.errors import MessageError
-from penstock.engine.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.frozen import EMPTY, FrozenDict, Value, Values, freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
+    from typing import Unpack
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolState = Literal["partial", "call", "result", "error"]
@@ -32,19 +33,24 @@ def _freeze_fields(value: object, *names: str) -> None:
             object.__setattr__(value, name, freeze(item))
 
 
+def _require_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise MessageError("", f"a text part needs a str, not {type(text).__name__}")
+
+
 @dataclass(frozen=True, slots=True)
 class TextPart:
     """Plain text."""
 
     texts: ClassVar[tuple[str, ...]] = ("text",)
     text: str
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
     type: Literal["text"] = field(default="text", repr=False)
 
     def __post_init__(self) -> None:
         """Freeze the metadata and refuse what is no text."""
-        if not isinstance(self.text, str):
-            raise MessageError("", f"a text part needs a str, not {type(self.text).__name__}")
+        if type(self.text) is not str:
+            _require_text(self.text)
         _freeze_fields(self, "metadata")
 
 
@@ -54,7 +60,7 @@ class ReasoningPart:
 
     texts: ClassVar[tuple[str, ...]] = ("text",)
     text: str
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
     type: Literal["reasoning"] = field(default="reasoning", repr=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +76,7 @@ class ImagePart:
     url: str | None = None
     data: str | None = field(default=None, repr=False)
     media_type: str | None = None
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
     type: Literal["image"] = field(default="image", repr=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +93,7 @@ class AudioPart:
     url: str | None = None
     media_type: str | None = None
     transcript: str | None = None
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
     type: Literal["audio"] = field(default="audio", repr=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +111,7 @@ class FilePart:
     file_id: str | None = None
     media_type: str | None = None
     name: str | None = None
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
     type: Literal["file"] = field(default="file", repr=False)
 
     def __post_init__(self) -> None:
@@ -124,11 +130,11 @@ class ToolPart:
     texts: ClassVar[tuple[str, ...]] = ("arguments", "result", "error")
     call_id: str
     name: str
-    arguments: Any = EMPTY
+    arguments: Value = EMPTY
     state: ToolState = "call"
-    result: Any = None
+    result: Value = None
     error: str | None = None
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
     type: Literal["tool"] = field(default="tool", repr=False)
 
     def __post_init__(self) -> None:
@@ -146,7 +152,7 @@ class SourcePart:
     id: str | None = None
     url: str | None = None
     title: str | None = None
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
     type: Literal["source"] = field(default="source", repr=False)
 
     def __post_init__(self) -> None:
@@ -160,8 +166,8 @@ class DataPart:
 
     texts: ClassVar[tuple[str, ...]] = ("data",)
     name: str
-    data: Any = None
-    metadata: Mapping[str, Any] = EMPTY
+    data: Value = None
+    metadata: Values = EMPTY
     type: Literal["data"] = field(default="data", repr=False)
 
     def __post_init__(self) -> None:
@@ -174,7 +180,7 @@ class StepStartPart:
     """The place where a further model step of one run begins."""
 
     texts: ClassVar[tuple[str, ...]] = ()
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
     type: Literal["step-start"] = field(default="step-start", repr=False)
 
     def __post_init__(self) -> None:
@@ -187,8 +193,8 @@ class UnknownPart:
     """A part of a kind that Penstock does not know; ``raw`` passes through untouched."""
 
     texts: ClassVar[tuple[str, ...]] = ()
-    raw: Any
-    metadata: Mapping[str, Any] = EMPTY
+    raw: Value
+    metadata: Values = EMPTY
     type: Literal["unknown"] = field(default="unknown", repr=False)
 
     def __post_init__(self) -> None:
@@ -210,8 +216,24 @@ Part = (
 )
 """Any part of a message."""
 
-PART_TYPES: tuple[type[Any], ...] = get_args(Part)
+PART_TYPES: tuple[type[Part], ...] = get_args(Part)
 PartKind = Literal["text", "reasoning", "image", "audio", "file", "tool", "source", "data", "step-start", "unknown"]
+
+
+def _as_parts(parts: str | Iterable[Part]) -> tuple[Part, ...]:
+    return (TextPart(parts),) if isinstance(parts, str) else tuple(parts)
+
+
+if TYPE_CHECKING:
+
+    class MessageFields(TypedDict, total=False):
+        """What else a `Message` may be given."""
+
+        id: str
+        created_at: datetime | None
+        thread_id: str | None
+        resource_id: str | None
+        metadata: Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,15 +250,15 @@ class Message:
     created_at: datetime | None = None
     thread_id: str | None = None
     resource_id: str | None = None
-    metadata: Mapping[str, Any] = EMPTY
+    metadata: Values = EMPTY
 
     def __post_init__(self) -> None:
         """Check role and parts, and freeze what is inside."""
         if self.role not in ROLES:
             raise MessageError("", f"role is one of {', '.join(ROLES)}, not {self.role!r}")
-        parts: Any = self.parts
+        parts = self.parts
         if type(parts) is not tuple:
-            parts = (TextPart(parts),) if isinstance(parts, str) else tuple(parts)
+            parts = _as_parts(parts)
             object.__setattr__(self, "parts", parts)
         for index, part in enumerate(parts):
             if type(part) not in PART_TYPES:
@@ -245,22 +267,22 @@ class Message:
             object.__setattr__(self, "metadata", freeze(self.metadata))
 
     @classmethod
-    def user(cls, parts: str | Iterable[Part], **fields: Any) -> Message:
+    def user(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
         """Return a user message; ``fields`` are `Message`'s own."""
         return cls("user", parts, **fields)  # type: ignore[arg-type]
 
     @classmethod
-    def assistant(cls, parts: str | Iterable[Part], **fields: Any) -> Message:
+    def assistant(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
         """Return an assistant message; ``fields`` are `Message`'s own."""
         return cls("assistant", parts, **fields)  # type: ignore[arg-type]
 
     @classmethod
-    def system(cls, parts: str | Iterable[Part], **fields: Any) -> Message:
+    def system(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
         """Return a system message; ``fields`` are `Message`'s own."""
         return cls("system", parts, **fields)  # type: ignore[arg-type]
 
     @classmethod
-    def tool(cls, parts: str | Iterable[Part], **fields: Any) -> Message:
+    def tool(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
         """Return a tool message; ``fields`` are `Message`'s own."""
         return cls("tool", parts, **fields)  # type: ignore[arg-type]
 
@@ -278,6 +300,6 @@ class Message:
         own = (self.id, self.created_at, self.thread_id, self.resource_id, self.metadata)
         return Message(self.role, tuple(parts), *own)  # `dataclasses.replace` takes twice as long
 
-    def with_metadata(self, **items: Any) -> Message:
+    def with_metadata(self, **items: Value) -> Message:
         """Return the message with the items laid over its metadata."""
         return replace(self, metadata={**self.metadata, **items})

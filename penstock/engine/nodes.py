@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from penstock.engine.context import View
 from penstock.engine.errors import OptionError
 from penstock.engine.processor import Claims, Processor, claims_of, one_of
 
+if TYPE_CHECKING:
+    from penstock.engine.merge import MergePolicy
+    from penstock.engine.processor import AnyProcessor
+
 Condition: TypeAlias = Callable[[View], "bool | Awaitable[bool]"]
-OnError: TypeAlias = 'Literal["block", "raise", "allow"] | Processor[Any] | None'
+OnError: TypeAlias = 'Literal["block", "raise", "allow"] | AnyProcessor | None'
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ DEFAULT = Policy()
 class Step:
     """A processor placed in a graph. ``path`` is given by `resolve`."""
 
-    processor: Processor[Any]
+    processor: AnyProcessor
     policy: Policy = DEFAULT
     id: str = ""
     path: str = ""
@@ -91,7 +95,7 @@ class Parallel:
     """Nodes beside each other on one payload; ``merge`` settles what their edits disagree about."""
 
     nodes: tuple[Node, ...]
-    merge: Any = None
+    merge: MergePolicy = None
     path: str = ""
 
 
@@ -110,7 +114,7 @@ class Branch:
     arms: tuple[Arm, ...]
     otherwise: Node | None = None
     match: Literal["first", "all"] = "first"
-    merge: Any = None
+    merge: MergePolicy = None
     on_error: Literal["block", "raise"] = "raise"
     path: str = ""
 
@@ -137,7 +141,7 @@ class Dag:
     """Members with ``after=``, for shapes that sequences and parallels cannot say."""
 
     members: tuple[DagMember, ...]
-    merge: Any = None
+    merge: MergePolicy = None
     path: str = ""
 
 
@@ -163,27 +167,34 @@ def steps_of(node: Node) -> Iterator[Step]:
         yield from steps_of(child)
 
 
+class _Taken(NamedTuple):
+    """The paths that are given so far: of steps and workflows, and apart from them of joins, which nobody names."""
+
+    steps: dict[str, int]
+    joins: dict[str, int]
+
+
 def resolve(node: Node) -> Node:
     """Return the graph with a path on every node, unique: ids that repeat are numbered in declared order."""
-    return _resolved(node, "", {})
+    return _resolved(node, "", _Taken({}, {}))
 
 
-def _resolved(node: Node, prefix: str, taken: dict[str, int]) -> Node:
+def _resolved(node: Node, prefix: str, taken: _Taken) -> Node:
     if isinstance(node, Step):
-        return replace(node, path=_unique(prefix + (node.id or node.claims.id), taken))
+        return replace(node, path=_unique(prefix + (node.id or node.claims.id), taken.steps))
     if isinstance(node, Sequence):
-        path = _unique(prefix + node.name, taken) if node.name else ""
+        path = _unique(prefix + node.name, taken.steps) if node.name else ""
         below = f"{path}/" if path else prefix
         return replace(node, path=path, nodes=tuple(_resolved(child, below, taken) for child in node.nodes))
     if isinstance(node, Parallel):
-        path = _unique(f"{prefix}parallel", taken)
+        path = _unique(f"{prefix}parallel", taken.joins)
         return replace(node, path=path, nodes=tuple(_resolved(child, prefix, taken) for child in node.nodes))
     if isinstance(node, Branch):
-        path = _unique(f"{prefix}branch", taken)
+        path = _unique(f"{prefix}branch", taken.joins)
         arms = tuple(Arm(arm.condition, _resolved(arm.node, prefix, taken)) for arm in node.arms)
         otherwise = None if node.otherwise is None else _resolved(node.otherwise, prefix, taken)
         return replace(node, path=path, arms=arms, otherwise=otherwise)
-    path = _unique(f"{prefix}dag", taken)
+    path = _unique(f"{prefix}dag", taken.joins)
     return replace(
         node, path=path, members=tuple(replace(m, node=_resolved(m.node, prefix, taken)) for m in node.members)
     )

@@ -9,10 +9,11 @@ from typing_extensions import TypeVar
 from penstock.engine.errors import BlockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from penstock.engine.chunks import Chunk
-    from penstock.engine.facts import Key
+    from penstock.engine.facts import Facts, Key
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message
     from penstock.engine.payload import Payload
@@ -78,7 +79,7 @@ class Outcome:
         return "" if self.blocked else self._call.stage.text(self._payload, self._call)
 
     @property
-    def facts(self) -> Mapping[Key[Any], Any]:
+    def facts(self) -> Facts:
         """What the steps found out, by key; of a blocked one, as before the stage."""
         return self._payload.facts
 
@@ -88,22 +89,22 @@ class Outcome:
         return found
 
     @property
-    def overrides(self) -> Mapping[str, Any]:
+    def overrides(self) -> Values:
         """What `process_input_step` leaves of model, tools, settings …, by name."""
         return {} if self.blocked else self._payload.fields
 
     @property
-    def answer(self) -> Any:
+    def answer(self) -> Value:
         """What stands in for the model call or the tool; None if nothing does."""
         return self.overrides.get("answer")
 
     @property
-    def arguments(self) -> Any:
+    def arguments(self) -> Value:
         """The tool call's arguments, as edited."""
         return self.overrides.get("arguments")
 
     @property
-    def result(self) -> Any:
+    def result(self) -> Value:
         """The tool's result, as edited."""
         return self.overrides.get("result")
 

@@ -5,7 +5,7 @@ A step gets a payload and gives one. What a hook did goes into a new one, so tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.frozen import EMPTY
 
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.engine.chunks import Chunk
-    from penstock.engine.facts import Key
+    from penstock.engine.edits import Edits
+    from penstock.engine.facts import Facts
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import MessageList
     from penstock.engine.tripwire import Tripwire
 
-NO_FACTS: Mapping[Key[Any], Any] = {}
+NO_FACTS: Facts = {}
 """The facts of a payload that has none; nobody writes to it."""
 
 
@@ -41,12 +43,12 @@ class Payload:
     def __init__(  # noqa: PLR0917 - positional on purpose: one is made for each edit, and keywords cost
         self,
         message_list: MessageList,
-        facts: Mapping[Key[Any], Any] = NO_FACTS,
-        fields: Mapping[str, Any] = EMPTY,
+        facts: Facts = NO_FACTS,
+        fields: Values = EMPTY,
         data: tuple[Chunk, ...] = (),
         tripwire: Tripwire | None = None,
         settled: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
-        hints: Mapping[Any, Any] | None = None,
+        hints: Mapping[Value, Edits] | None = None,
         edits_only: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
     ) -> None:
         self.message_list = message_list
@@ -80,5 +82,5 @@ class Payload:
         return f"Payload({self.message_list!r}, facts={list(self.facts)!r}, tripwire={self.tripwire!r})"
 
 
-def _content(payload: Payload) -> tuple[Any, ...]:
+def _content(payload: Payload) -> tuple[object, ...]:
     return (payload.message_list, payload.facts, payload.fields, payload.data, payload.tripwire, payload.settled)

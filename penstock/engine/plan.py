@@ -7,7 +7,6 @@ decides nothing. ``sync`` of a block tells that nothing in it can suspend.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,11 +15,15 @@ from penstock.engine.processor import Processor, claims_of, is_async
 from penstock.engine.stages import STAGES
 
 if TYPE_CHECKING:
-    from penstock.engine.context import Context
-    from penstock.engine.facts import Key
+    from collections.abc import Callable, Iterator
+
+    from penstock.engine.context import AnyContext
+    from penstock.engine.facts import AnyKey
+    from penstock.engine.merge import MergePolicy
     from penstock.engine.nodes import Condition, DagMember, Node
     from penstock.engine.processor import Claims, EditsClaim, Hook
     from penstock.engine.stages import Stage
+    from penstock.engine.state import NewState
 
 
 class PlanStep:
@@ -40,15 +43,18 @@ class PlanStep:
     def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str) -> None:
         self.path = step.path
         self.processor_id = step.path.rsplit("/", 1)[-1]
-        self.provides: frozenset[Key[Any]] = claims.provides
-        self.new_state: Callable[[], Any] = step.processor.new_state
+        self.provides: frozenset[AnyKey] = claims.provides
+        self.new_state: NewState = step.processor.new_state
         self.on_error = on_error
         self.edits: EditsClaim = claims.edits
         self.role = claims.role
         self.stage = stage
 
 
-Call = tuple[PlanStep, Callable[[Any], Any], bool, "type[Context[Any]]"]
+HookCall: TypeAlias = "Callable[[AnyContext], Any]"
+"""A hook; what it gives is awaited or judged by the step boundary."""
+
+Call: TypeAlias = "tuple[PlanStep, HookCall, bool, type[AnyContext]]"
 """A step, its hook, whether to await it, and the class of its context: unpacked in the hot loop."""
 
 
@@ -105,13 +111,18 @@ class Way:
     block: Block
     guards: bool
 
+    @property
+    def name(self) -> str:
+        """Its id within the workflow it stands in: what `pick` and a function of a conflict call it."""
+        return self.id.rsplit("/", 1)[-1]
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class Fork:
     """Ways beside each other, and the join where they meet."""
 
     ways: tuple[Way, ...]
-    merge: Any
+    merge: MergePolicy
     path: str
     stage: Stage
     sync: bool
@@ -125,7 +136,7 @@ class Choice:
     ways: tuple[Way | None, ...]
     otherwise: Way | None
     every: bool
-    merge: Any
+    merge: MergePolicy
     on_error: str
     path: str
     stage: Stage
@@ -147,7 +158,7 @@ class Mesh:
     """A dag, its members in topological order."""
 
     stops: tuple[Stop, ...]
-    merge: Any
+    merge: MergePolicy
     path: str
     stage: Stage
     sync: bool
@@ -265,7 +276,7 @@ def _way_id(node: Node) -> str:
     return node.path or next((step.path for step in steps_of(node)), "empty")
 
 
-def _fork(ways: tuple[Way, ...], merge: Any, path: str, stage: Stage) -> Block | None:
+def _fork(ways: tuple[Way, ...], merge: MergePolicy, path: str, stage: Stage) -> Block | None:
     if len(ways) <= 1:  # a parallel of one is that one
         return ways[0].block if ways else None
     return Fork(ways, merge, path, stage, all(way.block.sync for way in ways))
@@ -307,7 +318,7 @@ def topological(dag: Dag) -> tuple[DagMember, ...]:
     Members on a cycle, and those behind one, are left out; `validate` reports them.
     """
     done: dict[str, DagMember] = {}
-    waiting = list(dag.members)
+    waiting: list[DagMember] = list(dag.members)
     while waiting:
         ready = next((m for m in waiting if all(edge.source in done for edge in m.after)), None)
         if ready is None:
@@ -317,11 +328,11 @@ def topological(dag: Dag) -> tuple[DagMember, ...]:
     return tuple(done.values())
 
 
-def _offloaded(hook: Hook) -> Callable[[Any], Any]:
+def _offloaded(hook: Hook) -> HookCall:
     return functools.partial(_in_thread, hook.call)
 
 
-async def _in_thread(hook: Callable[[Any], Any], ctx: Any) -> Any:
+async def _in_thread(hook: HookCall, ctx: AnyContext) -> object:
     """Run a sync hook in a worker thread; a cancelled or timed-out one is left to end by itself, its result unused."""
     from anyio import to_thread
 

@@ -12,16 +12,23 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, get_args, overload
 
-from typing_extensions import TypeVar as DefaultTypeVar
+from typing_extensions import TypeVar
 
 from penstock.engine.context import CONTEXTS
 from penstock.engine.errors import OptionError, ProcessorError
-from penstock.engine.facts import Key
+from penstock.engine.facts import AnyKey, Key, is_key
 
-S = DefaultTypeVar("S", default=dict[str, Any])
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from penstock.engine.frozen import Value
+
+S = TypeVar("S", default=dict[str, Any])
+
+Function: TypeAlias = Callable[..., Any]
+"""A function, whatever it takes and gives: one that users wrote."""
 
 EditsClaim = Literal["nothing", "spans", "anything"]
 ProcessorRole = Literal["guard", "transform", "observer"]
@@ -66,13 +73,13 @@ class Processor(Generic[S]):
     edits: EditsClaim | None = None
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "raise"
-    provides: Iterable[Key[Any]] = ()
-    requires: Iterable[Key[Any]] = ()
+    provides: Iterable[AnyKey] = ()
+    requires: Iterable[AnyKey] = ()
     stores: bool = False
 
     stages: Iterable[str] | None = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the class and refuse hooks that no stage calls."""
         super().__init_subclass__(**kwargs)
         cls.id = cls.__dict__.get("id") or _kebab(cls.__name__)
@@ -99,10 +106,10 @@ class Processor(Generic[S]):
         return f"{type(self).__name__}({shown})"
 
 
-class FunctionProcessor(Processor[dict[str, Any]]):
+class FunctionProcessor(Processor):
     """A processor made of one function; see `processor`."""
 
-    def __init__(self, hook: Callable[..., Any], stage: str, **claims: Any) -> None:
+    def __init__(self, hook: Function, stage: str, **claims: object) -> None:
         self._hook = hook
         self._stage = stage
         self.id = getattr(hook, "__name__", "processor").replace("_", "-").strip("-<>") or "processor"
@@ -111,18 +118,27 @@ class FunctionProcessor(Processor[dict[str, Any]]):
             if value is not None:
                 setattr(self, name, value)
         setattr(self, stage, hook)
-        functools.update_wrapper(cast("Callable[..., Any]", self), hook, updated=())
+        functools.update_wrapper(cast("Function", self), hook, updated=())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: Value) -> Value:
         """Call the function itself, as if it were undecorated."""
         return self._hook(*args, **kwargs)
+
+
+AnyProcessor: TypeAlias = Processor[Any]
+"""A processor, whatever its state is."""
+
+
+def is_processor(item: object) -> TypeIs[AnyProcessor]:
+    """Tell whether an object is a processor, to a type checker too."""
+    return isinstance(item, Processor)
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
     """One stage's method of a processor: what to call, and whether to await it."""
 
-    call: Callable[..., Any]
+    call: Function
     awaits: bool
 
 
@@ -136,12 +152,12 @@ class Claims:
     edits: EditsClaim
     role: ProcessorRole
     on_error: ErrorPolicy
-    provides: frozenset[Key[Any]]
-    requires: frozenset[Key[Any]]
+    provides: frozenset[AnyKey]
+    requires: frozenset[AnyKey]
     stores: bool
 
 
-def claims_of(processor: Processor[Any]) -> Claims:
+def claims_of(processor: AnyProcessor) -> Claims:
     """Return what a processor declares.
 
     Raises:
@@ -185,7 +201,7 @@ def one_of(processor: str, option: str, given: object, allowed: Iterable[str]) -
 
 
 @overload
-def processor(hook: F, /) -> FunctionProcessor: ...
+def processor(hook: Function, /) -> FunctionProcessor: ...
 @overload
 def processor(
     stage: StageName | None = None,
@@ -195,11 +211,13 @@ def processor(
     edits: EditsClaim | None = None,
     role: ProcessorRole | None = None,
     on_error: ErrorPolicy | None = None,
-    provides: Iterable[Key[Any]] | None = None,
-    requires: Iterable[Key[Any]] | None = None,
+    provides: Iterable[AnyKey] | None = None,
+    requires: Iterable[AnyKey] | None = None,
     stores: bool | None = None,
-) -> Callable[[Callable[..., Any]], FunctionProcessor]: ...
-def processor(hook_or_stage: Any = None, /, **claims: Any) -> Any:
+) -> Callable[[Function], FunctionProcessor]: ...
+def processor(
+    hook_or_stage: Function | str | None = None, /, **claims: object
+) -> FunctionProcessor | Callable[[Function], FunctionProcessor]:
     """Make a processor of a plain function, sync or async.
 
     Bare, ``@processor``, or with claims, ``@processor("process_input", edits="spans")``. The stage is the one named,
@@ -213,13 +231,13 @@ def processor(hook_or_stage: Any = None, /, **claims: Any) -> Any:
     if hook_or_stage is not None:
         one_of("@processor", "stage", hook_or_stage, CONTEXTS)
 
-    def decorate(hook: Callable[..., Any]) -> FunctionProcessor:
+    def decorate(hook: Function) -> FunctionProcessor:
         return FunctionProcessor(hook, _stage_of(hook, hook_or_stage), **claims)
 
     return decorate
 
 
-def _stage_of(hook: Callable[..., Any], named: str | None) -> str:
+def _stage_of(hook: Function, named: str | None) -> str:
     """Return the stage a function is for: from its name given, or from the annotation of its parameters."""
     label = getattr(hook, "__name__", repr(hook))
     by_context = {context.__name__: stage for stage, context in CONTEXTS.items()}
@@ -245,7 +263,7 @@ def _class_name(parameter: inspect.Parameter) -> str:
     return match.group(1) if match else ""
 
 
-def _hooks_of(processor: Processor[Any]) -> dict[str, Hook]:
+def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
     wanted = (
         None if processor.stages is None else {one_of(processor.id, "stages", s, CONTEXTS) for s in processor.stages}
     )
@@ -260,15 +278,15 @@ def _hooks_of(processor: Processor[Any]) -> dict[str, Hook]:
     return hooks
 
 
-def is_async(call: Any) -> bool:
+def is_async(call: object) -> bool:
     """Tell whether calling it gives an awaitable."""
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
 
 
-def _keys(processor: str, option: str, keys: Any) -> frozenset[Key[Any]]:
+def _keys(processor: str, option: str, keys: AnyKey | Iterable[AnyKey]) -> frozenset[AnyKey]:
     given = (keys,) if isinstance(keys, Key) else tuple(keys)
     for key in given:
-        if not isinstance(key, Key):
+        if not is_key(key):
             raise OptionError(processor, option, key, "keys: Key('name')")
     return frozenset(given)
 

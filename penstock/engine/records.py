@@ -6,14 +6,13 @@ A record never holds the text that was there before: edits carry positions and t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.frozen import EMPTY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.engine.edits import Edit
+    from penstock.engine.frozen import Values
     from penstock.engine.texts import TextPlace
     from penstock.engine.tripwire import Tripwire
 
@@ -46,7 +45,7 @@ class Record:
     edits: tuple[tuple[TextPlace, Edit], ...] = ()
     tripwire: Tripwire | None = None
     error: str | None = None
-    details: Mapping[str, Any] = EMPTY
+    details: Values = EMPTY
 
     @property
     def status_text(self) -> str:

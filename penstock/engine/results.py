@@ -6,7 +6,7 @@ Returning None always means *unchanged*.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.frozen import freeze
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.engine.edits import Edit
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message
     from penstock.engine.texts import Path
@@ -51,13 +52,13 @@ class Overrides:
         messages: changed messages, as a hook may return them alone.
     """
 
-    model: Any = None
-    tools: Mapping[str, Any] | None = None
-    tool_choice: Any = None
+    model: Value = None
+    tools: Values | None = None
+    tool_choice: Value = None
     active_tools: Sequence[str] | None = None
-    model_settings: Mapping[str, Any] | None = None
-    provider_options: Mapping[str, Any] | None = None
-    response_format: Any = None
+    model_settings: Values | None = None
+    provider_options: Values | None = None
+    response_format: Value = None
     messages: MessageList | Sequence[Message] | None = None
 
 
@@ -69,7 +70,7 @@ class Answer:
         value: the answer: a message or chunks for a model call, a JSON value for a tool.
     """
 
-    value: Any
+    value: Value
 
     def __post_init__(self) -> None:
         """Freeze the value."""
@@ -85,3 +86,7 @@ class TextEdits:
     """
 
     changes: Mapping[Path, Iterable[Edit]]
+
+    def __post_init__(self) -> None:
+        """Keep the edits, which may have come as an iterator: they are read more than once."""
+        object.__setattr__(self, "changes", {path: tuple(edits) for path, edits in self.changes.items()})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from penstock.engine.background import Background
 from penstock.engine.errors import UsageError
 from penstock.engine.executor import execute, overlapped
-from penstock.engine.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.frozen import EMPTY, FrozenDict, Value, Values, freeze
 from penstock.engine.intake import NONE_FRESH, settings_of, taken_in
 from penstock.engine.message_list import MessageList
 from penstock.engine.outcome import ModelOutcome, Outcome
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.engine.facts import Facts
-    from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import Messages
     from penstock.engine.plan import Block
     from penstock.engine.plans import Plans
@@ -167,7 +166,9 @@ class Run:
         """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
         return self._tool(STAGES["process_tool_call"], {"arguments": arguments}, tool_name, call_id)
 
-    def process_tool_result(self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = "") -> Stepping:
+    def process_tool_result(
+        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = ""
+    ) -> Stepping:
         """Run `process_tool_result` before a result enters the history; `Outcome.result`."""
         stage = STAGES["process_tool_result"]
         return self._tool(stage, {"result": result}, tool_name, call_id, arguments=freeze(arguments))
@@ -184,8 +185,6 @@ class Run:
         """
         if name not in STAGES:
             raise UsageError(f"no stage is called {name!r}; the stages are {', '.join(STAGES)}")
-        if name == "process_api_error":
-            return self.process_api_error(messages, **details)
         if name in ("process_tool_call", "process_tool_result"):
             method: Callable[..., Stepping] = getattr(self, name)
             return method(details.pop("tool_name", "tool"), messages, **details)

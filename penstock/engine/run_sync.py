@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.run import drive
 
 if TYPE_CHECKING:
+    from penstock.engine.frozen import Value
+    from penstock.engine.message_list import MessageList, Messages
     from penstock.engine.outcome import Outcome
     from penstock.engine.run import Run, Stepping
 
@@ -23,39 +25,41 @@ class SyncRun:
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    def process_input(self, messages: Any = None) -> Outcome:
+    def process_input(self, messages: Messages | MessageList | None = None) -> Outcome:
         """Run `Run.process_input`."""
         return _drive(self.run.process_input(messages))
 
-    def process_input_step(self, messages: Any = None, **details: Any) -> Outcome:
+    def process_input_step(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_input_step`."""
         return _drive(self.run.process_input_step(messages, **details))
 
-    def process_llm_request(self, prompt: Any = None, **details: Any) -> Outcome:
+    def process_llm_request(self, prompt: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_llm_request`."""
         return _drive(self.run.process_llm_request(prompt, **details))
 
-    def process_api_error(self, error: BaseException, **details: Any) -> Outcome:
+    def process_api_error(self, error: BaseException, **details: Value) -> Outcome:
         """Run `Run.process_api_error`."""
         return _drive(self.run.process_api_error(error, **details))
 
-    def process_llm_response(self, messages: Any = None, **details: Any) -> Outcome:
+    def process_llm_response(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_llm_response`."""
         return _drive(self.run.process_llm_response(messages, **details))
 
-    def process_output_step(self, messages: Any = None, **details: Any) -> Outcome:
+    def process_output_step(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_output_step`."""
         return _drive(self.run.process_output_step(messages, **details))
 
-    def process_tool_call(self, tool_name: str, arguments: Any, *, call_id: str = "") -> Outcome:
+    def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "") -> Outcome:
         """Run `Run.process_tool_call`."""
         return _drive(self.run.process_tool_call(tool_name, arguments, call_id=call_id))
 
-    def process_tool_result(self, tool_name: str, result: Any, *, arguments: Any = None, call_id: str = "") -> Outcome:
+    def process_tool_result(
+        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = ""
+    ) -> Outcome:
         """Run `Run.process_tool_result`."""
         return _drive(self.run.process_tool_result(tool_name, result, arguments=arguments, call_id=call_id))
 
-    def process_output_result(self, messages: Any = None, **details: Any) -> Outcome:
+    def process_output_result(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_output_result`."""
         return _drive(self.run.process_output_result(messages, **details))
 

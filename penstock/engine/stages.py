@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.engine import edits as edit_ops
-from penstock.engine.context import CONTEXTS, Context
+from penstock.engine.context import CONTEXTS
 from penstock.engine.errors import PenstockError
-from penstock.engine.frozen import FrozenDict, freeze, thaw
+from penstock.engine.frozen import FrozenDict, freeze, is_items, thaw
 from penstock.engine.message_list import Entry, MessageList
 from penstock.engine.messages import Message
 from penstock.engine.payload import Payload
@@ -22,16 +22,19 @@ from penstock.engine.results import Answer, Overrides, Retry, TextEdits
 from penstock.engine.texts import TextPlace, leaves, rewrite
 
 if TYPE_CHECKING:
+    from penstock.engine.context import AnyContext
     from penstock.engine.edits import Edits
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import Source
     from penstock.engine.state import StageCall
+    from penstock.engine.texts import Path
 
 
 class WrongReturnError(PenstockError):
     """A hook returned what its stage does not take. The step boundary makes a `StepFailedError` of it."""
 
 
-Accept = Callable[["Stage", Payload, Any], Payload]
+Accept = Callable[["Stage", Payload, object], Payload]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +59,7 @@ class Stage:
     """
 
     name: str
-    context: type[Context[Any]]
+    context: type[AnyContext]
     shows: Callable[[MessageList], tuple[Message, ...]]
     text: Callable[[Payload, StageCall], str]
     accept: Accept
@@ -112,17 +115,17 @@ def _field_text(name: str) -> Callable[[Payload, StageCall], str]:
 # What a hook may return
 
 
-def _messages(stage: Stage, payload: Payload, result: Any) -> Payload:
+def _messages(stage: Stage, payload: Payload, result: object) -> Payload:
     if isinstance(result, MessageList):
         if result.lineage is not payload.message_list.lineage:
             raise WrongReturnError("it returned a MessageList of another lineage; derive it from ctx.message_list")
         return _with_list(payload, result)
-    if isinstance(result, (list, tuple)):
+    if is_items(result):
         return _with_list(payload, _filled(stage, payload.message_list, result))
     raise WrongReturnError(f"it returned {_article(result)}; {stage.name} takes {stage.returns}")
 
 
-def _input_step(stage: Stage, payload: Payload, result: Any) -> Payload:
+def _input_step(stage: Stage, payload: Payload, result: object) -> Payload:
     if not isinstance(result, Overrides):
         return _messages(stage, payload, result)
     if result.messages is not None:
@@ -130,15 +133,15 @@ def _input_step(stage: Stage, payload: Payload, result: Any) -> Payload:
     return _with_fields(payload, {**_replaced(result), **_laid_over(payload, result)})
 
 
-def _replaced(result: Overrides) -> dict[str, Any]:
+def _replaced(result: Overrides) -> dict[str, Value]:
     taken = {name: getattr(result, name) for name in ("model", "tool_choice", "response_format", "tools")}
     if result.active_tools is not None:
         taken["active_tools"] = tuple(result.active_tools)
     return {name: freeze(value) for name, value in taken.items() if value is not None}
 
 
-def _laid_over(payload: Payload, result: Overrides) -> dict[str, Any]:
-    laid: dict[str, Any] = {}
+def _laid_over(payload: Payload, result: Overrides) -> dict[str, Value]:
+    laid: dict[str, Value] = {}
     for name in ("model_settings", "provider_options"):
         value = getattr(result, name)
         if value is not None:
@@ -146,7 +149,7 @@ def _laid_over(payload: Payload, result: Overrides) -> dict[str, Any]:
     return laid
 
 
-def _llm_request(stage: Stage, payload: Payload, result: Any) -> Payload:
+def _llm_request(stage: Stage, payload: Payload, result: object) -> Payload:
     if not isinstance(result, Answer):
         return _messages(stage, payload, result)
     if "answer" in payload.fields:  # the first answer wins
@@ -154,7 +157,7 @@ def _llm_request(stage: Stage, payload: Payload, result: Any) -> Payload:
     return _with_fields(payload, {"answer": result.value})
 
 
-def _api_error(stage: Stage, payload: Payload, result: Any) -> Payload:
+def _api_error(stage: Stage, payload: Payload, result: object) -> Payload:
     if not isinstance(result, Retry):
         return _messages(stage, payload, result)
     settled = _with_fields(payload, {"retry": result})
@@ -162,11 +165,11 @@ def _api_error(stage: Stage, payload: Payload, result: Any) -> Payload:
     return settled
 
 
-def _nothing(stage: Stage, _payload: Payload, result: Any) -> Payload:
+def _nothing(stage: Stage, _payload: Payload, result: object) -> Payload:
     raise WrongReturnError(f"it returned {_article(result)}; {stage.name} takes {stage.returns}")
 
 
-def _tool_call(stage: Stage, payload: Payload, result: Any) -> Payload:
+def _tool_call(stage: Stage, payload: Payload, result: object) -> Payload:
     if isinstance(result, MessageList):
         return _messages(stage, payload, result)
     if isinstance(result, TextEdits):
@@ -174,24 +177,24 @@ def _tool_call(stage: Stage, payload: Payload, result: Any) -> Payload:
     if isinstance(result, Answer):
         return payload if "answer" in payload.fields else _with_fields(payload, {"answer": result.value})
     if isinstance(result, Mapping):
-        return _with_fields(payload, {"arguments": freeze(dict(result))})
+        return _with_fields(payload, {"arguments": freeze(dict(cast("Values", result)))})
     raise WrongReturnError(f"it returned {_article(result)}; {stage.name} takes {stage.returns}")
 
 
-def _tool_result(stage: Stage, payload: Payload, result: Any) -> Payload:
+def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
     if isinstance(result, MessageList):
         return _messages(stage, payload, result)
     if isinstance(result, TextEdits):
         return _text_edited(payload, result, "result")
-    value = result.value if isinstance(result, Answer) else result
-    if isinstance(value, (list, tuple)) and any(isinstance(item, Message) for item in value):
+    value: object = result.value if isinstance(result, Answer) else result
+    if is_items(value) and any(isinstance(item, Message) for item in value):
         raise WrongReturnError(f"it returned messages; {stage.name} takes {stage.returns}")
     return _with_fields(payload, {"result": freeze(value)})
 
 
 def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
     present = dict(leaves(payload.fields.get(field), (field,)))
-    texts: dict[Any, str] = {}
+    texts: dict[Path, str] = {}
     for path, edits in result.changes.items():
         if path not in present:
             raise WrongReturnError(
@@ -201,7 +204,7 @@ def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
     return _with_fields(payload, {field: rewrite(payload.fields.get(field), texts, (field,))})
 
 
-def told_edits(result: Any) -> dict[TextPlace, Edits]:
+def told_edits(result: object) -> dict[TextPlace, Edits]:
     """Return the text edits that a hook's result tells of, by place; empty where it only shows the outcome."""
     if isinstance(result, TextEdits):
         return {TextPlace("", 0, path): edit_ops.in_order(edits) for path, edits in result.changes.items()}
@@ -219,13 +222,13 @@ def _with_list(payload: Payload, messages: MessageList) -> Payload:
     return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.settled, payload.hints, edits_only)
 
 
-def _with_fields(payload: Payload, fields: Mapping[str, Any]) -> Payload:
+def _with_fields(payload: Payload, fields: Values) -> Payload:
     laid = FrozenDict({**payload.fields, **fields})
     kept = (payload.data, None, payload.settled, payload.hints, payload.edits_only)
     return Payload(payload.message_list, payload.facts, laid, *kept)
 
 
-def _filled(stage: Stage, messages: MessageList, returned: Sequence[Any]) -> MessageList:
+def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> MessageList:
     """Return the list with the shown messages replaced by those returned, in the order returned."""
     if not returned:
         cure = "return None for unchanged, or ctx.message_list.clear(...) to empty it on purpose"
@@ -276,7 +279,7 @@ def _check_hidden(returned: Message, hidden: Message, stage: Stage) -> None:
         )
 
 
-def _article(value: Any) -> str:
+def _article(value: object) -> str:
     name = type(value).__name__
     return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
 

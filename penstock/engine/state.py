@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.background import Background
     from penstock.engine.facts import AnyKey
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from penstock.engine.ports import Observer
     from penstock.engine.records import Record
     from penstock.engine.tripwire import Tripwire
+
+
+class NewState(Protocol):
+    """Makes a state; no `Callable`, which pyright takes for a method where it is kept in a slot."""
+
+    def __call__(self) -> Value:
+        """Return a new state."""
+        ...
 
 
 class StepLike(Protocol):
@@ -36,8 +44,9 @@ class StepLike(Protocol):
         """The facts it may put."""
         ...
 
-    def new_state(self) -> Value:
-        """Return a new state for a request."""
+    @property
+    def new_state(self) -> NewState:
+        """Makes the step's state for a request."""
         ...
 
 

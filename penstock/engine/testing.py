@@ -6,14 +6,15 @@ They are deterministic and need no network. They know the engine's public values
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.run import drive
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:
+    from penstock.engine.frozen import Value
     from penstock.engine.outcome import Outcome
-    from penstock.engine.processor import Processor
+    from penstock.engine.processor import AnyProcessor
     from penstock.engine.records import Record
 
 
@@ -61,10 +62,10 @@ class CountingIds:
 
 
 def run_stage(
-    item: Processor[Any] | Workflow,
+    item: AnyProcessor | Workflow,
     stage: str = "process_input",
-    messages: Any = "",
-    **details: Any,
+    messages: object = "",
+    **details: Value,
 ) -> Outcome:
     """Run one stage of a processor or a workflow on messages, without an event loop.
 

@@ -14,6 +14,7 @@ from penstock.engine.messages import TextPart
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from penstock.engine.frozen import Layer, Value
     from penstock.engine.messages import Part
 
 Path = tuple[Any, ...]
@@ -33,7 +34,7 @@ class TextPlace(NamedTuple):
     path: Path = ("text",)
 
 
-def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield every string of a JSON value (keys of mappings included) with the path to it."""
     if isinstance(value, str):
         yield path, value
@@ -47,12 +48,12 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
             yield from leaves(item, (*path, index))
 
 
-def rewrite(value: Any, texts: Mapping[Path, str], path: Path = ()) -> Any:
+def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
     """Return the JSON value with the strings at the given paths replaced; two keys that become one are numbered."""
     if isinstance(value, str):
         return texts.get(path, value)
     if isinstance(value, dict):
-        made: dict[Any, Any] = {}
+        made: dict[Value, Value] = {}
         for key, item in value.items():
             renamed = texts.get((*path, KeyText(key)), key) if isinstance(key, str) else key
             made[free_key(renamed, made)] = rewrite(item, texts, (*path, key))
@@ -62,7 +63,7 @@ def rewrite(value: Any, texts: Mapping[Path, str], path: Path = ()) -> Any:
     return value
 
 
-def free_key(key: Any, taken: Mapping[Any, Any]) -> Any:
+def free_key(key: Value, taken: Mapping[Value, Value]) -> Value:
     """Return the key, numbered if it is taken: a redaction must not lose a value."""
     made, number = key, 2
     while made in taken:

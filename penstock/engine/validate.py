@@ -6,8 +6,10 @@ Every problem is one sentence that names the step it is about and says what to d
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from penstock.engine.conditions import exclusive
+from penstock.engine.merge import Pick
 from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step, children, resolve, steps_of
 from penstock.engine.plan import topological
 from penstock.engine.processor import Processor, claims_of
@@ -16,8 +18,8 @@ from penstock.engine.stages import STAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.engine.facts import Key
-    from penstock.engine.nodes import Node
+    from penstock.engine.facts import AnyKey
+    from penstock.engine.nodes import DagEdge, Node
     from penstock.engine.stages import Stage
 
 _SURE = ("process_input", "process_input_step", "process_llm_request", "process_output_step")
@@ -36,7 +38,12 @@ def problems(root: Node, stage: str | None = None) -> tuple[str, ...]:
         *_dag_problems(resolved),
     ]
     if not found:  # what follows needs paths that mean something
-        found = [*_policy_problems(resolved), *_unsafe_parallels(resolved), *_unmet_facts(resolved)]
+        found = [
+            *_policy_problems(resolved),
+            *_idle_picks(resolved),
+            *_unsafe_parallels(resolved),
+            *_unmet_facts(resolved),
+        ]
     if not any(True for _ in steps_of(resolved)):
         return ()
     if stage is not None and not any(stage in step.claims.hooks for step in steps_of(resolved)):
@@ -116,6 +123,16 @@ def _policy_problems(root: Node) -> Iterator[str]:
                 yield f"{node.path}: timeout= cannot stop sync steps; place them with offload='thread'"
 
 
+def _idle_picks(root: Node) -> Iterator[str]:
+    """Find joins that pick a branch which they do not have."""
+    for node in _walk(root):
+        if isinstance(node, (Parallel, Branch, Dag)) and isinstance(node.merge, Pick):
+            names = [child.path.rsplit("/", 1)[-1] for child in children(node)]
+            if node.merge.branch not in names:
+                wanted = f"merge=pick({node.merge.branch!r})"
+                yield f"{node.path}: {wanted} names no branch of it; the branches are {', '.join(names)}"
+
+
 def _step_policy(step: Step) -> Iterator[str]:
     claims, policy = step.claims, step.policy
     awaits = [hook.awaits for hook in claims.hooks.values()]
@@ -151,11 +168,43 @@ def _unsafe_parallels(root: Node) -> Iterator[str]:
 
 
 def _unordered(dag: Dag) -> Iterator[tuple[Node, Node]]:
-    """Yield the members that run beside each other."""
-    edges = {member.id: {edge.source for edge in member.after} for member in dag.members}
+    """Yield the members that may run beside each other: none follows the other, and no conditions exclude it."""
+    known = _Together(dag)
     for one, other in itertools.combinations(dag.members, 2):
-        if not _reaches(one.id, other.id, edges) and not _reaches(other.id, one.id, edges):
+        follows = one.id in known.above[other.id] or other.id in known.above[one.id]
+        if not follows and not known.never(one.id, other.id):
             yield one.node, other.node
+
+
+class _Together:
+    """Which members of a dag can both run in one request; conditions say the same about the same payload."""
+
+    def __init__(self, dag: Dag) -> None:
+        self.after = {member.id: member.after for member in dag.members}
+        self.above: dict[str, frozenset[str]] = {}
+        for member in topological(dag):
+            sources = frozenset(edge.source for edge in member.after)
+            self.above[member.id] = sources.union(*(self.above[source] for source in sources))
+        self.known: dict[tuple[str, str], bool] = {}
+
+    def never(self, one: str, other: str) -> bool:
+        """Tell whether no request runs both: whichever edges would have to be taken, they cannot both be."""
+        if (one, other) not in self.known:
+            ways = itertools.product(self.after[one] or (None,), self.after[other] or (None,))
+            self.known[one, other] = one != other and all(self._clash(one, way, other, its) for way, its in ways)
+        return self.known[one, other]
+
+    def _clash(self, one: str, way: DagEdge | None, other: str, its: DagEdge | None) -> bool:
+        if (way is not None and self.never(way.source, other)) or (its is not None and self.never(one, its.source)):
+            return True
+        return way is not None and its is not None and exclusive(way.when, its.when) and self._see_the_same(one, other)
+
+    def _see_the_same(self, one: str, other: str) -> bool:
+        """Tell whether both, if both ran, would be asked about the same payload: what is above one only has not run."""
+        above, its = self.above[one], self.above[other]
+        return all(self.never(this, other) for this in above - its) and all(
+            self.never(one, this) for this in its - above
+        )
 
 
 def _unsafe_pairs(pairs: Iterable[tuple[Node, Node]]) -> Iterator[str]:
@@ -193,7 +242,7 @@ def _enforced(node: Node) -> list[Step]:
 
 
 def _unmet_facts(root: Node) -> Iterator[str]:
-    sure: frozenset[Key[Any]] = frozenset()
+    sure: frozenset[AnyKey] = frozenset()
     for stage in STAGES.values():
         found: list[str] = []
         after = _flow(root, sure, stage, found)
@@ -202,7 +251,7 @@ def _unmet_facts(root: Node) -> Iterator[str]:
             sure = after
 
 
-def _flow(node: Node, have: frozenset[Key[Any]], stage: Stage, found: list[str]) -> frozenset[Key[Any]]:
+def _flow(node: Node, have: frozenset[AnyKey], stage: Stage, found: list[str]) -> frozenset[AnyKey]:
     """Return the facts that are sure to be there after a node, and note those that it needs and may not find."""
     if isinstance(node, Step):
         return _step_flow(node, have, stage, found)
@@ -218,11 +267,11 @@ def _flow(node: Node, have: frozenset[Key[Any]], stage: Stage, found: list[str])
     if isinstance(node, Branch):
         ends = [_flow(child, have, stage, found) for child in children(node)]
         sure = node.otherwise is not None and bool(ends)
-        return frozenset.intersection(*ends) if sure else have
+        return ends[0].intersection(*ends[1:]) if sure else have
     return _dag_flow(node, have, stage, found)
 
 
-def _step_flow(step: Step, have: frozenset[Key[Any]], stage: Stage, found: list[str]) -> frozenset[Key[Any]]:
+def _step_flow(step: Step, have: frozenset[AnyKey], stage: Stage, found: list[str]) -> frozenset[AnyKey]:
     claims = step.claims
     if stage.name not in claims.hooks:
         return have
@@ -233,13 +282,14 @@ def _step_flow(step: Step, have: frozenset[Key[Any]], stage: Stage, found: list[
     return have if step.policy.mode == "shadow" else have | claims.provides
 
 
-def _dag_flow(dag: Dag, have: frozenset[Key[Any]], stage: Stage, found: list[str]) -> frozenset[Key[Any]]:
-    ends: dict[str, frozenset[Key[Any]]] = {}
+def _dag_flow(dag: Dag, have: frozenset[AnyKey], stage: Stage, found: list[str]) -> frozenset[AnyKey]:
+    ends: dict[str, frozenset[AnyKey]] = {}
     surely: dict[str, bool] = {}
     for member in topological(dag):
         sure_sources = [edge.source for edge in member.after if edge.when is None and surely[edge.source]]
         before = [ends[edge.source] for edge in member.after if surely[edge.source]]
-        start = have.union(*before)
+        either = [ends[edge.source] for edge in member.after]  # it runs only behind one of them
+        start = have.union(*before, either[0].intersection(*either) if either else ())
         surely[member.id] = not member.after or bool(sure_sources)
         ends[member.id] = _flow(member.node, start, stage, found)
     return have.union(*[end for one, end in ends.items() if surely[one]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from penstock.engine.errors import ProcessorError, UsageError, WorkflowError
 from penstock.engine.merge import Pick
@@ -23,20 +23,24 @@ from penstock.engine.nodes import (
     steps_of,
 )
 from penstock.engine.plans import Plans
-from penstock.engine.processor import Processor, claims_of, one_of
+from penstock.engine.processor import Processor, claims_of, is_processor, one_of
 from penstock.engine.run import Run, drive
 from penstock.engine.run_sync import SyncRun
 from penstock.engine.stages import STAGES
 from penstock.engine.validate import problems
 
 if TYPE_CHECKING:
+    from penstock.engine.frozen import Layer, Value, Values
     from penstock.engine.graph import Graph
     from penstock.engine.merge import MergePolicy
-    from penstock.engine.message_list import MessageList, Messages
     from penstock.engine.outcome import Outcome
+    from penstock.engine.processor import AnyProcessor
 
-Item: TypeAlias = "Processor[Any] | Workflow"
+Item: TypeAlias = "AnyProcessor | Workflow"
 """What can be placed in a workflow: a processor, or another workflow."""
+
+After: TypeAlias = "str | DagEdge | Iterable[str | DagEdge] | Mapping[str, Condition | None]"
+"""What a member comes after: ids, edges, or ids with the condition under which each way is taken."""
 
 
 class Workflow:
@@ -60,7 +64,7 @@ class Workflow:
 
     # Building
 
-    def then(self, item: Item, *, id: str | None = None, **policy: Any) -> Workflow:
+    def then(self, item: Item, *, id: str | None = None, **policy: Value) -> Workflow:
         """Return the workflow with a step behind all others.
 
         Args:
@@ -70,7 +74,7 @@ class Workflow:
         """
         return self._with(_node(item, _policy(policy), id))
 
-    def parallel(self, *items: Item, merge: MergePolicy = None, **policy: Any) -> Workflow:
+    def parallel(self, *items: Item, merge: MergePolicy = None, **policy: Value) -> Workflow:
         """Return the workflow with steps beside each other on one payload, and a join where they meet.
 
         Args:
@@ -112,11 +116,13 @@ class Workflow:
 
     def dag(self, *members: DagMember, merge: MergePolicy = None) -> Workflow:
         """Return the workflow with members that name the ones they come `after`; see `member`."""
-        for given in members:
+        for given in cast("tuple[object, ...]", members):
             if not isinstance(given, DagMember):
                 raise UsageError(f"dag() takes members: member(processor, after=...), not {type(given).__name__}")
         if not members:
             raise UsageError("dag() needs at least one member")
+        if merge == "sequence":
+            raise UsageError("dag() cannot run members one after another: say so with after=")
         return self._with(Dag(members, _merge_policy(merge)))
 
     def named(self, name: str) -> Workflow:
@@ -180,7 +186,7 @@ class Workflow:
             return made
         return self._plans
 
-    def start(self, **options: Any) -> Run:
+    def start(self, **options: Value) -> Run:
         """Return a run: one request on its way through the stages.
 
         Args:
@@ -194,7 +200,7 @@ class Workflow:
         _ = plans.resolved  # a graph with problems does not start
         return Run(plans, **options)
 
-    def start_sync(self, **options: Any) -> SyncRun:
+    def start_sync(self, **options: Value) -> SyncRun:
         """Return a run in sync form, for a workflow of sync hooks.
 
         Args:
@@ -207,12 +213,12 @@ class Workflow:
 
     async def check(
         self,
-        messages: Messages | MessageList | Any,
+        messages: object,
         *,
         stage: str = "process_input",
-        request_context: dict[str, Any] | None = None,
+        request_context: dict[str, Value] | None = None,
         records: bool = True,
-        **details: Any,
+        **details: object,
     ) -> Outcome:
         """Run one stage alone, as a run of its own.
 
@@ -235,12 +241,12 @@ class Workflow:
 
     def check_sync(
         self,
-        messages: Messages | MessageList | Any,
+        messages: object,
         *,
         stage: str = "process_input",
-        request_context: dict[str, Any] | None = None,
+        request_context: dict[str, Value] | None = None,
         records: bool = True,
-        **details: Any,
+        **details: object,
     ) -> Outcome:
         """Do what `check` does without an event loop; works inside a running one too.
 
@@ -285,8 +291,8 @@ def member(
     item: Item,
     *,
     id: str | None = None,
-    after: str | DagEdge | Iterable[str | DagEdge] | Mapping[str, Condition | None] = (),
-    **policy: Any,
+    after: After = (),
+    **policy: Value,
 ) -> DagMember:
     """Return a member for `Workflow.dag`.
 
@@ -301,15 +307,16 @@ def member(
     return DagMember(own or claims_of(_processor(item)).id, node, _edges(after))
 
 
-def _edges(after: Any) -> tuple[DagEdge, ...]:
+def _edges(after: After) -> tuple[DagEdge, ...]:
     if isinstance(after, (str, DagEdge)):
         after = (after,)
     if isinstance(after, Mapping):
-        return tuple(DagEdge(source, when) for source, when in after.items())
+        conditions = cast("Mapping[str, Condition | None]", after)
+        return tuple(DagEdge(source, when) for source, when in conditions.items())
     return tuple(edge if isinstance(edge, DagEdge) else DagEdge(edge) for edge in after)
 
 
-def _policy(given: Mapping[str, Any]) -> Policy:
+def _policy(given: Values) -> Policy:
     allowed = Policy.__slots__
     unknown = sorted(set(given) - set(allowed))
     if unknown:
@@ -317,7 +324,9 @@ def _policy(given: Mapping[str, Any]) -> Policy:
     return Policy(**given) if given else DEFAULT
 
 
-def _node(item: Any, policy: Policy, id: str | None = None) -> Node:
+def _node(item: object, policy: Policy, id: str | None = None) -> Node:
+    if id and not _is_name(id):
+        raise UsageError(f"an id is a non-empty str without '/', not {id!r}")
     if isinstance(item, Workflow):
         return Sequence(item.root.nodes, id or item.name, policy)
     step = Step(_processor(item), policy, id or "")
@@ -325,21 +334,26 @@ def _node(item: Any, policy: Policy, id: str | None = None) -> Node:
     return step
 
 
-def _processor(item: Any) -> Processor[Any]:
-    if isinstance(item, Processor):
+def _processor(item: object) -> AnyProcessor:
+    if is_processor(item):
         return item
-    if isinstance(item, type) and issubclass(item, Processor):
-        raise ProcessorError(item.__name__, f"it is a class; place an instance: {item.__name__}(...)")
+    label: str = getattr(item, "__name__", repr(item))
+    if _is_processor_class(item):
+        raise ProcessorError(label, f"it is a class; place an instance: {label}(...)")
     if callable(item):
-        label = getattr(item, "__name__", repr(item))
         raise ProcessorError(label, "it is a plain function; make it a processor with @processor")
     raise ProcessorError(type(item).__name__, "it is neither a processor nor a workflow")
 
 
-def _arm(arm: Any, number: int) -> Arm:
+def _is_processor_class(item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, Processor)
+
+
+def _arm(arm: Layer, number: int) -> Arm:
     if not (isinstance(arm, tuple) and len(arm) == len(("condition", "item")) and callable(arm[0])):
         raise UsageError(f"arm {number} of branch() is no pair of a condition and a processor or workflow")
-    return Arm(arm[0], _node(arm[1], DEFAULT))
+    condition, item = arm
+    return Arm(condition, _node(item, DEFAULT))
 
 
 def _timeable(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -359,7 +373,8 @@ def _untimed(node: Node) -> Node:
     return Sequence(node.nodes, node.name, policy)
 
 
-def _merge_policy(merge: Any) -> Any:
+def _merge_policy(merge: MergePolicy) -> MergePolicy:
     if merge is None or isinstance(merge, Pick) or callable(merge):
         return merge
-    return one_of("join", "merge", merge, ("first", "last", "sequence"))
+    one_of("join", "merge", merge, ("first", "last", "sequence"))
+    return merge

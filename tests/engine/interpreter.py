@@ -10,17 +10,19 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from penstock.engine.changes import Delta, Gone, inherit
 from penstock.engine.context import View
-from penstock.engine.delta import Delta, Gone, compose_hints, diff, inherit, rebuild, text_changes
+from penstock.engine.delta import compose_hints, diff, text_changes
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.frozen import FrozenDict
 from penstock.engine.merge import Branch as Changes
-from penstock.engine.merge import merge
+from penstock.engine.merge import merge, undone
 from penstock.engine.message_list import MessageList
 from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
 from penstock.engine.payload import Payload
 from penstock.engine.plan import topological
 from penstock.engine.processor import Processor, claims_of
+from penstock.engine.rebuild import rebuild
 from penstock.engine.stages import STAGES, told_edits
 from penstock.engine.texts import TextPlace
 
@@ -173,7 +175,7 @@ async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCa
     return _joined(payload, changes, policy, nodes, path, call, [end for _, end in ends])
 
 
-def _joined(  # noqa: PLR0917
+def _joined(
     payload: Payload,
     changes: list[Changes],
     policy: Any,
@@ -313,7 +315,8 @@ class _DagWalk:
         self.ran.add(member.id)
         self.ends[member.id] = end = await interpret(member.node, self.call, seen)
         name = name_of(member.node)
-        self.deltas[member.id] = Changes(name, inherit(diff(self.entry, end, name, end.hints or {}), delta))
+        made = inherit(diff(self.entry, end, name, end.hints or {}), delta)
+        self.deltas[member.id] = Changes(name, made | undone(self.entry, end, made, delta, name))
 
 
 async def _reached(node: Dag, member: Any, seen: Payload, ran: set[str], call: StageCall) -> bool:
