@@ -196,7 +196,7 @@ def _unique(name: str, taken: dict[str, Node]) -> str:
 class Place(Protocol):
     """Makes a member of a processor or a workflow; `penstock.member` is one."""
 
-    def __call__(self, item: Value, /, *, id: str | None = None, **policy: Value) -> DagMember: ...
+    def __call__(self, item: Value, *, id: str | None = None, **policy: Value) -> DagMember: ...
 
 
 def dag_from(graph: object, name: str | None, place: Place) -> tuple[str, Dag]:
