@@ -217,15 +217,46 @@ def merge(branches: Sequence[Edits], supersedes: Callable[[str, str], bool] | No
 
 
 def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
-    """Return each edit once, in declared order; of equal ones that redact and do not, the redaction."""
-    seen: dict[tuple[int, int, str, int], Edit] = {}
+    """Return each edit once; of equal ones that redact and do not, the redaction.
+
+    At one point they stand in declared order, but where a branch has several there, its own order holds.
+    """
+    seen: dict[_Mark, Edit] = {}
+    points: dict[tuple[int, int], list[_Mark]] = {}
     for edits in branches:
-        for number, edit in enumerate(edits):
-            again = sum(1 for e in edits[:number] if (e.start, e.end, e.text) == (edit.start, edit.end, edit.text))
-            key = (edit.start, edit.end, edit.text, again)  # of two equal insertions of one branch, both stay
-            if key not in seen or (edit.kind == "redact" and seen[key].kind != "redact"):
-                seen[key] = edit
-    return seen.values()
+        for point, marks in _by_point(edits, seen).items():
+            points[point] = _woven(points.get(point, []), marks)
+    return [seen[mark] for marks in points.values() for mark in marks]
+
+
+_Mark = tuple[int, int, str, int]
+"""What makes an edit the same as another branch's: span, text, and the how many-th such of its branch it is."""
+
+
+def _by_point(edits: Edits, seen: dict[_Mark, Edit]) -> dict[tuple[int, int], list[_Mark]]:
+    """Return the marks of a branch's edits by point, in its order, and note the edits under their marks."""
+    points: dict[tuple[int, int], list[_Mark]] = {}
+    counts: dict[tuple[int, int, str], int] = {}
+    for edit in edits:
+        span = (edit.start, edit.end, edit.text)
+        counts[span] = counts.get(span, 0) + 1
+        mark = (*span, counts[span])
+        if mark not in seen or (edit.kind == "redact" and seen[mark].kind != "redact"):
+            seen[mark] = edit
+        points.setdefault(_position(edit), []).append(mark)
+    return points
+
+
+def _woven(known: list[_Mark], more: list[_Mark]) -> list[_Mark]:
+    """Return both lists as one: what is new stands before the next that both have, else at the end."""
+    if not known:
+        return more
+    woven = list(known)
+    for index, mark in enumerate(more):
+        if mark not in woven:
+            following = next((other for other in more[index + 1 :] if other in woven), None)
+            woven.insert(len(woven) if following is None else woven.index(following), mark)
+    return woven
 
 
 def in_order(edits: Iterable[Edit]) -> Edits:
