@@ -143,6 +143,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
     from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
+    from penstock.processors.text.reports import PatternMatch as PatternMatch
+    from penstock.processors.text.reports import Violation as Violation
     from penstock.processors.text.rules import RegexRule as RegexRule
     from penstock.processors.text.unicode_normalizer import UnicodeNormalizer as UnicodeNormalizer
 
@@ -231,6 +233,7 @@ _HOMES = {
         "member",
     ),
     "penstock.processors.text.regex_filter": ("RegexFilterProcessor",),
+    "penstock.processors.text.reports": ("PatternMatch", "Violation"),
     "penstock.processors.text.rules": ("RegexRule",),
     "penstock.processors.text.unicode_normalizer": ("UnicodeNormalizer",),
 }
