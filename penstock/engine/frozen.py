@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+from penstock.engine.errors import MessageError
+
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
@@ -66,21 +68,32 @@ EMPTY: FrozenDict[str, Value] = FrozenDict()
 """The empty mapping, shared."""
 
 
+DEEPEST = 200
+"""How many levels of lists and mappings a value may have: what walks values walks them by recursion."""
+
+
 def freeze(value: Value) -> Value:
-    """Return the value with every dict, list and set in it made read-only; other objects are taken as they are."""
+    """Return the value with every dict, list and set in it made read-only; other objects are taken as they are.
+
+    Raises:
+        MessageError: it is nested deeper than `DEEPEST` levels.
+    """
+    return _frozen(value, 0)
+
+
+def _frozen(value: Value, depth: int) -> Value:
     anything: object = value  # a checker knows the type of an object, but not of an `Any`
     kind = type(anything)
     if kind is str or kind is int or kind is FrozenDict:
         return value
-    if issubclass(kind, dict):
-        return FrozenDict({key: freeze(item) for key, item in value.items()})
+    if depth > DEEPEST:
+        raise MessageError("", f"a value is nested deeper than {DEEPEST} levels; flatten it")
+    below = depth + 1
+    if issubclass(kind, dict) or kind is MappingProxyType:
+        return FrozenDict({key: _frozen(item, below) for key, item in value.items()})
     if kind is list or kind is tuple:
-        return tuple(freeze(item) for item in value)
-    if kind is set:
-        return frozenset(value)
-    if kind is MappingProxyType:
-        return FrozenDict({key: freeze(item) for key, item in value.items()})
-    return value
+        return tuple([_frozen(item, below) for item in value])
+    return frozenset(value) if kind is set else value
 
 
 def thaw(value: Layer) -> Value:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict, get_args
 
 from penstock.engine.errors import MessageError
 from penstock.engine.frozen import EMPTY, FrozenDict, Value, Values, freeze
+from penstock.engine.json_values import json_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,10 +139,12 @@ class ToolPart:
     type: Literal["tool"] = field(default="tool", repr=False)
 
     def __post_init__(self) -> None:
-        """Freeze the JSON values and refuse an unknown state."""
+        """Freeze the JSON values, and refuse what is none and an unknown state."""
         if self.state not in TOOL_STATES:
             raise MessageError("", f"a tool part's state is one of {', '.join(TOOL_STATES)}, not {self.state!r}")
-        _freeze_fields(self, "arguments", "result", "metadata")
+        for name in ("arguments", "result"):
+            object.__setattr__(self, name, json_value(getattr(self, name), name))
+        _freeze_fields(self, "metadata")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.engine import edits as edit_ops
 from penstock.engine.context import CONTEXTS
-from penstock.engine.errors import PenstockError
+from penstock.engine.errors import MessageError, PenstockError
 from penstock.engine.frozen import FrozenDict, freeze, is_items, thaw
+from penstock.engine.json_values import json_value
 from penstock.engine.message_list import Entry, MessageList
 from penstock.engine.messages import Message
 from penstock.engine.payload import Payload
@@ -175,9 +176,10 @@ def _tool_call(stage: Stage, payload: Payload, result: object) -> Payload:
     if isinstance(result, TextEdits):
         return _text_edited(payload, result, "arguments")
     if isinstance(result, Answer):
-        return payload if "answer" in payload.fields else _with_fields(payload, {"answer": result.value})
+        answer = _json(result.value, "answer")
+        return payload if "answer" in payload.fields else _with_fields(payload, {"answer": answer})
     if isinstance(result, Mapping):
-        return _with_fields(payload, {"arguments": freeze(dict(cast("Values", result)))})
+        return _with_fields(payload, {"arguments": _json(cast("Values", result), "arguments")})
     raise WrongReturnError(f"it returned {_article(result)}; {stage.name} takes {stage.returns}")
 
 
@@ -189,7 +191,15 @@ def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
     value: object = result.value if isinstance(result, Answer) else result
     if is_items(value) and any(isinstance(item, Message) for item in value):
         raise WrongReturnError(f"it returned messages; {stage.name} takes {stage.returns}")
-    return _with_fields(payload, {"result": freeze(value)})
+    return _with_fields(payload, {"result": _json(value, "result")})
+
+
+def _json(value: Value, place: str) -> Value:
+    """Return a value that a hook of the tools' stages returned, frozen; guards behind it must be able to read it."""
+    try:
+        return json_value(value, place)
+    except MessageError as error:
+        raise WrongReturnError(f"it returned no JSON value: {error}") from None
 
 
 def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
@@ -242,7 +252,7 @@ def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> 
         if not isinstance(message, Message):
             raise WrongReturnError(f"it returned {_article(message)} at [{index}]; {stage.name} takes {stage.returns}")
         if message.id and message.id in seen:
-            raise WrongReturnError(f"it returned two messages with the id {message.id!r}; give a new one its own id")
+            raise WrongReturnError(f"it returned another message with the id of the one at [{index}]; give it its own")
         seen.add(message.id)
         if message.id in shown:
             groups.append([known[message.id]._replace(message=messages.completed(message))])
@@ -274,7 +284,7 @@ def _laid_out(messages: MessageList, shown: set[str], groups: list[list[Entry]])
 def _check_hidden(returned: Message, hidden: Message, stage: Stage) -> None:
     if returned != hidden:
         raise WrongReturnError(
-            f"it returned a changed message {returned.id!r} that {stage.name} does not show; "
+            f"it returned a changed message that {stage.name} does not show; "
             "return ctx.message_list.replace(...) to change it on purpose"
         )
 

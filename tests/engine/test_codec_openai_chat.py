@@ -300,10 +300,10 @@ def test_metadata_from_outside_cannot_stand_in_for_what_guards_read():
     assert openai_chat.write([Message.user("hi", metadata={"openai-chat": "x"})]) == [{"role": "user", "content": "hi"}]
 
 
-def test_arguments_that_are_no_json_are_refused():
-    """Rather than written as something else."""
+def test_arguments_that_cannot_be_written_as_json_are_refused():
+    """Rather than written as something else: an int that is longer than Python is willing to print."""
     with pytest.raises(MessageError, match="JSON values"):
-        openai_chat.write([Message.assistant([ToolPart("c", "f", {"a": object()})])])
+        openai_chat.write([Message.assistant([ToolPart("c", "f", {"a": 10**5000})])])
 
 
 @pytest.mark.parametrize(
