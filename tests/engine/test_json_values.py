@@ -13,32 +13,32 @@ from penstock import Answer, MessageError, Processor, StepFailedError, ToolPart,
 from penstock.engine.frozen import DEEPEST, FrozenDict, freeze
 from penstock.engine.json_values import json_value
 
-SECRET = "a@b.com"
+MAIL = "a@b.com"
 
 
 @dataclasses.dataclass
 class Holder:
     """An object with text in it."""
 
-    text: str = SECRET
+    text: str = MAIL
 
 
 def nested(levels: int) -> Any:
     """A str under so many lists."""
-    value: Any = SECRET
+    value: Any = MAIL
     for _ in range(levels):
         value = [value]
     return value
 
 
 ODD: list[tuple[Any, str]] = [
-    ({SECRET}, "result: expected a JSON value, not set"),
-    (SECRET.encode(), "result: expected a JSON value, not bytes"),
-    ({"e": frozenset([SECRET])}, "result.*: expected a JSON value, not frozenset"),
-    ({"e": [1, {SECRET}]}, "result.*[1]: expected a JSON value, not set"),
+    ({MAIL}, "result: expected a JSON value, not set"),
+    (MAIL.encode(), "result: expected a JSON value, not bytes"),
+    ({"e": frozenset([MAIL])}, "result.*: expected a JSON value, not frozenset"),
+    ({"e": [1, {MAIL}]}, "result.*[1]: expected a JSON value, not set"),
     ([Holder()], "result[0]: expected a JSON value, not Holder"),
-    ({SECRET: collections.deque([SECRET])}, "result.*: expected a JSON value, not deque"),
-    ({(SECRET, 1): 1}, "result: expected a mapping with str keys, but a key is of type tuple"),
+    ({MAIL: collections.deque([MAIL])}, "result.*: expected a JSON value, not deque"),
+    ({(MAIL, 1): 1}, "result: expected a mapping with str keys, but a key is of type tuple"),
     (FrozenDict({"e": Holder()}), "result.*: expected a JSON value, not Holder"),
     ({"e": nested(DEEPEST + 1)}, f"result: it is nested deeper than {DEEPEST} levels"),
 ]
@@ -50,14 +50,14 @@ def test_what_is_no_json_value_is_refused(value: Any, words: str) -> None:
     with pytest.raises(MessageError) as caught:
         json_value(value, "result")
     assert str(caught.value).startswith(words)
-    assert SECRET not in str(caught.value)
+    assert MAIL not in str(caught.value)
 
 
 def test_a_json_value_is_frozen_whatever_its_containers_are() -> None:
     """Lists and mappings of any class; what was frozen before is looked through too."""
     given = {"a": [1, 2.5, None, True, "x"], "b": collections.UserDict(c=()), "d": MappingProxyType({"e": nested(3)})}
     made = json_value(given, "result")
-    assert made == {"a": (1, 2.5, None, True, "x"), "b": {"c": ()}, "d": {"e": (((SECRET,),),)}}
+    assert made == {"a": (1, 2.5, None, True, "x"), "b": {"c": ()}, "d": {"e": (((MAIL,),),)}}
     assert all(isinstance(value, FrozenDict) for value in (made, made["b"], made["d"]))
     assert json_value(nested(DEEPEST), "result") == freeze(nested(DEEPEST))
 
@@ -74,11 +74,11 @@ def test_what_is_nested_too_deep_to_walk_is_refused() -> None:
 def test_a_tool_part_holds_json_values(field: str) -> None:
     """Malformed arguments are a str, which is one."""
     assert ToolPart("1", "t", arguments='{"a": ').arguments == '{"a": '
-    fields: dict[str, Any] = {field: {SECRET: {SECRET}}}
+    fields: dict[str, Any] = {field: {MAIL: {MAIL}}}
     with pytest.raises(MessageError) as caught:
         ToolPart("1", "t", **fields)
     assert str(caught.value).startswith(f"{field}.*: expected a JSON value, not set")
-    assert SECRET not in str(caught.value)
+    assert MAIL not in str(caught.value)
 
 
 class Gives(Processor):
@@ -89,11 +89,11 @@ class Gives(Processor):
     def __init__(self, given: Any) -> None:
         self.given = given
 
-    def process_tool_call(self, ctx: Any) -> Any:
+    def process_tool_call(self, _ctx: Any) -> Any:
         """Give it."""
         return self.given
 
-    def process_tool_result(self, ctx: Any) -> Any:
+    def process_tool_result(self, _ctx: Any) -> Any:
         """Give it."""
         return self.given
 
@@ -101,10 +101,10 @@ class Gives(Processor):
 @pytest.mark.parametrize(
     ("stage", "given", "place"),
     [
-        ("process_tool_call", {"e": {SECRET}}, "arguments.*"),
+        ("process_tool_call", {"e": {MAIL}}, "arguments.*"),
         ("process_tool_call", Answer(Holder()), "answer"),
         ("process_tool_result", [Holder()], "result[0]"),
-        ("process_tool_result", Answer({SECRET}), "result"),
+        ("process_tool_result", Answer({MAIL}), "result"),
     ],
     ids=["arguments", "an answer for a tool", "a result", "an answer for a result"],
 )
@@ -113,4 +113,4 @@ def test_a_hook_that_gives_no_json_value_for_a_tool_has_failed(stage: str, given
     with pytest.raises(StepFailedError) as caught:
         Workflow("w").then(Gives(given)).check_sync({}, stage=stage)
     assert f"it returned no JSON value: {place}: expected a JSON value, not" in str(caught.value)
-    assert SECRET not in str(caught.value)
+    assert MAIL not in str(caught.value)
