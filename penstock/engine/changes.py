@@ -6,10 +6,11 @@ A place is a path from the payload down: ``("messages", id, "parts", 0, "text")`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.frozen import EMPTY, is_mapping
+from penstock.engine.texts import TextPlace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from penstock.engine.edits import Edits
     from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import Entry
-    from penstock.engine.texts import TextPlace
 
 Place = tuple[Any, ...]
 Hints: TypeAlias = "Mapping[TextPlace, Edits]"
@@ -93,22 +93,13 @@ def flatten(tree: Tree, place: Place = ()) -> Delta:
     return delta
 
 
-def inherit(delta: Delta, seen: Delta) -> Delta:
-    """Return the changes with those that were there already under the names of the steps that first made them."""
+def text_edits(delta: Delta) -> dict[TextPlace, Edits]:
+    """Return the edits of texts among the changes."""
     return {
-        place: seen[place] if place in seen and _same(change, seen[place]) else change
+        TextPlace(place[1], place[3], place[4:]) if place[0] == "messages" else TextPlace("", 0, place[1:]): change
         for place, change in delta.items()
+        if isinstance(change, tuple)
     }
-
-
-def _same(change: Change, other: Change) -> bool:
-    if isinstance(change, tuple) and isinstance(other, tuple):
-        return [replace(e, step="") for e in change] == [replace(e, step="") for e in other]
-    if isinstance(change, Put) and isinstance(other, Put):
-        return bool(change.value == other.value)
-    if isinstance(change, Added) and isinstance(other, Added):
-        return change.entry == other.entry
-    return isinstance(change, Gone) and isinstance(other, Gone)
 
 
 def keyed(value: dict[str, Value] | tuple[str, ...] | None) -> Values:

@@ -187,7 +187,7 @@ def _diff_field(name: str, was: Value, now: Value, step: str, hints: Hints, delt
     place = ("fields", name)
     if was is now:
         return
-    if name in KEYED_FIELDS:
+    if name in KEYED_FIELDS and (name != "active_tools" or was is not None):  # no names at all: every tool is active
         _diff_mapping(keyed(was), keyed(now), place, step, delta)
         return
     mine = {hint.path: edits for hint, edits in hints.items() if not hint.message_id and hint.path[0] == name}

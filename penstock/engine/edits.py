@@ -191,12 +191,12 @@ def _rewrite(first: Sequence[Edit], second: Sequence[Edit], start: int, end: int
     return apply(middle, tuple(Edit(e.start - begin, e.end - begin, e.text, e.kind) for e in second))
 
 
-def merge(branches: Sequence[Edits], supersedes: Callable[[str, str], bool] | None = None) -> tuple[Edits, list[Edits]]:
+def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
     """Merge the edits that several steps made to one text, all in positions of that text.
 
     Insertions at one point all stay, in the order of ``branches``; equal edits are one; overlapping redactions become
     their union, with the wider one's replacement; a redaction swallows insertions inside it; a deletion swallows
-    what lies within it. ``supersedes(later, earlier)`` tells that a step saw (and so includes) another's edit.
+    what lies within it.
 
     Returns:
         The merged edits, and the clusters that no rule settles (empty when all is settled).
@@ -204,7 +204,7 @@ def merge(branches: Sequence[Edits], supersedes: Callable[[str, str], bool] | No
     filled = [edits for edits in branches if edits]
     if len(filled) <= 1:
         return (filled[0] if filled else ()), []
-    ordered = in_order(_latest(_distinct(filled), filled, supersedes))
+    ordered = in_order(_distinct(filled))
     merged: list[Edit] = []
     conflicts: list[Edits] = []
     for cluster in _clusters(ordered):
@@ -282,22 +282,6 @@ def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
         yield cluster
 
 
-def _latest(
-    found: Iterable[Edit], branches: Sequence[Edits], supersedes: Callable[[str, str], bool] | None
-) -> Iterable[Edit]:
-    """Drop the edits that a later step saw and made into something else: its branch has another one in their place."""
-    if supersedes is None:
-        return found
-    return [edit for edit in found if not any(_replaces(branch, edit, supersedes) for branch in branches)]
-
-
-def _replaces(branch: Edits, edit: Edit, supersedes: Callable[[str, str], bool]) -> bool:
-    span = (edit.start, edit.end, edit.text)
-    return not any((kept.start, kept.end, kept.text) == span for kept in branch) and any(
-        other.start <= edit.start and edit.end <= other.end and supersedes(other.step, edit.step) for other in branch
-    )
-
-
 def _settle(cluster: list[Edit]) -> list[Edit] | None:
     """Return what a cluster of overlapping edits becomes, or None where no rule says."""
     if len(cluster) == 1:
@@ -310,6 +294,54 @@ def _settle(cluster: list[Edit]) -> list[Edit] | None:
     if deletion is not None:
         return [deletion]
     if redactions and all(edit.start == edit.end for edit in others):
-        widest = max(redactions, key=lambda edit: edit.end - edit.start)
-        return [Edit(start, end, widest.text, "redact", widest.step)]
+        return [cover(cluster)]
     return None
+
+
+def cover(cluster: Sequence[Edit]) -> Edit:
+    """Return the redaction of all that a cluster reaches, with the words of its widest redaction."""
+    redactions = [edit for edit in cluster if edit.kind == "redact"]
+    widest = max(redactions, key=lambda edit: edit.end - edit.start)
+    start, end = min(edit.start for edit in cluster), max(edit.end for edit in cluster)
+    return Edit(start, end, widest.text, "redact", widest.step)
+
+
+def remainder(done: Edits, whole: Edits, text: str) -> Edits:
+    """Return the edits that lead from the text after ``done`` to the one after ``whole``; both are in its positions."""
+    left: list[Edit] = []
+    shift = 0
+    marked = sorted(
+        [*((e, 0) for e in done), *((e, 1) for e in whole)], key=lambda item: (*_position(item[0]), item[1])
+    )
+    for start, end, group in _side_by_side(marked):
+        mine = tuple(edit for edit, which in group if which == 0)
+        both = tuple(edit for edit, which in group if which == 1)
+        was, now = _within(text, mine, start, end), _within(text, both, start, end)
+        if was != now:
+            at = start + shift
+            kind: EditKind = "redact" if any(e.kind == "redact" for e in both) else "replace" if was else "insert"
+            left.append(Edit(at, at + len(was), now, kind, both[-1].step if both else mine[-1].step))
+        shift += len(was) - (end - start)
+    return tuple(left)
+
+
+def _side_by_side(marked: Sequence[tuple[Edit, int]]) -> Iterable[tuple[int, int, list[tuple[Edit, int]]]]:
+    """Split sorted edits of two kinds into groups that overlap or, where one has no width, touch."""
+    group: list[tuple[Edit, int]] = []
+    start = reach = 0
+    for edit, which in marked:
+        pointed = edit.start == edit.end or any(other.start == other.end for other, _ in group)
+        if group and (edit.start > reach or (edit.start == reach and not pointed)):
+            yield start, reach, group
+            group = []
+        if not group:
+            start, reach = edit.start, edit.end
+        group.append((edit, which))
+        reach = max(reach, edit.end)
+    if group:
+        yield start, reach, group
+
+
+def _within(text: str, edits: Edits, start: int, end: int) -> str:
+    """Return what a stretch of the text becomes."""
+    return apply(text[start:end], tuple(Edit(e.start - start, e.end - start, e.text, e.kind) for e in edits))

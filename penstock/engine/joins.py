@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.boundary import after_failure, as_failure, record, record_failure
-from penstock.engine.changes import only_edits
+from penstock.engine.changes import only_edits, text_edits
 from penstock.engine.delta import compose_hints, diff
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.merge import Branch, describe_place, merge
 from penstock.engine.payload import Payload
 from penstock.engine.plan import plan_steps
 from penstock.engine.rebuild import rebuild
-from penstock.engine.texts import TextPlace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.changes import Delta
-    from penstock.engine.edits import Edits
-    from penstock.engine.merge import Supersedes
     from penstock.engine.plan import Choice, Fork, Mesh, Way
     from penstock.engine.state import StageCall
 
@@ -45,27 +42,16 @@ def join(
     delta = settled(base, branches, [way for way, _ in done], block, call)
     if isinstance(delta, StepFailedError):
         return after_failure(join_policy(delta, ways), payload, delta, None)
-    return joined(payload, delta, [end for _, end in done])
+    return joined(payload, rebuild(payload, delta), delta, [end for _, end in done])
 
 
-def joined(payload: Payload, delta: Delta, ends: Sequence[Payload]) -> Payload:
-    """Return the payload with the merged changes made, and the branches' data behind its own."""
-    after = rebuild(payload, delta)
+def joined(payload: Payload, after: Payload, delta: Delta, ends: Sequence[Payload]) -> Payload:
+    """Return the payload as it is after the merged changes, and the branches' data behind its own."""
     data = payload.data + tuple(chunk for end in ends for chunk in end.data)
     done = any(end.settled for end in ends)
-    hints = None if payload.hints is None else hints_after(payload, delta)
+    hints = None if payload.hints is None else compose_hints(payload.hints, text_edits(delta))
     edits_only = payload.edits_only and only_edits(delta)
     return Payload(after.message_list, after.facts, after.fields, data, None, done, hints, edits_only)
-
-
-def hints_after(payload: Payload, delta: Delta) -> dict[TextPlace, Edits]:
-    """Return the outer fork's record of text edits with those of a join added."""
-    made: dict[TextPlace, Edits] = {}
-    for place, change in delta.items():
-        if isinstance(change, tuple):
-            where = TextPlace(place[1], place[3], place[4:]) if place[0] == "messages" else TextPlace("", 0, place[1:])
-            made[where] = change
-    return compose_hints(payload.hints or {}, made)
 
 
 def settled(
@@ -74,11 +60,10 @@ def settled(
     ways: Sequence[Way],
     block: Fork | Choice | Mesh,
     call: StageCall,
-    supersedes: Supersedes | None = None,
 ) -> Delta | StepFailedError:
     """Return the changes of all branches as one, or the failure of the join, which then is on record."""
     try:
-        merged = merge(base, branches, block.merge, supersedes)
+        merged = merge(base, branches, block.merge)
     except Exception as error:  # noqa: BLE001 - a merge function of the user's broke
         failure = as_failure(block.path, block.path, call.stage.name, error)
     else:

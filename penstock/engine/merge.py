@@ -1,7 +1,8 @@
 """How the changes of parallel steps become one; this module knows changes by place, no step runs here.
 
 Deletions win; equal changes are one; edits to one text merge span by span; everything else that differs is a conflict,
-which a policy may settle: ``first`` or ``last`` in declared order, `pick`, or a function.
+which a policy may settle: ``first`` or ``last`` in declared order, `pick`, or a function. No policy but a function lets
+a redaction go.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from penstock.engine.changes import Change, Tree, Twig
     from penstock.engine.frozen import Value, Values
     from penstock.engine.payload import Payload
-
-Supersedes: TypeAlias = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,10 @@ Resolver: TypeAlias = Callable[[Conflict], object]
 MergePolicy: TypeAlias = 'Literal["first", "last", "sequence"] | Pick | Resolver | None'
 
 
+ACTIVE_TOOLS: Place = ("fields", "active_tools")
+"""A restriction of what was unrestricted; two of them leave what both allow."""
+
+
 def pick(branch: str) -> Pick:
     """Return the merge policy that settles every conflict in favour of the branch with that id."""
     return Pick(branch)
@@ -74,17 +77,12 @@ class Merged(NamedTuple):
     unsettled: tuple[Unsettled, ...]
 
 
-def merge(
-    base: Payload, branches: Sequence[Branch], policy: MergePolicy = None, supersedes: Supersedes | None = None
-) -> Merged:
-    """Merge what the branches changed since ``base``; their order is the declared one, whatever finished first.
-
-    ``supersedes(later, earlier)`` tells that the first step saw what the second did, and so includes it.
-    """
+def merge(base: Payload, branches: Sequence[Branch], policy: MergePolicy = None) -> Merged:
+    """Merge what the branches changed since ``base``; their order is the declared one, whatever finished first."""
     filled = [branch for branch in branches if branch.delta]
     if len(filled) == 1:
         return Merged(filled[0].delta, ())
-    work = _Merge(base, policy, supersedes)
+    work = _Merge(base, policy)
     if all(type(change) is tuple for branch in filled for change in branch.delta.values()):
         return Merged(work.flat(filled), tuple(work.unsettled))  # texts only: no place lies within another
     tree: Tree = work.nodes((), [(branch.id, as_tree(branch.delta)) for branch in filled]) if filled else {}
@@ -97,10 +95,9 @@ Alternatives: TypeAlias = "list[tuple[str, Twig]]"
 class _Merge:
     """One merge under way: what it is over, how conflicts are settled, and those that were not."""
 
-    def __init__(self, base: Payload, policy: MergePolicy, supersedes: Supersedes | None) -> None:
+    def __init__(self, base: Payload, policy: MergePolicy) -> None:
         self.base = base
         self.policy = policy
-        self.supersedes = supersedes
         self.unsettled: list[Unsettled] = []
 
     def flat(self, branches: Sequence[Branch]) -> Delta:
@@ -113,7 +110,6 @@ class _Merge:
 
     def nodes(self, place: Place, found: Alternatives) -> Twig:
         """Return what the alternatives at one place become: a change, or a mapping of them."""
-        found = self._latest(found)
         values = [node for _, node in found]
         if len(found) == 1:
             return values[0]
@@ -127,6 +123,8 @@ class _Merge:
             return self._texts(place, found)
         if _all_equal(values):
             return values[0]
+        if place == ACTIVE_TOOLS and all(isinstance(node, Put) and node.value is not None for node in values):
+            return _narrowed(values)
         return self._settle(place, found)
 
     def _mappings(self, place: Place, found: Alternatives) -> Tree:
@@ -137,7 +135,7 @@ class _Merge:
         }
 
     def _texts(self, place: Place, found: Alternatives) -> Twig:
-        merged, conflicts = edit_ops.merge([edits for _, edits in found], self.supersedes)
+        merged, conflicts = edit_ops.merge([edits for _, edits in found])
         if not conflicts:
             return merged
         if callable(self.policy):
@@ -145,17 +143,17 @@ class _Merge:
         settled = list(merged)
         for cluster in conflicts:
             chosen = self._chosen([item for item in found if any(edit in cluster for edit in item[1])])
-            kept = [edit for edit in cluster if chosen is not None and edit in chosen[1]]
-            settled.extend(kept)
-            if not kept:
+            if chosen is None:
                 self.unsettled.append(Unsettled(place, tuple(dict.fromkeys(edit.step for edit in cluster))))
+            else:
+                settled.extend(_kept(cluster, chosen[1]))
         return edit_ops.in_order(settled)
 
     def _settle(self, place: Place, found: Alternatives) -> Twig:
         if callable(self.policy):
             return self._asked(place, found, self.policy)
         chosen = self._chosen(found)
-        if chosen is not None:
+        if chosen is not None and not any(_redacts(node) for branch, node in found if branch != chosen[0]):
             return chosen[1]
         self.unsettled.append(
             Unsettled(place, tuple(dict.fromkeys(step for _, node in found for step in _steps(node))))
@@ -180,21 +178,6 @@ class _Merge:
             return edit_ops.difference(before, value, "merge")
         return Put(value, "merge")
 
-    def _latest(self, found: Alternatives) -> Alternatives:
-        """Drop the changes that a later step saw and replaced."""
-        supersedes = self.supersedes
-        if supersedes is None or len(found) == 1:
-            return found
-        whole = [node for _, node in found if isinstance(node, (Put, Added, Gone))]
-        kept = [
-            (branch, node)
-            for branch, node in found
-            if not any(
-                other is not node and all(supersedes(other.step, step) for step in _steps(node)) for other in whole
-            )
-        ]
-        return kept or found
-
 
 def _all_equal(values: list[Twig]) -> bool:
     first = values[0]
@@ -203,6 +186,29 @@ def _all_equal(values: list[Twig]) -> bool:
     if isinstance(first, Added):
         return all(isinstance(node, Added) and node.entry == first.entry for node in values)
     return False
+
+
+def _narrowed(values: list[Twig]) -> Put:
+    """Return the tools that every branch left active, where all were before."""
+    allowed = set(values[0].value).intersection(*(node.value for node in values[1:]))
+    return Put(tuple(name for name in values[0].value if name in allowed), values[0].step)
+
+
+def _kept(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_ops.Edit]:
+    """Return what a conflict becomes in favour of one branch: its edits, but no redaction of another is let go."""
+    spans = {(edit.start, edit.end, edit.text) for edit in chosen}
+    kept = [edit for edit in cluster if (edit.start, edit.end, edit.text) in spans]
+    if all(edit in kept for edit in cluster if edit.kind == "redact"):
+        return kept
+    return [edit_ops.cover(cluster)]
+
+
+def _redacts(node: Twig) -> bool:
+    """Tell whether a redaction is among the changes of a node."""
+    if is_mapping(node):
+        return any(_redacts(below) for below in node.values())
+    edits: edit_ops.Edits = node if type(node) is tuple else ()
+    return any(edit.kind == "redact" for edit in edits)
 
 
 def _steps(node: Twig) -> Iterable[str]:
@@ -224,25 +230,6 @@ def _value_of(before: Value, node: Change | Tree) -> Value:
     if type(node) is tuple and isinstance(before, str):
         return edit_ops.apply(before, node)
     return None if isinstance(node, Gone) else node
-
-
-def undone(entry: Payload, end: Payload, made: Delta, seen: Delta, step: str) -> Delta:
-    """Return as changes what a step of a dag took back: what it saw, and what stands again as at the entry.
-
-    Comparing its end with the entry does not tell; without this, the join would bring back what was taken back.
-    """
-    found: Delta = {}
-    for place, change in seen.items():
-        if any(place[: len(other)] == other[: len(place)] for other in made):
-            continue
-        if isinstance(change, Added):
-            found[place] = Gone(step)
-        elif isinstance(change, tuple):
-            text = str(value_at(entry, place))
-            found[place] = tuple(edit_ops.Edit(e.start, e.end, text[e.start : e.end], step=step) for e in change)
-        elif place[0] in ("facts", "fields"):
-            found[place] = Put(value_at(end, place), step)
-    return found
 
 
 def value_at(base: Payload, place: Place) -> Value:

@@ -1,4 +1,4 @@
-"""`MeshRun`: one run of a dag, each change carried back to the entry. It is given what executes a block."""
+"""`MeshRun`: one run of a dag, stop by stop. It is given what executes a block; `History` knows what they add up to."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import inspect
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.boundary import after_failure, as_failure, passes_through, record_failure
-from penstock.engine.changes import Delta, inherit, only_edits
 from penstock.engine.context import View
-from penstock.engine.delta import diff
 from penstock.engine.errors import StepFailedError
-from penstock.engine.joins import hints_after, join_policy, joined, settled, skip
-from penstock.engine.merge import Branch, undone
-from penstock.engine.payload import Payload
-from penstock.engine.plan import Plain, Way, plan_steps
-from penstock.engine.rebuild import rebuild
+from penstock.engine.history import History
+from penstock.engine.joins import join_policy, joined, settled, skip
+from penstock.engine.plan import Plain, Way
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from penstock.engine.changes import Delta
+    from penstock.engine.merge import Branch
     from penstock.engine.nodes import Condition
+    from penstock.engine.payload import Payload
     from penstock.engine.plan import Block, Mesh
     from penstock.engine.state import StageCall
 
@@ -27,52 +26,53 @@ Execute: TypeAlias = "Callable[[Block, StageCall, Payload], Awaitable[Payload]]"
 
 
 class MeshRun:
-    """One run of a mesh: what each stop gave, seen from the mesh's entry."""
+    """One run of a mesh: what each stop gave."""
 
     def __init__(self, block: Mesh, call: StageCall, payload: Payload, execute: Execute) -> None:
         self.block = block
         self.call = call
         self.execute = execute
-        self.entry = payload.tracked()
+        self.history = History(payload.tracked(), block.merge, self._united)
         self.ran: dict[int, bool] = {}
         self.ends: dict[int, Payload] = {}
-        self.deltas: dict[int, Delta] = {}
         self.verdicts: dict[int, Payload] = {}
         self.failures: dict[int, StepFailedError] = {}
-        by_path = {stop.way.id: index for index, stop in enumerate(block.stops) if stop.way is not None}
-        for index, stop in enumerate(block.stops):
-            if stop.way is not None:
-                by_path.update({step.path: index for step in plan_steps(stop.way.block)})
-        self.by_path = by_path
+        self._before: dict[int, int] = {}
 
     @property
     def stopped(self) -> Payload | None:
         """The verdict, if there is one; the first in declared order, whatever ended first."""
         return self.verdicts[min(self.verdicts)] if self.verdicts else None
 
-    def supersedes(self, later: str, earlier: str) -> bool:
-        """Tell whether the one step ran behind the other, and so saw what it did."""
-        one, other = self.by_path.get(later), self.by_path.get(earlier)
-        return one is not None and other is not None and other in self.block.stops[one].ancestors
-
-    def meet(self, sources: Sequence[int], behind: int) -> tuple[Payload, Delta] | None:
-        """Return what the given stops add up to before the stop ``behind`` them, or None after a conflict."""
-        live = [index for index in sources if index in self.ends]
-        ways = [stop.way for stop in self.block.stops if stop.way is not None]
-        branches = [Branch(self._way(index).name, self.deltas[index]) for index in live]
-        delta = settled(self.entry, branches, ways, self.block, self.call, self.supersedes)
-        if isinstance(delta, StepFailedError):
+    def _meet(self, stops: int, behind: int) -> Payload | None:
+        """Return what a set of stops adds up to before the stop ``behind`` them, or None after a conflict."""
+        try:
+            return self.history.state(stops)
+        except StepFailedError as error:
             try:
-                self.verdicts[behind] = after_failure(join_policy(delta, ways), self.entry, delta, None)
-            except StepFailedError as error:
-                self.failures[behind] = error
+                policy = join_policy(error, self._ways())
+                self.verdicts[behind] = after_failure(policy, self.history.state(0), error, None)
+            except StepFailedError as failure:
+                self.failures[behind] = failure
             return None
-        seen = rebuild(self.entry, delta)
-        done = any(self.ends[index].settled for index in live)
-        hints = hints_after(self.entry, delta)
-        edits_only = only_edits(delta)
-        met = Payload(seen.message_list, seen.facts, seen.fields, (), None, done, hints, edits_only)
-        return met, delta
+
+    def _united(self, base: Payload, branches: Sequence[Branch]) -> Delta:
+        """Return the changes of branches as one; what `History` merges with."""
+        delta = settled(base, branches, self._ways(), self.block, self.call)
+        if isinstance(delta, StepFailedError):
+            raise delta
+        return delta
+
+    def _ways(self) -> list[Way]:
+        return [stop.way for stop in self.block.stops if stop.way is not None]
+
+    def _above(self, index: int) -> int:
+        """Return all that a stop comes after, taken or not, as bits."""
+        before = 0
+        for source, _ in self.block.stops[index].after:
+            before |= self._before[source] | 1 << source
+        self._before[index] = before
+        return before
 
     def _way(self, index: int) -> Way:
         return self.block.stops[index].way or Way(self.block.stops[index].id, Plain((), sync=True), guards=False)
@@ -80,13 +80,14 @@ class MeshRun:
     async def visit(self, index: int) -> None:
         """Run one stop, whose predecessors have ended."""
         stop = self.block.stops[index]
+        before = self._above(index)
         if self.failures.keys() & stop.ancestors:
             return  # what it waits for failed; others go on, since a verdict of theirs beats the failure
-        nothing: Delta = {}
-        met = self.meet(sorted(stop.ancestors), index) if stop.after else (self.entry, nothing)
+        before &= self.history.live
+        met = self._meet(before, index)
         if met is None:
             return
-        seen, seen_delta = met
+        seen = met.tracked()
         try:
             self.ran[index] = taken = not seen.settled and await self._taken(index, seen)
             if not taken:
@@ -100,9 +101,8 @@ class MeshRun:
             self.verdicts[index] = end
             return
         self.ends[index] = end
-        name = self._way(index).id
-        made = inherit(diff(self.entry, end, name, end.hints or {}), seen_delta)
-        self.deltas[index] = made | undone(self.entry, end, made, seen_delta, name)
+        way = self._way(index)
+        self.history.add(index, way.name, way.id, before, end)
 
     async def _taken(self, index: int, seen: Payload) -> bool:
         stop = self.block.stops[index]
@@ -131,10 +131,12 @@ class MeshRun:
             return payload.stopped(stopped.tripwire, stopped.failure)
         if self.failures:
             raise self.failures[min(self.failures)]
-        met = self.meet(sorted(self.ends), len(self.block.stops))
+        live = self.history.live
+        met = self._meet(live, len(self.block.stops))
         if met is None:
             return self.outcome(payload)
-        return joined(payload, met[1], [self.ends[index] for index in sorted(self.ends)])
+        made = {} if payload.hints is None else self.history.change(0, live)
+        return joined(payload, met, made, [self.ends[index] for index in sorted(self.ends)])
 
 
 async def holds(condition: Condition, view: View) -> bool:

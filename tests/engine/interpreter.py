@@ -10,13 +10,14 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.changes import Delta, Gone, inherit
+from penstock.engine.changes import Delta, Gone
 from penstock.engine.context import View
 from penstock.engine.delta import compose_hints, diff, text_changes
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.frozen import FrozenDict
+from penstock.engine.history import History
 from penstock.engine.merge import Branch as Changes
-from penstock.engine.merge import merge, undone
+from penstock.engine.merge import merge
 from penstock.engine.message_list import MessageList
 from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
 from penstock.engine.payload import Payload
@@ -252,8 +253,8 @@ async def _dag(node: Dag, call: StageCall, payload: Payload) -> Payload:
         raise Verdicts(*walk.verdicts)
     if walk.failures:
         raise next(iter(walk.failures.values()))
-    delta = walk.meet(set(walk.deltas))
-    after = rebuild(payload, delta)
+    after = walk.history.state(walk.bits(set(walk.ends)))
+    delta = walk.history.change(0, walk.bits(set(walk.ends)))
     data = payload.data + tuple(chunk for end in walk.ends.values() for chunk in end.data)
     settled = any(end.settled for end in walk.ends.values())
     hints = compose_hints(payload.hints or {}, hints_of(delta))
@@ -264,26 +265,23 @@ class _DagWalk:
     """One walk through a dag's members, in an order in which each comes after those it follows."""
 
     def __init__(self, node: Dag, call: StageCall, entry: Payload) -> None:
-        self.node, self.call, self.entry = node, call, entry
+        self.node, self.call = node, call
+        self.history = History(entry, node.merge, self.united)
+        self.places = {member.id: index for index, member in enumerate(topological(node))}
         self.ancestors: dict[str, set[str]] = {}
-        self.deltas: dict[str, Changes] = {}
         self.ends: dict[str, Payload] = {}
         self.ran: set[str] = set()
         self.verdicts: list[tuple[str, str]] = []
         self.failures: dict[str, StepFailedError] = {}
         self.broken: set[str] = set()
-        self.homes = {name_of(member.node): member.id for member in node.members}
-        self.homes |= {step.path: member.id for member in node.members for step in steps_of(member.node)}
 
-    def supersedes(self, later: str, earlier: str) -> bool:
-        """Tell whether a step of the first name saw what one of the second name did."""
-        homes = self.homes
-        return later in homes and earlier in homes and homes[earlier] in self.ancestors[homes[later]]
+    def bits(self, names: set[str]) -> int:
+        """Return those of the members that ended, as `History` writes sets."""
+        return sum(1 << self.places[name] for name in names if name in self.ends)
 
-    def meet(self, names: set[str]) -> Delta:
-        """Return what those members add up to, from the entry on."""
-        chosen = [self.deltas[name] for name in self.deltas if name in names]
-        merged = merge(self.entry, chosen, self.node.merge, self.supersedes)
+    def united(self, base: Payload, branches: Any) -> Delta:
+        """Return the changes of branches as one."""
+        merged = merge(base, branches, self.node.merge)
         if merged.unsettled:
             nodes = tuple(member.node for member in self.node.members)
             raise _conflict(merged.unsettled, nodes, self.node.path, self.call)
@@ -305,18 +303,16 @@ class _DagWalk:
             self.broken.add(member.id)
 
     async def _run(self, member: DagMember, before: set[str]) -> None:
-        delta = self.meet(before)
-        seen = rebuild(self.entry, delta)
+        met = self.history.state(self.bits(before))
         settled = any(self.ends[name].settled for name in before if name in self.ends)
-        hints = compose_hints({}, hints_of(delta))
-        seen = compared(Payload(seen.message_list, seen.facts, seen.fields, (), None, settled, hints))
+        seen = compared(Payload(met.message_list, met.facts, met.fields, (), None, settled, {}))
         if settled or not await _reached(self.node, member, seen, self.ran, self.call):
             return
         self.ran.add(member.id)
-        self.ends[member.id] = end = await interpret(member.node, self.call, seen)
+        end = await interpret(member.node, self.call, seen)
         name = name_of(member.node)
-        made = inherit(diff(self.entry, end, name, end.hints or {}), delta)
-        self.deltas[member.id] = Changes(name, made | undone(self.entry, end, made, delta, name))
+        self.history.add(self.places[member.id], name.rsplit("/", 1)[-1], name, self.bits(before), end)
+        self.ends[member.id] = end
 
 
 async def _reached(node: Dag, member: Any, seen: Payload, ran: set[str], call: StageCall) -> bool:

@@ -187,15 +187,6 @@ def test_everything_else_is_a_conflict(branches: Any) -> None:
     assert len(conflicts) == 1
 
 
-def test_a_later_step_stands_for_what_it_saw() -> None:
-    """Also at one point, where insertions of strangers both stay."""
-    saw = lambda later, earlier: (later, earlier) == ("b", "a")  # noqa: E731
-    first = (Edit(0, 0, "x", "insert", "a"), Edit(3, 5, "-", "replace", "a"))
-    second = (Edit(0, 0, "xy", "insert", "b"), Edit(2, 6, "=", "replace", "b"))
-    merged, conflicts = merge([first, second], saw)
-    assert (apply(TEXT, merged), conflicts) == ("xyab=ghijklmnop", [])
-
-
 @pytest.mark.parametrize(("start", "end", "kind"), [(-1, 2, "replace"), (3, 2, "replace"), (1, 2, "insert")])
 def test_an_edit_that_cannot_be_is_refused(start: int, end: int, kind: Any) -> None:
     """Negative, reversed, or an insertion with a width."""
