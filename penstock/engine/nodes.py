@@ -5,12 +5,13 @@ A node compares by what it holds. Paths are given when the whole graph is known,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from penstock.engine.context import View
-from penstock.engine.errors import OptionError
+from penstock.engine.errors import DefinitionError, OptionError
 from penstock.engine.processor import Claims, Processor, claims_of, one_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ class Policy:
     Attributes:
         timeout: seconds after which the step has failed.
         on_error: what its failure means: ``block``, ``raise``, ``allow``, or a processor that runs in its place. None:
-            what the processor itself says.
+            what the processor itself says. On a nested workflow, ``allow`` would put back the payload from before it,
+            redactions of its earlier steps included, so it is refused there where a guard is inside. A fallback of a
+            guard stands in for it: where it fails too, it blocks (or raises), whatever it declares.
         mode: ``enforce``, or ``shadow``: it runs beside and only its record counts.
         overlap: ``model``: an input check that may run beside the model call.
         offload: ``thread``: a sync hook that is run off the event loop.
@@ -43,7 +46,7 @@ class Policy:
     def __post_init__(self) -> None:
         """Refuse what is not allowed, before anything runs."""
         if not _is_timeout(self.timeout):
-            raise OptionError("policy", "timeout", self.timeout, "a number of seconds above 0")
+            raise OptionError("policy", "timeout", self.timeout, "a finite number of seconds above 0")
         if self.on_error is not None and not isinstance(self.on_error, Processor):
             one_of("policy", "on_error", self.on_error, ("block", "raise", "allow"))
         one_of("policy", "mode", self.mode, ("enforce", "shadow"))
@@ -54,7 +57,9 @@ class Policy:
 
 
 def _is_timeout(given: object) -> bool:
-    return given is None or (isinstance(given, (int, float)) and given > 0)
+    if given is None:
+        return True
+    return isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given) and given > 0
 
 
 DEFAULT = Policy()
@@ -62,17 +67,18 @@ DEFAULT = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A processor placed in a graph. ``path`` is given by `resolve`."""
+    """A processor placed in a graph. ``path`` is given by `resolve`, and what the processor declares is read there."""
 
     processor: AnyProcessor
     policy: Policy = DEFAULT
     id: str = ""
     path: str = ""
+    declared: Claims | None = field(default=None, repr=False, compare=False)
 
     @property
     def claims(self) -> Claims:
-        """What the processor declares, read now."""
-        return claims_of(self.processor)
+        """What the processor declares: as it was when the graph was resolved, before that as it is now."""
+        return self.declared or claims_of(self.processor)
 
     @property
     def named(self) -> bool:
@@ -159,12 +165,42 @@ def children(node: Node) -> tuple[Node, ...]:
     return () if isinstance(node, Step) else node.nodes
 
 
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes inside it, each before those inside it, in declared order; however deep they are."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        waiting.extend(reversed(children(current)))
+
+
 def steps_of(node: Node) -> Iterator[Step]:
     """Yield the steps of a node, in declared order."""
-    if isinstance(node, Step):
-        yield node
-    for child in children(node):
-        yield from steps_of(child)
+    return (inner for inner in walk(node) if isinstance(inner, Step))
+
+
+def fallback_of(node: Node) -> Step | None:
+    """Return the step that stands in for a node where it fails, if its policy says one."""
+    if not isinstance(node, (Step, Sequence)) or not isinstance(node.policy.on_error, Processor):
+        return None
+    fallback = node.policy.on_error
+    return Step(fallback, path=f"{node.path}.fallback", declared=claims_of(fallback))
+
+
+DEEPEST_GRAPH = 100
+"""How many workflows may stand in each other: what compiles and runs graphs does it by recursion."""
+
+
+def too_deep(root: Node) -> str | None:
+    """Return what is wrong with a graph that is nested deeper than `DEEPEST_GRAPH`; None where it is not."""
+    waiting = [(root, 0)]
+    while waiting:
+        node, above = waiting.pop()
+        levels = above + isinstance(node, Sequence)
+        if levels > DEEPEST_GRAPH + 1:  # the outermost workflow stands in none
+            return f"workflows are nested deeper than {DEEPEST_GRAPH} levels; place their steps in fewer"
+        waiting.extend((child, levels) for child in children(node))
+    return None
 
 
 class _Taken(NamedTuple):
@@ -175,13 +211,21 @@ class _Taken(NamedTuple):
 
 
 def resolve(node: Node) -> Node:
-    """Return the graph with a path on every node, unique: ids that repeat are numbered in declared order."""
+    """Return the graph with a path on every node, unique: ids that repeat are numbered in declared order.
+
+    Raises:
+        DefinitionError: it is nested too deep.
+    """
+    problem = too_deep(node)
+    if problem:
+        raise DefinitionError(problem)
     return _resolved(node, "", _Taken({}, {}))
 
 
 def _resolved(node: Node, prefix: str, taken: _Taken) -> Node:
     if isinstance(node, Step):
-        return replace(node, path=_unique(prefix + (node.id or node.claims.id), taken.steps))
+        claims = node.claims
+        return replace(node, path=_unique(prefix + (node.id or claims.id), taken.steps), declared=claims)
     if isinstance(node, Sequence):
         path = _unique(prefix + node.name, taken.steps) if node.name else ""
         below = f"{path}/" if path else prefix

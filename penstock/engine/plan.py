@@ -10,7 +10,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.engine.nodes import Branch, Dag, Parallel, Policy, Sequence, Step, steps_of
+from penstock.engine.nodes import DEFAULT, Branch, Dag, Parallel, Policy, Sequence, Step, steps_of
 from penstock.engine.processor import Processor, claims_of, is_async
 from penstock.engine.stages import STAGES
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.facts import AnyKey
     from penstock.engine.merge import MergePolicy
     from penstock.engine.nodes import Condition, DagMember, Node
-    from penstock.engine.processor import Claims, EditsClaim, Hook
+    from penstock.engine.processor import AnyProcessor, Claims, EditsClaim, Hook
     from penstock.engine.stages import Stage
     from penstock.engine.state import NewState
 
@@ -38,6 +38,7 @@ class PlanStep:
         "provides",
         "role",
         "stage",
+        "told_open",
     )
 
     def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str) -> None:
@@ -49,6 +50,7 @@ class PlanStep:
         self.edits: EditsClaim = claims.edits
         self.role = claims.role
         self.stage = stage
+        self.told_open = False  # whether the log has said that its failures let runs go on
 
 
 HookCall: TypeAlias = "Callable[[AnyContext], Any]"
@@ -85,6 +87,7 @@ class Placed:
     timeout: float | None
     fallback: Block | None
     sync: bool
+    told_open: bool = False
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -242,11 +245,21 @@ def _placed(policy: Policy, block: Block, path: str, stage: Stage) -> Placed:
     fallback = None
     on_error = policy.on_error
     if isinstance(on_error, Processor):
-        fallback = _step(Step(on_error, path=f"{path}.fallback"), stage)
+        fallback = _step(Step(on_error, _fallback_policy(on_error, block), path=f"{path}.fallback"), stage)
         on_error = "block"
     timeout = None if block.sync else policy.timeout
     sync = block.sync and (fallback is None or fallback.sync)
     return Placed(block, path, stage, on_error, timeout, fallback, sync)
+
+
+def _fallback_policy(fallback: AnyProcessor, block: Block) -> Policy:
+    """Return the policy of what stands in for a block: where a guard is in it, its failure lets nothing through."""
+    lenient = claims_of(fallback).on_error == "allow"
+    return Policy(on_error="block") if lenient and _guards(block) else DEFAULT
+
+
+def _guards(block: Block) -> bool:
+    return any(step.role == "guard" for step in plan_steps(block))
 
 
 def _sequence(nodes: tuple[Node, ...], stage: Stage) -> Block | None:
@@ -268,7 +281,7 @@ def _way(node: Node, stage: Stage) -> Way | None:
     block = _compile(node, stage)
     if block is None:
         return None
-    return Way(_way_id(node), block, any(step.role == "guard" for step in plan_steps(block)))
+    return Way(_way_id(node), block, _guards(block))
 
 
 def _way_id(node: Node) -> str:

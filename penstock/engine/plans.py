@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.errors import WorkflowError
-from penstock.engine.nodes import Sequence, Step, children, resolve
+from penstock.engine.nodes import Sequence, Step, resolve, walk
 from penstock.engine.plan import compile_plan
 from penstock.engine.validate import problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.engine.nodes import Node
     from penstock.engine.plan import Block
 
@@ -26,7 +24,7 @@ class Plans:
         self.root = root
         self._resolved: Node | None = None
         self._compiled: dict[str, Block | None] = {}
-        self.shadowed = any(_in_shadow(root))
+        self.shadowed = _in_shadow(root)
 
     @property
     def resolved(self) -> Node:
@@ -50,8 +48,5 @@ class Plans:
             return self._compiled.setdefault(name, compile_plan(self.resolved, name))
 
 
-def _in_shadow(node: Node) -> Iterator[bool]:
-    if isinstance(node, (Step, Sequence)):
-        yield node.policy.mode == "shadow"
-    for child in children(node):
-        yield from _in_shadow(child)
+def _in_shadow(root: Node) -> bool:
+    return any(isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow" for node in walk(root))

@@ -5,25 +5,32 @@ Every problem is one sentence that names the step it is about and says what to d
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
-from penstock.engine.conditions import exclusive
+from penstock.engine.clashes import unsafe_parallels
+from penstock.engine.fact_flow import unmet_facts
 from penstock.engine.merge import Pick
-from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step, children, resolve, steps_of
+from penstock.engine.nodes import (
+    Branch,
+    Dag,
+    Parallel,
+    Sequence,
+    Step,
+    children,
+    fallback_of,
+    resolve,
+    steps_of,
+    too_deep,
+    walk,
+)
 from penstock.engine.plan import topological
 from penstock.engine.processor import Processor, claims_of
 from penstock.engine.stages import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from penstock.engine.facts import AnyKey
-    from penstock.engine.nodes import DagEdge, Node
-    from penstock.engine.stages import Stage
-
-_SURE = ("process_input", "process_input_step", "process_llm_request", "process_output_step")
-"""Stages that every run passes, so that what is put there is there later."""
+    from penstock.engine.nodes import Node, Policy
 
 
 def problems(root: Node, stage: str | None = None) -> tuple[str, ...]:
@@ -32,6 +39,9 @@ def problems(root: Node, stage: str | None = None) -> tuple[str, ...]:
     Raises:
         ProcessorError, OptionError: a processor in it declares what cannot be (this is known before any graph).
     """
+    deep = too_deep(root)
+    if deep:
+        return (deep,)
     resolved = resolve(root)
     found = [
         *_duplicate_ids(root, ""),
@@ -41,8 +51,8 @@ def problems(root: Node, stage: str | None = None) -> tuple[str, ...]:
         found = [
             *_policy_problems(resolved),
             *_idle_picks(resolved),
-            *_unsafe_parallels(resolved),
-            *_unmet_facts(resolved),
+            *unsafe_parallels(resolved),
+            *unmet_facts(resolved),
         ]
     if not any(True for _ in steps_of(resolved)):
         return ()
@@ -73,7 +83,7 @@ def _duplicate_ids(node: Node, prefix: str) -> Iterator[str]:
 
 
 def _dag_problems(root: Node) -> Iterator[str]:
-    for dag in _walk(root):
+    for dag in walk(root):
         if not isinstance(dag, Dag):
             continue
         ids = [member.id for member in dag.members]
@@ -114,18 +124,17 @@ def _reaches(start: str, goal: str, edges: dict[str, set[str]]) -> bool:
 
 
 def _policy_problems(root: Node) -> Iterator[str]:
-    for node in _walk(root):
-        if isinstance(node, Step):
-            yield from _step_policy(node)
-        elif isinstance(node, Sequence) and node.policy.timeout is not None:
-            hooks = [hook for step in steps_of(node) for hook in step.claims.hooks.values()]
-            if hooks and not any(hook.awaits for hook in hooks):
-                yield f"{node.path}: timeout= cannot stop sync steps; place them with offload='thread'"
+    for node in walk(root):
+        if not isinstance(node, (Step, Sequence)):
+            continue
+        yield from _step_policy(node) if isinstance(node, Step) else _sequence_policy(node)
+        for step in _that_may_run(node):
+            yield from _beside_policy(step, node.policy)
 
 
 def _idle_picks(root: Node) -> Iterator[str]:
     """Find joins that pick a branch which they do not have."""
-    for node in _walk(root):
+    for node in walk(root):
         if isinstance(node, (Parallel, Branch, Dag)) and isinstance(node.merge, Pick):
             names = [child.path.rsplit("/", 1)[-1] for child in children(node)]
             if node.merge.branch not in names:
@@ -140,13 +149,6 @@ def _step_policy(step: Step) -> Iterator[str]:
         yield f"{step.path}: timeout= cannot stop a sync hook; add offload='thread', or make the hook async"
     if policy.offload and all(awaits):
         yield f"{step.path}: offload='thread' is for sync hooks, and all of its hooks are async; leave it out"
-    if policy.mode == "shadow" and claims.stores:
-        yield f"{step.path}: it writes to a store, so it cannot run in shadow"
-    if policy.overlap:
-        if claims.edits != "nothing":
-            yield f"{step.path}: overlap='model' is for checks with edits='nothing', and it declares {claims.edits!r}"
-        if not any(STAGES[name].array == "input" for name in claims.hooks):
-            yield f"{step.path}: overlap='model' is for input checks, and it has no input stage"
     if isinstance(policy.on_error, Processor):
         fallback = claims_of(policy.on_error)
         for name in claims.hooks:
@@ -154,148 +156,38 @@ def _step_policy(step: Step) -> Iterator[str]:
                 yield f"{step.path}: its fallback {fallback.id!r} has no {name}, so it could not stand in there"
 
 
-# Parallels
-
-
-def _unsafe_parallels(root: Node) -> Iterator[str]:
-    for node in _walk(root):
-        if isinstance(node, Parallel) and node.merge is None:
-            yield from _unsafe_pairs(itertools.combinations(node.nodes, 2))
-        elif isinstance(node, Branch) and node.match == "all" and node.merge is None:
-            yield from _unsafe_pairs(itertools.combinations([arm.node for arm in node.arms], 2))
-        elif isinstance(node, Dag) and node.merge is None:
-            yield from _unsafe_pairs(_unordered(node))
-
-
-def _unordered(dag: Dag) -> Iterator[tuple[Node, Node]]:
-    """Yield the members that may run beside each other: none follows the other, and no conditions exclude it."""
-    known = _Together(dag)
-    for one, other in itertools.combinations(dag.members, 2):
-        follows = one.id in known.above[other.id] or other.id in known.above[one.id]
-        if not follows and not known.never(one.id, other.id):
-            yield one.node, other.node
-
-
-class _Together:
-    """Which members of a dag can both run in one request; conditions say the same about the same payload."""
-
-    def __init__(self, dag: Dag) -> None:
-        self.after = {member.id: member.after for member in dag.members}
-        self.above: dict[str, frozenset[str]] = {}
-        for member in topological(dag):
-            sources = frozenset(edge.source for edge in member.after)
-            self.above[member.id] = sources.union(*(self.above[source] for source in sources))
-        self.known: dict[tuple[str, str], bool] = {}
-
-    def never(self, one: str, other: str) -> bool:
-        """Tell whether no request runs both: whichever edges would have to be taken, they cannot both be."""
-        if (one, other) not in self.known:
-            ways = itertools.product(self.after[one] or (None,), self.after[other] or (None,))
-            self.known[one, other] = one != other and all(self._clash(one, way, other, its) for way, its in ways)
-        return self.known[one, other]
-
-    def _clash(self, one: str, way: DagEdge | None, other: str, its: DagEdge | None) -> bool:
-        if (way is not None and self.never(way.source, other)) or (its is not None and self.never(one, its.source)):
-            return True
-        return way is not None and its is not None and exclusive(way.when, its.when) and self._see_the_same(one, other)
-
-    def _see_the_same(self, one: str, other: str) -> bool:
-        """Tell whether both, if both ran, would be asked about the same payload: what is above one only has not run."""
-        above, its = self.above[one], self.above[other]
-        return all(self.never(this, other) for this in above - its) and all(
-            self.never(one, this) for this in its - above
+def _sequence_policy(node: Sequence) -> Iterator[str]:
+    steps = list(steps_of(node))
+    hooks = [hook for step in steps for hook in step.claims.hooks.values()]
+    if node.policy.timeout is not None and hooks and not any(hook.awaits for hook in hooks):
+        yield f"{node.path}: timeout= cannot stop sync steps; place them with offload='thread'"
+    if node.policy.offload:
+        yield f"{node.path}: offload='thread' is for a step, not for a workflow; place the sync steps in it so"
+    guard = next((step for step in steps if step.claims.role == "guard"), None)
+    if node.policy.on_error == "allow" and node.policy.mode != "shadow" and guard is not None:
+        yield (
+            f"{node.path}: on_error='allow' would undo or leave out what the guard {guard.path!r} in it does, "
+            "whichever step fails; say it on the steps that may fail"
         )
 
 
-def _unsafe_pairs(pairs: Iterable[tuple[Node, Node]]) -> Iterator[str]:
-    for one, other in pairs:
-        for step, beside in itertools.product(_enforced(one), _enforced(other)):
-            for editor, witness in ((step, beside), (beside, step)):
-                stages = _clash(editor, witness)
-                if stages:
-                    yield (
-                        f"{editor.path!r} may edit anything in {stages[0]} in parallel with {witness.path!r}, "
-                        "which would not see it; let one run after the other, declare edits='spans' or 'nothing', "
-                        "or say merge="
-                    )
-                    break
+def _that_may_run(node: Node) -> Iterator[Step]:
+    """Yield the steps of a node, and those that stand in for them."""
+    for inner in walk(node):
+        if isinstance(inner, Step):
+            yield inner
+        stands_in = fallback_of(inner)
+        if stands_in is not None:
+            yield stands_in
 
 
-def _clash(editor: Step, witness: Step) -> list[str]:
-    if editor.claims.edits != "anything":
-        return []
-    if witness.claims.edits == "nothing" and witness.claims.role != "guard":
-        return []
-    return [name for name in editor.claims.hooks if name in witness.claims.hooks and name != "process_llm_response"]
-
-
-def _enforced(node: Node) -> list[Step]:
-    """Return the steps whose edits count."""
-    if isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow":
-        return []
-    if isinstance(node, Step):
-        return [node]
-    return [step for child in children(node) for step in _enforced(child)]
-
-
-# Facts
-
-
-def _unmet_facts(root: Node) -> Iterator[str]:
-    sure: frozenset[AnyKey] = frozenset()
-    for stage in STAGES.values():
-        found: list[str] = []
-        after = _flow(root, sure, stage, found)
-        yield from found
-        if stage.name in _SURE:
-            sure = after
-
-
-def _flow(node: Node, have: frozenset[AnyKey], stage: Stage, found: list[str]) -> frozenset[AnyKey]:
-    """Return the facts that are sure to be there after a node, and note those that it needs and may not find."""
-    if isinstance(node, Step):
-        return _step_flow(node, have, stage, found)
-    if isinstance(node, Sequence):
-        after = have
-        for child in node.nodes:
-            after = _flow(child, after, stage, found)
-        return have if node.policy.mode == "shadow" else after
-    if isinstance(node, Parallel):
-        if node.merge == "sequence":
-            return _flow(Sequence(node.nodes), have, stage, found)
-        return have.union(*[_flow(child, have, stage, found) for child in node.nodes])
-    if isinstance(node, Branch):
-        ends = [_flow(child, have, stage, found) for child in children(node)]
-        sure = node.otherwise is not None and bool(ends)
-        return ends[0].intersection(*ends[1:]) if sure else have
-    return _dag_flow(node, have, stage, found)
-
-
-def _step_flow(step: Step, have: frozenset[AnyKey], stage: Stage, found: list[str]) -> frozenset[AnyKey]:
+def _beside_policy(step: Step, policy: Policy) -> Iterator[str]:
+    """Find what a step may not do beside the run or the model, whether it or a workflow around it is placed there."""
     claims = step.claims
-    if stage.name not in claims.hooks:
-        return have
-    found.extend(
-        f"{step.path} requires the fact {key.name!r} in {stage.name}, but no step before it is sure to provide it"
-        for key in sorted(claims.requires - have, key=lambda key: key.name)
-    )
-    return have if step.policy.mode == "shadow" else have | claims.provides
-
-
-def _dag_flow(dag: Dag, have: frozenset[AnyKey], stage: Stage, found: list[str]) -> frozenset[AnyKey]:
-    ends: dict[str, frozenset[AnyKey]] = {}
-    surely: dict[str, bool] = {}
-    for member in topological(dag):
-        sure_sources = [edge.source for edge in member.after if edge.when is None and surely[edge.source]]
-        before = [ends[edge.source] for edge in member.after if surely[edge.source]]
-        either = [ends[edge.source] for edge in member.after]  # it runs only behind one of them
-        start = have.union(*before, either[0].intersection(*either) if either else ())
-        surely[member.id] = not member.after or bool(sure_sources)
-        ends[member.id] = _flow(member.node, start, stage, found)
-    return have.union(*[end for one, end in ends.items() if surely[one]])
-
-
-def _walk(node: Node) -> Iterator[Node]:
-    yield node
-    for child in children(node):
-        yield from _walk(child)
+    if policy.mode == "shadow" and claims.stores:
+        yield f"{step.path}: it writes to a store, so it cannot run in shadow"
+    if policy.overlap:
+        if claims.edits != "nothing":
+            yield f"{step.path}: overlap='model' is for checks with edits='nothing', and it declares {claims.edits!r}"
+        if not any(STAGES[name].array == "input" for name in claims.hooks):
+            yield f"{step.path}: overlap='model' is for input checks, and it has no input stage"

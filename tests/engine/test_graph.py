@@ -350,7 +350,7 @@ def test_everything_wrong_with_a_graph_is_told_at_once() -> None:
         "node 'class': Redact: it is a class; place an instance: Redact(...)",
         "node 'text': str: it is neither a processor nor a workflow",
         "node 'twice': twice: its step has a policy of its own, so mode cannot stand beside it",
-        "node 'policy': policy: option 'timeout' is -1, but must be a number of seconds above 0",
+        "node 'policy': policy: option 'timeout' is -1, but must be a finite number of seconds above 0",
         "node 7: 7: a node's name is a non-empty str; networkx.relabel_nodes(graph, str) makes one of it",
         "node 'a/b': a/b: its name becomes the step's id, in which no '/' can be",
         "edge 'b' → 'a': 'when' is no condition (ctx) -> bool, but Gate",
