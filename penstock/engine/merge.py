@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from penstock.engine import edits as edit_ops
 from penstock.engine.changes import TEXT_FIELDS, Added, Delta, Gone, Place, Put, as_tree, flatten
@@ -207,8 +207,8 @@ def _redacts(node: Twig) -> bool:
     """Tell whether a redaction is among the changes of a node."""
     if is_mapping(node):
         return any(_redacts(below) for below in node.values())
-    edits: edit_ops.Edits = node if type(node) is tuple else ()
-    return any(edit.kind == "redact" for edit in edits)
+    edits: Any = node
+    return type(node) is tuple and any(edit.kind == "redact" for edit in edits)
 
 
 def _steps(node: Twig) -> Iterable[str]:
