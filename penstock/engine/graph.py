@@ -32,12 +32,14 @@ from penstock.engine.validate import problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Unpack
 
     import networkx as nx
 
     from penstock.engine.conditions import Term
     from penstock.engine.frozen import Value
     from penstock.engine.nodes import Condition, Node
+    from penstock.engine.options import PolicyOptions
 
 Graph: TypeAlias = "nx.DiGraph[Any]"
 """A networkx graph, for those who pass one on."""
@@ -196,7 +198,7 @@ def _unique(name: str, taken: dict[str, Node]) -> str:
 class Place(Protocol):
     """Makes a member of a processor or a workflow; `penstock.member` is one."""
 
-    def __call__(self, item: Value, *, id: str | None = None, **policy: Value) -> DagMember: ...
+    def __call__(self, item: Value, *, id: str | None = None, **policy: Unpack[PolicyOptions]) -> DagMember: ...
 
 
 def dag_from(graph: object, name: str | None, place: Place) -> tuple[str, Dag]:
@@ -248,7 +250,7 @@ def _node_of(name: object, attributes: Mapping[str, Value], place: Place) -> Nod
         cure = "networkx.relabel_nodes(graph, str) makes one of it"
         raise ProcessorError(repr(name), f"a node's name is a non-empty str; {cure}")
     given = [attributes[word] for word in ("step", "processor") if attributes.get(word) is not None]
-    policy = {word: attributes[word] for word in Policy.__slots__ if word in attributes}
+    policy = cast("PolicyOptions", {word: attributes[word] for word in Policy.__slots__ if word in attributes})
     if len(given) != 1:
         has = "both attributes, 'step' and 'processor'; keep one" if given else "no attribute 'step' (or 'processor')"
         raise ProcessorError(name, f"it has {has}")

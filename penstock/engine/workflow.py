@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from penstock.engine.errors import ProcessorError, UsageError, WorkflowError
-from penstock.engine.merge import Pick
-from penstock.engine.nodes import (
-    DEFAULT,
-    Arm,
-    Branch,
-    Condition,
-    Dag,
-    DagEdge,
-    DagMember,
-    Node,
-    Parallel,
-    Policy,
-    Sequence,
-    Step,
-    steps_of,
-)
+from penstock.engine.errors import UsageError, WorkflowError
+from penstock.engine.nodes import DEFAULT, Arm, Branch, Dag, DagMember, Node, Parallel, Policy, Sequence, Step, steps_of
+from penstock.engine.options import PolicyOptions, RunOptions, check_run_options, check_stage, policy_of
+from penstock.engine.placing import After, edges_of, is_name, merge_policy, numbered, processor_of, timeable
 from penstock.engine.plans import Plans
-from penstock.engine.processor import Processor, claims_of, is_processor, one_of
+from penstock.engine.processor import claims_of, one_of
 from penstock.engine.run import Run, drive
 from penstock.engine.run_sync import SyncRun
 from penstock.engine.stages import STAGES
 from penstock.engine.validate import problems
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Layer, Value, Values
+    from typing import Unpack
+
+    from penstock.engine.frozen import Layer, Value
     from penstock.engine.graph import Graph
     from penstock.engine.merge import MergePolicy
+    from penstock.engine.nodes import Condition
     from penstock.engine.outcome import Outcome
     from penstock.engine.processor import AnyProcessor
 
 Item: TypeAlias = "AnyProcessor | Workflow"
 """What can be placed in a workflow: a processor, or another workflow."""
-
-After: TypeAlias = "str | DagEdge | Iterable[str | DagEdge] | Mapping[str, Condition | None]"
-"""What a member comes after: ids, edges, or ids with the condition under which each way is taken."""
 
 
 class Workflow:
@@ -56,7 +42,7 @@ class Workflow:
     _plans: Plans | None
 
     def __init__(self, name: str, root: Sequence | None = None) -> None:
-        if not _is_name(name):
+        if not is_name(name):
             raise UsageError(f"a workflow's name is a non-empty str without '/', not {name!r}")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "root", root or Sequence())
@@ -64,7 +50,7 @@ class Workflow:
 
     # Building
 
-    def then(self, item: Item, *, id: str | None = None, **policy: Value) -> Workflow:
+    def then(self, item: Item, *, id: str | None = None, **policy: Unpack[PolicyOptions]) -> Workflow:
         """Return the workflow with a step behind all others.
 
         Args:
@@ -72,9 +58,9 @@ class Workflow:
             id: the step's id, in place of the processor's.
             policy: ``timeout``, ``on_error``, ``mode``, ``overlap``, ``offload``; see `Policy`.
         """
-        return self._with(_node(item, _policy(policy), id))
+        return self._with(_node(item, policy_of(policy), id))
 
-    def parallel(self, *items: Item, merge: MergePolicy = None, **policy: Value) -> Workflow:
+    def parallel(self, *items: Item, merge: MergePolicy = None, **policy: Unpack[PolicyOptions]) -> Workflow:
         """Return the workflow with steps beside each other on one payload, and a join where they meet.
 
         Args:
@@ -83,11 +69,12 @@ class Workflow:
                 after the other instead), or a function of a `Conflict`. None: a conflict fails the join.
             policy: as in `then`, for each of the items; a timeout holds for those that can be stopped.
         """
-        given = _policy(policy)
+        given = policy_of(policy)
         nodes = tuple(_node(item, given) for item in items)
         if not nodes:
             raise UsageError("parallel() needs at least one processor or workflow")
-        return self._with(Parallel(_timeable(nodes), _merge_policy(merge)))
+        placed = nodes if given.timeout is None else timeable(nodes)
+        return self._with(Parallel(placed, merge_policy(merge)))
 
     def branch(
         self,
@@ -112,7 +99,7 @@ class Workflow:
         if not made:
             raise UsageError("branch() needs at least one arm: branch((condition, processor), ...)")
         rest = None if otherwise is None else _node(otherwise, DEFAULT)
-        return self._with(Branch(made, rest, match, _merge_policy(merge), on_error))
+        return self._with(Branch(made, rest, match, merge_policy(merge), on_error))
 
     def dag(self, *members: DagMember, merge: MergePolicy = None) -> Workflow:
         """Return the workflow with members that name the ones they come `after`; see `member`."""
@@ -123,7 +110,7 @@ class Workflow:
             raise UsageError("dag() needs at least one member")
         if merge == "sequence":
             raise UsageError("dag() cannot run members one after another: say so with after=")
-        return self._with(Dag(members, _merge_policy(merge)))
+        return self._with(Dag(numbered(members), merge_policy(merge)))
 
     def named(self, name: str) -> Workflow:
         """Return the same graph under another name."""
@@ -173,7 +160,10 @@ class Workflow:
 
         Raises:
             WorkflowError: it has problems; all of them at once.
+            UsageError: there is no such stage.
         """
+        if stage is not None:
+            check_stage(stage, STAGES)
         found = problems(self.root, stage)
         if found:
             raise WorkflowError(self.name, found)
@@ -186,7 +176,7 @@ class Workflow:
             return made
         return self._plans
 
-    def start(self, **options: Value) -> Run:
+    def start(self, **options: Unpack[RunOptions]) -> Run:
         """Return a run: one request on its way through the stages.
 
         Args:
@@ -196,11 +186,12 @@ class Workflow:
         Raises:
             WorkflowError: the graph has problems.
         """
+        check_run_options(options)
         plans = self.plans
         _ = plans.resolved  # a graph with problems does not start
         return Run(plans, **options)
 
-    def start_sync(self, **options: Value) -> SyncRun:
+    def start_sync(self, **options: Unpack[RunOptions]) -> SyncRun:
         """Return a run in sync form, for a workflow of sync hooks.
 
         Args:
@@ -234,6 +225,7 @@ class Workflow:
             MessageError: a message is malformed.
             StepFailedError: a step broke, and its policy is to raise.
         """
+        self._check_stage(messages, stage)
         run = self.start(request_context=request_context, records=records)
         async with run:
             outcome = await run.stage(stage, messages, **details)
@@ -253,11 +245,19 @@ class Workflow:
         Raises:
             UsageError: a step of that stage is async.
         """
+        self._check_stage(messages, stage)
         run = self.start(request_context=request_context, records=records)
         block = self.plans.stage(stage) if stage in STAGES else None
         if block is not None and not block.sync:
             raise UsageError(f"workflow {self.name!r} has async steps in {stage}; use `await workflow.check(...)`")
         return drive(run.stage(stage, messages, **details), f"workflow {self.name!r}")
+
+    def _check_stage(self, messages: object, stage: str) -> None:
+        """Refuse to run a stage that no step has: nothing would be checked."""
+        if messages is None and stage not in ("process_tool_call", "process_tool_result"):
+            raise UsageError("there is nothing to check: give a str, messages, or chat dicts")
+        if stage in STAGES and self.root.nodes and self.plans.stage(stage) is None:
+            self.validate(stage)
 
     # As a value
 
@@ -269,6 +269,10 @@ class Workflow:
         return isinstance(other, Workflow) and (self.name, self.root) == (other.name, other.root)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type[Workflow], tuple[str, Sequence]]:
+        """Copy and pickle as name and graph; its processors must allow it."""
+        return (type(self), (self.name, self.root))
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a workflow does not change."""
@@ -283,16 +287,12 @@ class Workflow:
         return self.draw("text")
 
 
-def _is_name(given: object) -> bool:
-    return isinstance(given, str) and bool(given.strip()) and "/" not in given
-
-
 def member(
     item: Item,
     *,
     id: str | None = None,
     after: After = (),
-    **policy: Value,
+    **policy: Unpack[PolicyOptions],
 ) -> DagMember:
     """Return a member for `Workflow.dag`.
 
@@ -303,50 +303,18 @@ def member(
         policy: as in `Workflow.then`.
     """
     own = id or (item.name if isinstance(item, Workflow) else None)
-    node = _node(item, _policy(policy), id)
-    return DagMember(own or claims_of(_processor(item)).id, node, _edges(after))
-
-
-def _edges(after: After) -> tuple[DagEdge, ...]:
-    if isinstance(after, (str, DagEdge)):
-        after = (after,)
-    if isinstance(after, Mapping):
-        conditions = cast("Mapping[str, Condition | None]", after)
-        return tuple(DagEdge(source, when) for source, when in conditions.items())
-    return tuple(edge if isinstance(edge, DagEdge) else DagEdge(edge) for edge in after)
-
-
-def _policy(given: Values) -> Policy:
-    allowed = Policy.__slots__
-    unknown = sorted(set(given) - set(allowed))
-    if unknown:
-        raise UsageError(f"no policy is called {', '.join(unknown)}; there are {', '.join(allowed)}")
-    return Policy(**given) if given else DEFAULT
+    node = _node(item, policy_of(policy), id)
+    return DagMember(own or claims_of(processor_of(item)).id, node, edges_of(after))
 
 
 def _node(item: object, policy: Policy, id: str | None = None) -> Node:
-    if id and not _is_name(id):
+    if id and not is_name(id):
         raise UsageError(f"an id is a non-empty str without '/', not {id!r}")
     if isinstance(item, Workflow):
         return Sequence(item.root.nodes, id or item.name, policy)
-    step = Step(_processor(item), policy, id or "")
+    step = Step(processor_of(item), policy, id or "")
     _ = step.claims  # what a processor declares is checked as soon as it is placed
     return step
-
-
-def _processor(item: object) -> AnyProcessor:
-    if is_processor(item):
-        return item
-    label: str = getattr(item, "__name__", repr(item))
-    if _is_processor_class(item):
-        raise ProcessorError(label, f"it is a class; place an instance: {label}(...)")
-    if callable(item):
-        raise ProcessorError(label, "it is a plain function; make it a processor with @processor")
-    raise ProcessorError(type(item).__name__, "it is neither a processor nor a workflow")
-
-
-def _is_processor_class(item: object) -> bool:
-    return isinstance(item, type) and issubclass(item, Processor)
 
 
 def _arm(arm: Layer, number: int) -> Arm:
@@ -354,27 +322,3 @@ def _arm(arm: Layer, number: int) -> Arm:
         raise UsageError(f"arm {number} of branch() is no pair of a condition and a processor or workflow")
     condition, item = arm
     return Arm(condition, _node(item, DEFAULT))
-
-
-def _timeable(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Take a timeout given for all off those that cannot be stopped, unless that is every one (a mistake)."""
-    stoppable = [any(hook.awaits for step in steps_of(node) for hook in step.claims.hooks.values()) for node in nodes]
-    if not any(stoppable):
-        return nodes
-    return tuple(node if can else _untimed(node) for node, can in zip(nodes, stoppable, strict=True))
-
-
-def _untimed(node: Node) -> Node:
-    if not isinstance(node, (Step, Sequence)) or node.policy.timeout is None or node.policy.offload is not None:
-        return node
-    policy = Policy(None, node.policy.on_error, node.policy.mode, node.policy.overlap, node.policy.offload)
-    if isinstance(node, Step):
-        return Step(node.processor, policy, node.id)
-    return Sequence(node.nodes, node.name, policy)
-
-
-def _merge_policy(merge: MergePolicy) -> MergePolicy:
-    if merge is None or isinstance(merge, Pick) or callable(merge):
-        return merge
-    one_of("join", "merge", merge, ("first", "last", "sequence"))
-    return merge

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
+import pickle
 import sys
 from typing import Any
 
 import pytest
 
-from penstock import DefinitionError, InputContext, Key, OutputStepContext, Processor, Workflow, WorkflowError, member
+from penstock import (
+    DefinitionError,
+    InputContext,
+    Key,
+    OutputStepContext,
+    Processor,
+    UsageError,
+    Workflow,
+    WorkflowError,
+    member,
+)
 from penstock.engine.nodes import DEEPEST_GRAPH, Policy
+from penstock.engine.processor import EditsClaim, claims_of
 from penstock.engine.validate import problems
 
 FACT = Key[int]("fact")
@@ -20,7 +33,7 @@ W = Workflow("w")
 class Look(Processor):
     """A guard that edits nothing."""
 
-    edits = "nothing"
+    edits: EditsClaim | None = "nothing"
 
     def __init__(self, **claims: Any) -> None:
         for name, value in claims.items():
@@ -182,11 +195,50 @@ def test_a_graph_too_deep_to_walk_is_refused_with_that_problem(kind: str) -> Non
 
 def test_what_a_processor_declares_is_read_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once for each pair of a parallel."""
-    from penstock.engine import nodes
-
     workflow = W.parallel(*(Look() for _ in range(40)))
     counted = itertools.count()
-    read = nodes.claims_of
-    monkeypatch.setattr(nodes, "claims_of", lambda processor: (next(counted), read(processor))[1])
+    monkeypatch.setattr("penstock.engine.nodes.claims_of", lambda processor: (next(counted), claims_of(processor))[1])
     workflow.validate()
     assert next(counted) <= 40 * 4  # ids, then paths and claims
+
+
+def test_a_stage_that_does_not_exist_is_refused_with_the_one_that_may_be_meant() -> None:
+    """An unknown stage is a slip, not a stage without steps."""
+    with pytest.raises(UsageError, match="no stage is called proces_input; did you mean 'process_input'"):
+        W.then(Look()).validate("proces_input")
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        (lambda **slip: W.then(Look(), **slip), "timeout"),
+        (lambda **slip: W.parallel(Look(), **slip), "timeout"),
+        (lambda **slip: member(Look(), **slip), "timeout"),
+        (lambda **slip: W.then(Look()).start(**slip), None),
+        (lambda **slip: W.then(Look()).start_sync(**slip), None),
+    ],
+    ids=["then", "parallel", "member", "start", "start_sync"],
+)
+def test_a_keyword_that_does_not_exist_is_refused(slip: Any, meant: str | None) -> None:
+    """With those that do."""
+    with pytest.raises(UsageError, match="is called timout; " + (f"did you mean '{meant}'" if meant else "there are")):
+        slip(timout=1)
+
+
+def test_members_whose_ids_nobody_set_are_numbered() -> None:
+    """And spoken of by the numbered ids; what somebody set stays a problem."""
+    workflow = W.dag(member(Look()), member(Look()), member(Late(), after=["look", "look#2"]))
+    workflow.validate()
+    assert [given.id for given in workflow.root.nodes[0].members] == ["look", "look#2", "late"]  # type: ignore[union-attr]
+    (problem,) = problems(W.dag(member(Look()), member(Late(), id="look")).root)[:1]
+    assert "'look'" in problem
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])  # noqa: S301
+def test_a_workflow_can_be_copied_and_pickled(copied: Any) -> None:
+    """As name and graph, whether it was used before or not."""
+    workflow = W.then(Look(), on_error="block").parallel(Late(), Look())
+    workflow.check_sync("hi")
+    made = copied(workflow)
+    assert made == workflow
+    assert made.check_sync("hi").text == "hi"
