@@ -10,12 +10,13 @@ import asyncio
 import inspect
 import logging
 import sys
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.changes import Gone
 from penstock.engine.delta import compose_hints, diff, text_changes
-from penstock.engine.errors import BlockedError, PenstockError, StepFailedError
+from penstock.engine.errors import BlockedError, EditError, StepFailedError, UsageError
 from penstock.engine.frozen import EMPTY, FrozenDict
 from penstock.engine.message_list import MessageList
 from penstock.engine.payload import Payload
@@ -27,15 +28,15 @@ from penstock.engine.tripwire import Tripwire, TripwireSignal
 if TYPE_CHECKING:
     from penstock.engine.context import AnyContext, Effects
     from penstock.engine.edits import Edit, Edits
-    from penstock.engine.plan import PlanStep
+    from penstock.engine.plan import Placed, PlanStep
     from penstock.engine.records import Status
     from penstock.engine.state import StageCall
     from penstock.engine.texts import TextPlace
 
 log = logging.getLogger("penstock")
 
-_told_open: set[str] = set()
-_TOLD_LIMIT = 10_000
+_SPEAKING = (WrongReturnError, StepFailedError, EditError, UsageError)
+"""The errors whose text quotes nothing of what was judged, so that it may be told on."""
 
 
 def settle(
@@ -55,7 +56,7 @@ def settle(
     if started:
         edited = after is not payload and (after.message_list, after.fields) != (payload.message_list, payload.fields)
         status: Status = "edited" if edited else "passed"
-        edits = tuple((_masked(place), edit) for place, made in (changes or {}).items() for edit in made)
+        edits = tuple((_masked(place), _told(edit)) for place, made in (changes or {}).items() for edit in made)
         record(call, step, status, started, effects, edits=edits)
     return after
 
@@ -71,10 +72,31 @@ def settle_error(
         raise error
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, started)
-    foreign = error.tripwire if isinstance(error, (TripwireSignal, BlockedError)) else None
+    foreign = _verdict_in(error)
     if foreign is not None:  # a verdict of a run inside the hook
         return _tripped(call, step, payload, effects, foreign, started)
     return fail(call, step, payload, error, started, effects)
+
+
+def _verdict_in(error: BaseException) -> Tripwire | None:
+    """Return the verdict of a run inside the hook that the error carries, alone or in a group; None if it has none."""
+    if isinstance(error, (TripwireSignal, BlockedError)):
+        return error.tripwire
+    if isinstance(error, BaseExceptionGroup):
+        found = (_verdict_in(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
+        return next((verdict for verdict in found if verdict is not None), None)
+    return None
+
+
+def truth(held: object) -> bool:
+    """Return what a condition says.
+
+    Raises:
+        WrongReturnError: it says nothing: a forgotten ``return`` must not pass for *false*.
+    """
+    if held is None:
+        raise WrongReturnError("the condition returned None; return True or False (for a fact: ctx.get(KEY, False))")
+    return bool(held)
 
 
 def fail(
@@ -90,18 +112,22 @@ def fail(
     verdict = failure_verdict(failure) if step.on_error == "block" else None
     if started:
         record(call, step, "failed", started, effects, tripwire=verdict, error=type(error).__name__)
-    return after_failure(step.on_error, payload, failure, verdict)
+    return after_failure(step.on_error, payload, failure, verdict, step)
 
 
 def after_failure(
-    on_error: str | None, payload: Payload, failure: StepFailedError, verdict: Tripwire | None
+    on_error: str | None,
+    payload: Payload,
+    failure: StepFailedError,
+    verdict: Tripwire | None = None,
+    owner: PlanStep | Placed | None = None,
 ) -> Payload:
     """Return the payload that a failure leads to: stopped (block), unchanged (allow); or raise it."""
     if on_error == "block":
         return payload.stopped(verdict or failure_verdict(failure), failure)
     if on_error == "allow":
-        if failure.step not in _told_open and len(_told_open) < _TOLD_LIMIT:  # once a step, and bounded
-            _told_open.add(failure.step)
+        if owner is not None and not owner.told_open:  # once a plan
+            owner.told_open = True
             log.warning("%s; its policy lets the run go on without it (said once)", failure)
         return payload
     raise failure from failure.__cause__
@@ -109,11 +135,21 @@ def after_failure(
 
 def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -> StepFailedError:
     """Return what went wrong as a `StepFailedError`; a foreign error's text stays out of its message."""
-    own = isinstance(error, (WrongReturnError, PenstockError))
-    problem = str(error) if own else f"{type(error).__name__} was raised"
+    problem = str(error) if isinstance(error, _SPEAKING) else f"{type(error).__name__} was raised{_origin(error)}"
     failure = StepFailedError(path, processor_id, stage, problem)
     failure.__cause__ = error
     return failure
+
+
+def _origin(error: BaseException) -> str:
+    """Return where an error was raised, for people: file, line and function, which quote no text."""
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    return f" ({code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} in {code.co_name})"
 
 
 def failure_verdict(failure: StepFailedError) -> Tripwire:
@@ -186,6 +222,11 @@ def record_failure(call: StageCall, failure: StepFailedError, on_error: str | No
         verdict = failure_verdict(failure) if on_error == "block" else None
         kind = type(failure.__cause__ or failure).__name__
         record(call, Place(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
+
+
+def _told(edit: Edit) -> Edit:
+    """Return an edit for a record: what a redaction wrote may be shown; other words, a guard may refuse yet."""
+    return edit if edit.kind == "redact" else replace(edit, text="·" * len(edit.text))
 
 
 def _masked(place: TextPlace) -> TextPlace:

@@ -5,7 +5,7 @@ A context is made for one step and one call of a stage, and is of no use once th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, overload
 
 from typing_extensions import TypeVar
 
@@ -94,9 +94,13 @@ class View:
         """The number of the model step at hand, from 0; rejected attempts count."""
         return self._call.run.step_number
 
-    def get(self, key: Key[T], default: D = None) -> T | D:  # type: ignore[assignment]
+    @overload
+    def get(self, key: Key[T]) -> T | None: ...
+    @overload
+    def get(self, key: Key[T], default: D) -> T | D: ...
+    def get(self, key: Key[T], default: D | None = None) -> T | D | None:
         """Return the fact under the key, or the default."""
-        found: T | D = self._payload.facts.get(key, default)
+        found: T | D | None = self._payload.facts.get(key, default)
         return found
 
 
@@ -139,12 +143,17 @@ class Context(View, Generic[S]):
         """Writes data chunks for the client."""
         return Writer(self._touch())
 
-    def get(self, key: Key[T], default: D = None) -> T | D:  # type: ignore[assignment]
+    @overload
+    def get(self, key: Key[T]) -> T | None: ...
+    @overload
+    def get(self, key: Key[T], default: D) -> T | D: ...
+    def get(self, key: Key[T], default: D | None = None) -> T | D | None:
         """Return the fact under the key, one put in this very hook included, or the default."""
         if self.effects is not None and self.effects.facts is not None and key in self.effects.facts:
             own: T = self.effects.facts[key]
             return own
-        return super().get(key, default)
+        found: T | D | None = self._payload.facts.get(key, default)
+        return found
 
     def put(self, key: Key[T], value: T) -> None:
         """Put a fact for later steps, stages and conditions.

@@ -20,11 +20,13 @@ from penstock.engine.boundary import (
     record_failure,
     settle,
     settle_error,
+    truth,
 )
 from penstock.engine.context import View
 from penstock.engine.crew import new_crew
 from penstock.engine.errors import StepFailedError, UsageError
 from penstock.engine.joins import join, skip
+from penstock.engine.ledger import laid_over
 from penstock.engine.mesh import MeshRun, holds
 from penstock.engine.payload import Payload
 from penstock.engine.plan import Chain, Choice, Fork, Mesh, Overlap, Placed, Plain, Shadow, Way, plan_steps
@@ -94,7 +96,7 @@ async def _placed(block: Placed, call: StageCall, payload: Payload) -> Payload:
         return await execute(block.fallback, call, payload)
     if block.on_error is None:
         raise failure
-    return after_failure(block.on_error, payload, failure, None)
+    return after_failure(block.on_error, payload, failure, owner=block)
 
 
 def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
@@ -113,6 +115,9 @@ def _timed_out(block: Placed, call: StageCall, started: float) -> StepFailedErro
 
 
 async def _shadow(block: Shadow, call: StageCall, payload: Payload) -> Payload:
+    if call.run.shadow:  # within a shadow: it runs beside already
+        await _watch(block.block, call, payload)
+        return payload
     beside = call.shadowed()
     if block.sync:
         await _watch(block.block, beside, payload)
@@ -125,11 +130,13 @@ async def _shadow(block: Shadow, call: StageCall, payload: Payload) -> Payload:
 
 
 async def _watch(block: Block, call: StageCall, payload: Payload) -> None:
-    """Run a shadow: only its records count, failures included."""
+    """Run a shadow: only its records count, failures included; nothing that goes wrong in it concerns the run."""
     try:
         await execute(block, call, payload)
     except StepFailedError:
         return  # on record already
+    except Exception:  # noqa: BLE001 - whatever it is, it must not reach the run
+        log.exception("a shadow broke; the run goes on")
 
 
 async def _overlap(block: Overlap, call: StageCall, payload: Payload) -> Payload:
@@ -192,6 +199,18 @@ async def _beside(
 
         for block, place in zip(blocks, places, strict=True):
             crew.start(run, block, place)
+    if not crew.cancelled:
+        for block, place in zip(blocks, places, strict=True):
+            if ends[place] is None:
+                ends[place] = _cut_off(block, call)
+
+
+def _cut_off(block: Block, call: StageCall) -> StepFailedError:
+    """Return the failure of a branch whose task somebody else cancelled: it gave no verdict, so it has not passed."""
+    step = next(plan_steps(block))
+    failure = StepFailedError(step.path, step.processor_id, call.stage.name, "its task was cancelled from outside")
+    record_failure(call, failure, None)
+    return failure
 
 
 async def _end_of(block: Block, call: StageCall, base: Payload) -> Payload | StepFailedError:
@@ -213,10 +232,10 @@ async def _choice(block: Choice, call: StageCall, payload: Payload) -> Payload:
     number = 0
     try:
         for condition in block.conditions:
-            holds = condition(view)
-            if holds is not True and holds is not False and inspect.isawaitable(holds):
-                holds = await holds
-            if holds:
+            said: object = condition(view)
+            if said is not True and said is not False:
+                said = truth(await said if inspect.isawaitable(said) else said)
+            if said:
                 way = block.ways[number]
                 break
             number += 1
@@ -249,7 +268,7 @@ def _unanswered(block: Choice, call: StageCall, payload: Payload, number: int, e
         raise error
     failure = as_failure(f"{block.path}[{number}]", block.path, call.stage.name, error)
     record_failure(call, failure, block.on_error)
-    return after_failure(block.on_error, payload, failure, None)
+    return after_failure(block.on_error, payload, failure)
 
 
 # Meshes
@@ -270,10 +289,13 @@ async def _mesh(block: Mesh, call: StageCall, payload: Payload) -> Payload:
 async def _mesh_beside(run: MeshRun) -> None:
     """Run the stops of a mesh, each as soon as those before it have ended."""
     waiting = {index: {source for source, _ in stop.after} for index, stop in enumerate(run.block.stops)}
+    begun: set[int] = set()
     async with new_crew() as crew:
 
         async def visit(index: int) -> None:
+            begun.add(index)
             await run.visit(index)
+            begun.discard(index)
             if run.stopped is not None:
                 crew.cancel()
             for other, before in list(waiting.items()):
@@ -285,6 +307,11 @@ async def _mesh_beside(run: MeshRun) -> None:
         for index in [index for index, before in waiting.items() if not before]:
             del waiting[index]
             crew.start(visit, index)
+    if not crew.cancelled:
+        for index in begun:  # begun, and never ended
+            way = run.block.stops[index].way
+            if way is not None:
+                run.failures[index] = _cut_off(way.block, run.call)
 
 
 _RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Awaitable[Payload]]] = {
@@ -307,33 +334,41 @@ async def overlapped(
     The first verdict cancels the model and the other checks; a verdict beats a failure, and a failure the model's.
     """
     ends: list[Payload | StepFailedError | None] = [None] * len(pending)
-    value: T | None = None
-    problem: Exception | None = None
+    answers: list[T] = []
+    problems: list[Exception] = []
     async with new_crew() as crew:
 
         async def check(place: int) -> None:
-            block, call, payload = pending[place]
-            ends[place] = end = await _end_of(block, call, payload)
+            ends[place] = end = await _end_of(*pending[place])
             if isinstance(end, StepFailedError) or end.tripwire is not None:
                 crew.cancel()
 
         async def answer() -> None:
-            nonlocal value, problem
             try:
-                value = await model()
+                answers.append(await model())
             except Exception as error:  # noqa: BLE001 - raised below, once no check has tripped
-                problem = error
+                problems.append(error)
 
         for place in range(len(pending)):
             crew.start(check, place)
         crew.start(answer)
-    done = [end for end in ends if isinstance(end, Payload)]
-    tripped = next((end for end in done if end.tripwire is not None), None)
-    if tripped is not None:
-        return None, tripped
-    failed = next((end for end in ends if isinstance(end, StepFailedError)), None)
-    if failed is not None or problem is not None:
-        raise failed or problem  # type: ignore[misc]
-    facts = {key: fact for end in done for key, fact in end.facts.items()}
-    last = done[-1]
-    return value, Payload(last.message_list, facts, last.fields, tuple(c for end in done for c in end.data))
+    for end in ends:
+        if isinstance(end, Payload) and end.tripwire is not None:
+            return None, end
+    lost = [] if crew.cancelled else [place for place, end in enumerate(ends) if end is None]
+    failed = [end for end in ends if isinstance(end, StepFailedError)]
+    problems[:0] = failed or [_cut_off(*pending[place][:2]) for place in lost]
+    if not answers and not problems:
+        problems.append(UsageError("the model call was cancelled from outside, and gave no answer"))
+    if problems:
+        raise problems[0]
+    return answers[0], _added_up(pending, [end for end in ends if isinstance(end, Payload)])
+
+
+def _added_up(pending: Sequence[tuple[Block, StageCall, Payload]], ends: Sequence[Payload]) -> Payload:
+    """Return the payload of the last check's start, with the facts and data of all."""
+    start = pending[-1][2]
+    facts = start.facts
+    for (_, _, begun), end in zip(pending, ends, strict=True):
+        facts = laid_over(facts, begun.facts, end.facts)
+    return Payload(start.message_list, facts, start.fields, tuple(chunk for end in ends for chunk in end.data))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.boundary import after_failure, as_failure, passes_through, record_failure
+from penstock.engine.boundary import after_failure, as_failure, passes_through, record_failure, truth
 from penstock.engine.context import View
 from penstock.engine.errors import StepFailedError
 from penstock.engine.history import History
@@ -142,4 +142,4 @@ class MeshRun:
 async def holds(condition: Condition, view: View) -> bool:
     """Tell whether a condition holds, sync or async."""
     held = condition(view)
-    return bool(await held) if inspect.isawaitable(held) else bool(held)
+    return truth(await held if inspect.isawaitable(held) else held)

@@ -285,21 +285,19 @@ class MessageList:
         return made
 
     def _require(self, ids: Iterable[str]) -> None:
-        missing = set(ids) - {entry.message.id for entry in self._entries}
-        if missing:
-            raise UsageError(
-                f"the list holds no message {', '.join(map(repr, sorted(missing)))}: use add() for new ones"
-            )
+        if not set(ids) <= {entry.message.id for entry in self._entries}:
+            raise UsageError("the list holds no message of such an id: take ids from its messages, add() new ones")
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
         entries = list(self._entries)
         where = {entry.message.id: index for index, entry in enumerate(entries)}
+        said = {(entry.tag, entry.message.text): entry.message.id for entry in entries if entry.source == "system"}
         for given in messages:
             message = self.completed(given)
             entry = Entry(message, _source_of(message, source), tag if message.role == "system" else None)
             if message.id in where:
                 entries[where[message.id]] = entry
-            elif entry.source != "system" or not _says_already(entries, entry):
+            elif entry.source != "system" or said.setdefault((entry.tag, message.text), message.id) == message.id:
                 where[message.id] = len(entries)
                 entries.append(entry)
         return tuple(entries)
@@ -341,7 +339,10 @@ def as_messages(messages: object, role: Literal["system", "user", "assistant"] =
     if isinstance(messages, Message):
         return (messages,)
     found = as_items(messages)
+    ids: dict[str, int] = {}
     for index, message in enumerate(found):
+        if isinstance(message, Message) and message.id and ids.setdefault(message.id, index) != index:
+            raise MessageError(f"messages[{index}]", f"it has the id of messages[{ids[message.id]}]; give it its own")
         if not isinstance(message, Message):
             cure = "use penstock.parse_messages(...) for dicts" if is_mapping(message) else "expected a Message"
             raise MessageError(f"messages[{index}]", f"{cure}, not {type(message).__name__}")
@@ -366,13 +367,6 @@ def _source_of(message: Message, given: Source | None) -> Source:
     if given is None:
         return "input" if message.role == "user" else "response"
     return given
-
-
-def _says_already(entries: Iterable[Entry], new: Entry) -> bool:
-    return any(
-        entry.source == "system" and entry.tag == new.tag and entry.message.parts == new.message.parts
-        for entry in entries
-    )
 
 
 def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], recorded: dict[TextPlace, Edits]) -> Message:

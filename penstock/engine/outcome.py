@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
-from penstock.engine.errors import BlockedError
+from penstock.engine.errors import BlockedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,6 +137,10 @@ class Outcome:
         if self.tripwire is not None:
             raise BlockedError(self.tripwire) from self.failure
         return self
+
+    def __bool__(self) -> bool:
+        """Refuse: whether it passed must be asked in words."""
+        raise UsageError("an outcome is neither true nor false: ask outcome.blocked")
 
     def __repr__(self) -> str:
         """Show how it ended; never a text."""

@@ -51,6 +51,27 @@ def _kebab(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
+CLAIMS = ("id", "edits", "role", "on_error", "provides", "requires", "stores", "stages")
+"""What a processor may declare, by name."""
+
+
+def _close(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+
+
+def _is_misspelt_claim(name: str, value: object) -> bool:
+    """Tell whether a class attribute is a claim but for a slip; methods and private names are the author's own."""
+    if (
+        name.startswith("_")
+        or name in CLAIMS
+        or callable(value)
+        or isinstance(value, (property, staticmethod, classmethod))
+    ):
+        return False
+    return bool(difflib.get_close_matches(name, CLAIMS, n=1, cutoff=0.85))
+
+
 class Processor(Generic[S]):
     """A unit of work on what flows through an agent. Lives as long as the workflow; serves all requests at once.
 
@@ -85,7 +106,9 @@ class Processor(Generic[S]):
         cls.id = cls.__dict__.get("id") or _kebab(cls.__name__)
         for name in vars(cls):
             if name.startswith("process_") and name not in CONTEXTS:
-                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_suggest(name)}")
+                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_close(name, CONTEXTS)}")
+            if _is_misspelt_claim(name, vars(cls)[name]):
+                raise ProcessorError(cls.__name__, f"no claim is called {name!r}{_close(name, CLAIMS)}")
 
     def new_state(self) -> S:
         """Return the state of one request; an empty dict unless a subclass says otherwise."""
@@ -115,6 +138,8 @@ class FunctionProcessor(Processor):
         self.id = getattr(hook, "__name__", "processor").replace("_", "-").strip("-<>") or "processor"
         self._named = claims.get("id") is not None
         for name, value in claims.items():
+            if name not in CLAIMS:
+                raise ProcessorError(self.id, f"no claim is called {name!r}{_close(name, CLAIMS)}")
             if value is not None:
                 setattr(self, name, value)
         setattr(self, stage, hook)
@@ -274,8 +299,22 @@ def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
             continue
         if not callable(call):
             raise ProcessorError(processor.id, f"{stage} is no method: {type(call).__name__}")
+        _check_signature(processor.id, stage, call)
         hooks[stage] = Hook(call, is_async(call))
     return hooks
+
+
+def _check_signature(processor: str, stage: str, call: Function) -> None:
+    """Refuse a hook that could not be called: found now, it cannot fail open later."""
+    given = ("chunk", "ctx") if stage == "process_output_stream" else ("ctx",)
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):  # a builtin, which tells nothing of its parameters
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise ProcessorError(processor, f"{stage} is called with ({', '.join(given)}): {error}") from None
 
 
 def is_async(call: object) -> bool:
@@ -294,8 +333,3 @@ def _keys(processor: str, option: str, keys: AnyKey | Iterable[AnyKey]) -> froze
 def _check_id(processor: str, given: object) -> None:
     if not isinstance(given, str) or not given.strip() or "/" in given:
         raise OptionError(processor, "id", given, "a non-empty str without '/'")
-
-
-def _suggest(name: str) -> str:
-    close = difflib.get_close_matches(name, CONTEXTS, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; the stages are {', '.join(CONTEXTS)}"

@@ -14,6 +14,7 @@ from penstock.engine.errors import UsageError
 from penstock.engine.executor import execute, overlapped
 from penstock.engine.frozen import EMPTY, FrozenDict, Value, Values, freeze
 from penstock.engine.intake import NONE_FRESH, settings_of, taken_in
+from penstock.engine.ledger import Ledger, laid_over
 from penstock.engine.message_list import MessageList
 from penstock.engine.outcome import ModelOutcome, Outcome
 from penstock.engine.payload import Payload
@@ -36,14 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Stepping = Coroutine[object, None, Outcome]
 
-_INPUT = STAGES["process_input"]
-_INPUT_STEP = STAGES["process_input_step"]
 _API_ERROR = STAGES["process_api_error"]
-_OUTPUT_STEP = STAGES["process_output_step"]
-_OUTPUT_RESULT = STAGES["process_output_result"]
-
-RETRY_TAG = "penstock-retry"
-"""The owner of the system message that tells the model why its last answer was rejected."""
 
 MAX_ERROR_RETRIES = 3
 """How often a failed model call is made again by default (the reference's figure, runtime.md §12)."""
@@ -72,7 +66,7 @@ class Run:
         ids: Ids = RANDOM_IDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._payload = Payload(MessageList(ids=ids, clock=clock))
+        self._ledger = Ledger(MessageList(ids=ids, clock=clock), max_processor_retries or 0, max_error_retries)
         self._ready: dict[str, tuple[Block | None, StageCall]] = {}
         self.tripwire: Tripwire | None = None
         self._plans = plans
@@ -80,27 +74,20 @@ class Run:
             run_id or ids.next(), {} if request_context is None else request_context, [] if records else None, observers
         )
         self._state.pending = [] if overlap else None
-        self._retries_left = max_processor_retries or 0
-        self._max_retries = max_processor_retries or 0
-        self._error_retries_left = max_error_retries
-        self._feedback: str | None = None
-        self._accepted_input: MessageList | None = None
-        self._unanswered: MessageList | None = None
-        self._attempts = 0
 
     @property
     def message_list(self) -> MessageList:
         """The conversation as it stands; a host that keeps it may set it."""
-        return self._payload.message_list
+        return self._ledger.payload.message_list
 
     @message_list.setter
     def message_list(self, messages: MessageList) -> None:
-        self._payload = Payload(messages, self._payload.facts)
+        self._ledger.payload = Payload(messages, self._ledger.payload.facts)
 
     @property
     def facts(self) -> Facts:
         """What steps found out so far, by key."""
-        return self._payload.facts
+        return self._ledger.payload.facts
 
     @property
     def run_id(self) -> str:
@@ -200,14 +187,23 @@ class Run:
             call: makes the model call; cancelled if a check trips. What it raises comes out, unless a check trips.
         """
         if self.tripwire is not None:
-            return ModelOutcome(None, self._stopped(_INPUT))
+            return ModelOutcome(None, self._stopped(STAGES["process_input"]))
         pending = self._take_pending()
         if not pending:
             return ModelOutcome(await call(), None)
-        value, end = await overlapped(pending, call)
-        _, stage_call, start = pending[-1]
-        outcome = self._checked(stage_call, start, end)
+        mark = self._mark()
+        try:
+            value, end = await overlapped(pending, call)
+        except BaseException:
+            self._state.pending = pending  # they gave no verdict, so they still have to
+            raise
+        outcome = self._checked(pending, end, mark)
         return ModelOutcome(None if outcome.blocked else value, outcome)
+
+    def is_sync(self, stage: str) -> bool:
+        """Tell whether no step of that stage can wait, so that it can run without an event loop."""
+        block = self._plans.stage(stage)
+        return block is None or block.sync
 
     async def __aenter__(self) -> Self:
         """Make room for what goes on beside."""
@@ -232,21 +228,23 @@ class Run:
         block, call = self._ready.get(stage.name) or self._made_ready(stage)
         if self.tripwire is not None or (self._state.pending and not stage.overlaps and await self._drained()):
             return self._stopped(stage)
-        if stage is _INPUT_STEP:
-            self._payload = self._begin_step()  # what it changed stands, whatever the steps do
-        elif stage is _OUTPUT_STEP:
-            self._renew_budget()
-        before = start = self._payload
+        before = start = self._ledger.begin(stage, self._state)
         fresh = NONE_FRESH
         current = before.message_list
         if messages is not None:
+            self._ledger.answers(stage, before)
             current, fresh = taken_in(stage, messages, current)
         if fields or current is not before.message_list:
             start = Payload(current, before.facts, fields)
         if info is not EMPTY or fresh is not NONE_FRESH:
             call = StageCall(self._state, stage, info, fresh)
+        mark = self._mark()
         end = start if block is None else await execute(block, call, start)
-        return self._ended(stage, call, before, end)
+        return self._ended(stage, call, before, end, mark)
+
+    def _mark(self) -> int:
+        """Return how many records there are so far."""
+        return 0 if self._state.records is None else len(self._state.records)
 
     def _made_ready(self, stage: Stage) -> tuple[Block | None, StageCall]:
         """Return a stage's plan, and its call where nothing more is told: both the same for the whole run."""
@@ -257,23 +255,21 @@ class Run:
     def _tool(self, stage: Stage, value: dict[str, Value], tool_name: str, call_id: str, **info: Value) -> Stepping:
         return self._run(stage, None, freeze(value), FrozenDict(tool_name=tool_name, call_id=call_id, **info))
 
-    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload) -> Outcome:
+    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload, mark: int) -> Outcome:
         """Keep what the stage left, or roll it back, and return its outcome."""
+        if self.tripwire is not None:  # another call of this run was stopped meanwhile: this one may not pass
+            return self._stopped(stage)
         kept = self._state.records
-        records = () if kept is None else [record for record in kept if record.stage == stage.name]
+        records = () if kept is None else [record for record in kept[mark:] if record.stage == stage.name]
         if end.tripwire is not None:
             return self._blocked(stage, call, before, end, records)
-        if end is not self._payload:
-            self._keep(stage, before, end)
-        if stage is _OUTPUT_STEP:
-            self._accept()
-        elif stage is _INPUT:
-            self._accepted_input = self._payload.message_list
-        elif stage is _INPUT_STEP:
-            self._unanswered = self._payload.message_list
-        elif stage is _API_ERROR:
-            self._unanswered = self._payload.message_list
-            return Outcome(call, end, records, "retry" in end.fields and self._grant_error_retry())
+        if end is not self._ledger.payload:
+            self._ledger.keep(stage, before, end)
+        if self._state.pending and self._ledger.queued_from is None:
+            self._ledger.queued_from = before
+        self._ledger.passed(stage)
+        if stage is _API_ERROR and "retry" in end.fields:
+            return Outcome(call, end, records, self._ledger.grant_error_retry())
         return Outcome(call, end, records)
 
     def _blocked(
@@ -282,28 +278,11 @@ class Run:
         """Roll back what was judged; end the run, unless the model gets another attempt."""
         self._state.verdicts.clear()
         verdict = end.tripwire
-        granted = verdict is not None and stage.retries and self._reject(verdict)
+        granted = verdict is not None and self._ledger.reject(stage, verdict, self._state)
         if verdict is not None and not granted:
             self._stop(verdict)
-        self._payload = Payload(self._without_answer(stage, before.message_list), before.facts)
-        return Outcome(call, self._payload.stopped(verdict, end.failure), records, granted)
-
-    def _without_answer(self, stage: Stage, messages: MessageList) -> MessageList:
-        """Return the conversation without what was judged: the step's answer, or at the end all that the model said."""
-        if stage is _OUTPUT_RESULT:
-            asked = self._accepted_input
-            said = {message.id for message in messages.response if asked is None or message.id not in asked}
-            return messages.with_entries([entry for entry in messages.entries if entry.message.id not in said])
-        if stage.order > _INPUT_STEP.order and self._unanswered is not None:
-            return self._unanswered
-        return messages
-
-    def _keep(self, stage: Stage, before: Payload, end: Payload) -> None:
-        """Make the stage's messages and facts the run's; what it left alone stays as another call may have put it."""
-        now = self._payload
-        messages = end.message_list if stage.keeps and end.message_list is not before.message_list else now.message_list
-        facts = now.facts if end.facts is before.facts else FrozenDict({**now.facts, **end.facts})
-        self._payload = Payload(messages, facts)
+        rolled_back = self._ledger.roll_back(stage, self._ledger.queued_from or before, ends=not granted)
+        return Outcome(call, rolled_back.stopped(verdict, end.failure), records, granted)
 
     # Verdicts and retries
 
@@ -320,68 +299,37 @@ class Run:
             self._state.pending = []
         return pending
 
-    def _checked(self, call: StageCall, start: Payload, end: Payload) -> Outcome:
+    def _checked(self, pending: list[Any], end: Payload, mark: int) -> Outcome:
         """Return the outcome of the checks that ran beside the model: their verdict and facts count, nothing else."""
-        now = self._payload
-        facts = now.facts if end.facts is start.facts else FrozenDict({**now.facts, **end.facts})
-        bare = Payload(now.message_list, facts, start.fields, end.data, end.tripwire, end.settled)
-        bare.failure = end.failure
-        return self._ended(STAGES[call.stage.name], call, now, bare)
+        call: StageCall = pending[-1][1]
+        start: Payload = pending[-1][2]
+        stage = STAGES[call.stage.name]
+        records = () if self._state.records is None else self._state.records[mark:]
+        ledger = self._ledger
+        if self.tripwire is not None:
+            return self._stopped(stage)
+        if end.tripwire is not None:
+            return self._blocked(stage, call, ledger.payload, end, records)
+        ledger.queued_from = None
+        ledger.payload = Payload(ledger.payload.message_list, laid_over(ledger.payload.facts, start.facts, end.facts))
+        return Outcome(call, Payload(ledger.payload.message_list, ledger.payload.facts, EMPTY, end.data), records)
 
     def _stopped(self, stage: Stage) -> Outcome:
         """Return the outcome of a stage after the run was stopped: the same verdict, and nothing ran."""
-        return Outcome(self._made_ready(stage)[1], self._payload.stopped(self.tripwire))
-
-    def _reject(self, tripwire: Tripwire) -> bool:
-        """Grant a retry if it is asked for and the budget allows it."""
-        if not tripwire.retry or self._retries_left <= 0:
-            return False
-        self._retries_left -= 1
-        self._state.retry_count = self._max_retries - self._retries_left
-        self._feedback = tripwire.reason
-        return True
-
-    def _grant_error_retry(self) -> bool:
-        if self._error_retries_left <= 0:
-            return False
-        self._error_retries_left -= 1
-        return True
-
-    def _renew_budget(self) -> None:
-        """Count retries anew, unless this attempt is one; not at acceptance, since tool calls may be rejected yet."""
-        if self._feedback is None:
-            self._retries_left = self._max_retries
-            self._state.retry_count = 0
-
-    def _accept(self) -> None:
-        self._feedback = None
-        if self.message_list.tagged(RETRY_TAG):
-            self.message_list = self.message_list.replace_system((), tag=RETRY_TAG)
-
-    def _begin_step(self) -> Payload:
-        """Count the attempt, undo the last step's untagged system messages, and tell the model why it was rejected."""
-        self._state.step_number = self._attempts
-        self._attempts += 1
-        self._renew_budget()
-        messages = self._payload.message_list
-        if self._accepted_input is not None and messages is not self._accepted_input:
-            base = self._accepted_input.tagged(None)
-            if messages.tagged(None) != base:
-                messages = messages.replace_system(base)
-        if self._feedback is not None:
-            text = f"Your last answer was not accepted: {self._feedback} Answer again, with that put right."
-            messages = messages.replace_system(text, tag=RETRY_TAG)
-        return self._payload if messages is self._payload.message_list else Payload(messages, self._payload.facts)
+        return Outcome(self._made_ready(stage)[1], self._ledger.payload.stopped(self.tripwire))
 
     async def _drained(self) -> bool:
         """Run the checks that were to overlap and did not, since nothing may pass them. Tell whether one trips."""
-        for block, call, payload in self._take_pending():
-            end = await execute(block, call, payload)
+        ledger = self._ledger
+        while self._state.pending:
+            block, call, start = self._state.pending[0]
+            end = await execute(block, call, start)
             if end.tripwire is not None:
-                self._stop(end.tripwire)
+                self._blocked(STAGES[call.stage.name], call, ledger.payload, end, ())
                 return True
-            if end.facts is not payload.facts:
-                self._payload = Payload(self.message_list, FrozenDict({**self.facts, **end.facts}))
+            ledger.payload = Payload(ledger.payload.message_list, laid_over(self.facts, start.facts, end.facts))
+            del self._state.pending[:1]
+        ledger.queued_from = None
         return False
 
 

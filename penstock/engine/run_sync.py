@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.engine.errors import UsageError
 from penstock.engine.run import drive
 
 if TYPE_CHECKING:
@@ -27,42 +28,49 @@ class SyncRun:
 
     def process_input(self, messages: Messages | MessageList | None = None) -> Outcome:
         """Run `Run.process_input`."""
-        return _drive(self.run.process_input(messages))
+        return _drive(self.run, "process_input", self.run.process_input(messages))
 
     def process_input_step(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_input_step`."""
-        return _drive(self.run.process_input_step(messages, **details))
+        return _drive(self.run, "process_input_step", self.run.process_input_step(messages, **details))
 
     def process_llm_request(self, prompt: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_llm_request`."""
-        return _drive(self.run.process_llm_request(prompt, **details))
+        return _drive(self.run, "process_llm_request", self.run.process_llm_request(prompt, **details))
 
     def process_api_error(self, error: BaseException, **details: Value) -> Outcome:
         """Run `Run.process_api_error`."""
-        return _drive(self.run.process_api_error(error, **details))
+        return _drive(self.run, "process_api_error", self.run.process_api_error(error, **details))
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_llm_response`."""
-        return _drive(self.run.process_llm_response(messages, **details))
+        return _drive(self.run, "process_llm_response", self.run.process_llm_response(messages, **details))
 
     def process_output_step(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_output_step`."""
-        return _drive(self.run.process_output_step(messages, **details))
+        return _drive(self.run, "process_output_step", self.run.process_output_step(messages, **details))
 
     def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "") -> Outcome:
         """Run `Run.process_tool_call`."""
-        return _drive(self.run.process_tool_call(tool_name, arguments, call_id=call_id))
+        return _drive(self.run, "process_tool_call", self.run.process_tool_call(tool_name, arguments, call_id=call_id))
 
     def process_tool_result(
         self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = ""
     ) -> Outcome:
         """Run `Run.process_tool_result`."""
-        return _drive(self.run.process_tool_result(tool_name, result, arguments=arguments, call_id=call_id))
+        return _drive(
+            self.run,
+            "process_tool_result",
+            self.run.process_tool_result(tool_name, result, arguments=arguments, call_id=call_id),
+        )
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_output_result`."""
-        return _drive(self.run.process_output_result(messages, **details))
+        return _drive(self.run, "process_output_result", self.run.process_output_result(messages, **details))
 
 
-def _drive(stepping: Stepping) -> Outcome:
-    return drive(stepping, "this stage")
+def _drive(run: Run, stage: str, stepping: Stepping) -> Outcome:
+    if run.is_sync(stage):
+        return drive(stepping, stage)
+    stepping.close()
+    raise UsageError(f"{stage} has async steps; use `await run.{stage}(...)` of a run from workflow.start()")

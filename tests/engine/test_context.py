@@ -47,7 +47,7 @@ def test_a_hook_sees_the_messages_its_stage_shows() -> None:
 
         process_input = process_input_step = process_llm_request = process_output_result = look
 
-    from penstock import MessageList  # noqa: PLC0415
+    from penstock import MessageList
 
     messages = (
         MessageList([Message.user("asked")])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import anyio
@@ -107,7 +107,7 @@ def tasks_alive() -> int:
     try:
         return len(asyncio.all_tasks())
     except RuntimeError:
-        import trio  # noqa: PLC0415
+        import trio
 
         return trio.lowlevel.current_statistics().tasks_living
 
@@ -122,15 +122,6 @@ async def tidy() -> AsyncIterator[None]:
         finally:
             await anyio.lowlevel.checkpoint()
             assert tasks_alive() == before
-
-
-@pytest.fixture(autouse=True)
-def fresh_log() -> Iterator[None]:
-    """A step that fails open says so once; each test is the first."""
-    from penstock.engine import boundary  # noqa: PLC0415
-
-    boundary._told_open.clear()
-    yield
 
 
 def assert_nothing_gets_out(outcome: Outcome, caplog: pytest.LogCaptureFixture) -> None:
@@ -191,7 +182,7 @@ async def abort_and_raise_another(ctx: InputContext) -> None:
     try:
         ctx.abort("stop")
     finally:
-        raise ValueError(ctx.text)  # noqa: B012
+        raise ValueError(ctx.text)
 
 
 async def abort_twice(ctx: InputContext) -> None:
@@ -526,7 +517,7 @@ async def test_a_hook_that_hangs_is_stopped_by_its_timeout(
     async def act(ctx: InputContext) -> Any:
         try:
             await anyio.sleep_forever()
-        except BaseException:  # noqa: BLE001
+        except BaseException:
             if not swallows:
                 raise
         return ctx.messages
@@ -557,11 +548,10 @@ async def test_a_cancellation_from_outside_propagates(place: Any) -> None:
         await place(Faulty(act), on_error="allow").check("hi")
         ended.append("came back")
 
-    async with tidy():
-        async with anyio.create_task_group() as group:
-            group.start_soon(check)
-            await entered.wait()
-            group.cancel_scope.cancel()
+    async with tidy(), anyio.create_task_group() as group:
+        group.start_soon(check)
+        await entered.wait()
+        group.cancel_scope.cancel()
     assert ended == ["ended"]
 
 

@@ -627,7 +627,7 @@ async def test_observers_are_told_as_it_happens() -> None:
 
 
 async def test_a_record_holds_edits_and_notes_but_not_the_text() -> None:
-    """Where and what now stands there."""
+    """Where; what now stands there only of redactions, since a guard may refuse other words yet."""
 
     @processor(id="hide", edits="spans")
     def hide(ctx: InputContext) -> MessageList:
@@ -639,7 +639,7 @@ async def test_a_record_holds_edits_and_notes_but_not_the_text() -> None:
     (record,) = outcome.records
     assert (record.status, dict(record.details)) == ("edited", {"found": 1, "kind": "password"})
     ((place, edit),) = record.edits
-    assert (place.path, edit.start, edit.end, edit.text, edit.step) == (("text",), 6, 6 + len(SECRET), "[S]", "hide")
+    assert (place.path, edit.start, edit.end, edit.text, edit.step) == (("text",), 6, 6 + len(SECRET), "···", "hide")
     assert SECRET not in repr(outcome.records)
 
 

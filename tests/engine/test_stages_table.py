@@ -22,6 +22,7 @@ from penstock import (
     TextEdits,
     UsageError,
     Workflow,
+    WorkflowError,
     member,
 )
 from penstock.engine.stages import STAGES
@@ -126,7 +127,9 @@ SHAPES: dict[str, tuple[Callable[[Any, Any], Workflow], list[str]]] = {
 }
 each_shape = pytest.mark.parametrize("shape", SHAPES)
 each_stage = pytest.mark.parametrize("stage", ALL_STAGES)
-each_kind = pytest.mark.parametrize("kinds", [(False, False), (True, True), (False, True)], ids=["sync", "async", "both"])
+each_kind = pytest.mark.parametrize(
+    "kinds", [(False, False), (True, True), (False, True)], ids=["sync", "async", "both"]
+)
 
 
 def graph_of(shape: str, stage: str, kinds: tuple[bool, bool], acts: tuple[Any, Any]) -> Workflow:
@@ -236,8 +239,10 @@ def test_async_hooks_are_refused_in_sync_form_before_anything_runs(stage: str) -
 @each_shape
 @each_kind
 async def test_steps_without_the_stage_are_not_there(shape: str, kinds: tuple[bool, bool]) -> None:
-    """A graph whose steps have other stages passes everything through, and asks nobody."""
-
+    """In a run, what has other stages passes everything through, and nobody is asked; a check alone is refused."""
     workflow = graph_of(shape, "process_output_result", kinds, (_break, _break))
-    outcome = await workflow.check([Message.user("hi", id="1")])
+    async with workflow.start(records=True) as run:
+        outcome = await run.process_input([Message.user("hi", id="1")])
     assert (outcome.text, outcome.records) == ("hi", ())
+    with pytest.raises(WorkflowError, match="no step has process_input"):
+        await workflow.check("hi")

@@ -205,7 +205,8 @@ def test_the_phase_chooses_the_stages(phase: str, guarded: set[str]) -> None:
     assert set(RegexFilterProcessor(presets=["pii"], phase=phase).stages) == guarded
     other = "process_output_result" if phase == "input" else "process_input"
     role = "assistant" if phase == "input" else "user"
-    assert pii(phase=phase).check_sync([Message(role, MAIL)], stage=other).text == MAIL
+    run = pii(phase=phase).start_sync()
+    assert getattr(run, other)([Message(role, MAIL)]).text == MAIL
 
 
 async def test_history_is_guarded_on_request() -> None:

@@ -1,0 +1,227 @@
+"""What a reviewer found: ways past a verdict that lie around the graph, each closed."""
+
+import asyncio
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from penstock import (
+    InputContext,
+    Key,
+    LLMResponseContext,
+    Message,
+    MessageError,
+    MessageList,
+    OutputStepContext,
+    ProcessorError,
+    StepFailedError,
+    ToolCallContext,
+    UsageError,
+    Workflow,
+    processor,
+)
+from penstock.engine.errors import BlockedError
+
+SECRET = "s3cret"
+
+
+@processor(edits="nothing", on_error="block")
+async def idle(ctx: InputContext) -> None:
+    """Let others go first."""
+    await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_branch_that_somebody_else_cancels_has_not_passed() -> None:
+    """A watchdog that kills a guard's task gives no verdict for it."""
+
+    @processor(edits="nothing", id="killed")
+    async def killed(ctx: InputContext) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await anyio.sleep_forever()
+
+    with pytest.raises(StepFailedError, match=r"killed.*cancelled from outside"):
+        await Workflow("w").parallel(killed, idle).check(SECRET)
+
+
+async def test_overlapping_checks_stay_due_until_they_gave_a_verdict() -> None:
+    """A model call that breaks does not make them disappear."""
+
+    @processor(edits="nothing", id="late")
+    async def late(ctx: InputContext) -> None:
+        if ctx.state.setdefault("asked", 0):
+            ctx.abort("no")
+        ctx.state["asked"] += 1
+        await anyio.sleep_forever()
+
+    async def answer() -> str:
+        return "answer"
+
+    async with Workflow("w").then(late, overlap="model").start(overlap=True) as run:
+        await run.process_input(SECRET)
+        with anyio.move_on_after(0.01):
+            await run.call_model(answer)
+        second = await run.call_model(answer)
+    assert (second.blocked, second.value) == (True, None)
+    assert SECRET not in str([message.text for message in run.message_list])
+
+
+async def test_a_call_beside_one_that_trips_does_not_pass() -> None:
+    """Two tools at once: the verdict on one stops the other's."""
+    tripped = anyio.Event()
+
+    @processor(edits="nothing", id="gate")
+    async def gate(ctx: ToolCallContext) -> None:
+        if ctx.tool_name == "bad":
+            tripped.set()
+            ctx.abort("no")
+        await tripped.wait()
+
+    run = Workflow("w").then(gate).start()
+    outcomes = {}
+
+    async def call(name: str) -> None:
+        outcomes[name] = await run.process_tool_call(name, {})
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, "good")
+            group.start_soon(call, "bad")
+    assert all(outcome.blocked for outcome in outcomes.values())
+
+
+async def test_calls_beside_each_other_keep_both_edits() -> None:
+    """Each redacts another message of the one conversation."""
+    both = anyio.Event()
+
+    def hide(word: str) -> Callable[..., object]:
+        async def step(ctx: ToolCallContext) -> MessageList | None:
+            if ctx.tool_name != word:
+                return None
+            if word == "two":
+                both.set()
+            await both.wait()
+            return ctx.message_list.map_text(lambda text: text.replace(word, "[X]"))
+
+        return step
+
+    workflow = Workflow("w")
+    for word in ("one", "two"):
+        workflow = workflow.then(processor("process_tool_call", id=word, edits="anything")(hide(word)))
+    run = workflow.start()
+    await run.process_input([Message.user("one"), Message.user("two")])
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for word in ("one", "two"):
+                group.start_soon(run.process_tool_call, word, {})
+    assert [message.text for message in run.message_list] == ["[X]", "[X]"]
+
+
+async def test_a_rejected_answer_is_gone_even_if_no_input_step_ran() -> None:
+    """It came in by an earlier stage."""
+
+    @processor(edits="nothing")
+    def looks(ctx: LLMResponseContext) -> None:
+        """Look."""
+
+    @processor(edits="nothing")
+    def rejects(ctx: OutputStepContext) -> None:
+        ctx.abort("again", retry=True)
+
+    run = Workflow("w").then(looks).then(rejects).start(max_processor_retries=1)
+    await run.process_input("x")
+    await run.process_llm_response("BAD")
+    outcome = await run.process_output_step()
+    assert (outcome.blocked, outcome.retry_granted) == (True, True)
+    assert [message.text for message in run.message_list] == ["x"]
+
+
+async def test_a_verdict_in_a_group_of_errors_is_a_verdict() -> None:
+    """Of a workflow that a hook ran in a task group of its own."""
+
+    @processor(edits="nothing", on_error="allow", id="outer")
+    async def outer(ctx: InputContext) -> None:
+        try:
+            (await Workflow("inner").then(refuse).check(ctx.messages)).unwrap()
+        except BlockedError as error:
+            raise ExceptionGroup("several", [ValueError("other"), error]) from None
+
+    @processor(edits="nothing", id="refuse")
+    def refuse(ctx: InputContext) -> None:
+        ctx.abort("no")
+
+    outcome = await Workflow("w").then(outer).check(SECRET)
+    assert outcome.blocked
+
+
+async def test_a_condition_that_says_nothing_is_a_failure() -> None:
+    """A forgotten return must not skip the guard."""
+
+    def forgets(ctx: object) -> None:
+        """Return nothing."""
+
+    with pytest.raises(StepFailedError, match="condition returned None"):
+        await Workflow("w").branch((forgets, idle)).check("hi")  # type: ignore[arg-type]
+
+
+def test_a_failure_says_where_it_was_raised() -> None:
+    """File, line and function; never the text."""
+
+    @processor(edits="nothing", id="boom")
+    def boom(ctx: InputContext) -> None:
+        raise ValueError(ctx.text)
+
+    with pytest.raises(StepFailedError, match=r"ValueError was raised \(test_review.py:\d+ in boom\)") as caught:
+        Workflow("w").then(boom).check_sync(SECRET)
+    assert SECRET not in str(caught.value)
+
+
+def test_what_is_misspelt_is_refused_when_it_is_placed() -> None:
+    """A claim, and a hook that could not be called."""
+    with pytest.raises(ProcessorError, match="no claim is called 'edit'; did you mean 'edits'"):
+        processor("process_input", edit="nothing")(lambda ctx: None)  # type: ignore[call-overload]
+
+    @processor("process_input", on_error="allow", id="two")
+    def two(ctx: InputContext, other: object) -> None:
+        ctx.abort("no")
+
+    with pytest.raises(ProcessorError, match="process_input is called with"):
+        Workflow("w").then(two)
+
+
+def test_two_messages_with_one_id_are_refused() -> None:
+    """Neither is dropped in silence."""
+    with pytest.raises(MessageError, match=r"messages\[1\].*id of messages\[0\]"):
+        Workflow("w").check_sync([Message.user("a", id="1"), Message.user("b", id="1")])
+
+
+def test_an_outcome_is_neither_true_nor_false() -> None:
+    """Whoever writes `if outcome:` means `if not outcome.blocked:`, or not."""
+    with pytest.raises(UsageError, match=r"ask outcome\.blocked"):
+        bool(Workflow("w").check_sync("hi"))
+
+
+async def test_facts_of_overlapping_checks_do_not_go_back() -> None:
+    """What a later stage put stands."""
+    key = Key[int]("k")
+
+    @processor("process_input", edits="nothing", provides=[key], id="first")
+    async def first(ctx: InputContext) -> None:
+        """Put nothing: what it saw is older than what comes."""
+        await anyio.lowlevel.checkpoint()
+
+    @processor("process_input_step", edits="nothing", provides=[key], id="second")
+    def second(ctx: InputContext) -> None:
+        ctx.put(key, 2)
+
+    async def answer() -> str:
+        return "answer"
+
+    async with Workflow("w").then(first, overlap="model").then(second).start(overlap=True) as run:
+        await run.process_input("hi")
+        await run.process_input_step()
+        await run.call_model(answer)
+    assert run.facts[key] == 2
