@@ -132,14 +132,23 @@ def _is_own(missing: str | None, source: str) -> bool:
 
 def _no_module(source: str, *, named: bool) -> str:
     if Path(f"{source}.py").is_file():  # only a name that is no identifier gets here
-        return f"no module is called so; for the file write {source}.py:name"
+        return f"there is no module of that name; for the file write {source}.py:name"
     if named:
         file = f"path/{source.rpartition('.')[2]}.py"
-        return f"no module is called {source!r}; for a file write its path, with .py: {file}:name"
+        return f"there is no module {source!r}; for a file write its path, with .py: {file}:name"
+    if _is_built_in(source):
+        line = f"guard = Workflow('guard').then({source}(...))"
+        return f"it is a processor, which runs as a step of a workflow; write in a file {line}, and name path.py:guard"
     close = difflib.get_close_matches(source, _presets(), n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    presets = ", ".join(sorted(_presets()))
-    return f"no preset or module is called so; {hint}The presets are: {presets}. Else write module:name or path.py:name"
+    hint = f"did you mean {close[0]!r}?" if close else f"the presets are {', '.join(sorted(_presets()))}"
+    return f"there is no preset or module of that name; {hint} (or write module:name or path.py:name)"
+
+
+def _is_built_in(name: str) -> bool:
+    import penstock
+
+    found = getattr(penstock, name, None)
+    return inspect.isclass(found) and issubclass(found, Processor)
 
 
 def _reach(folder: str) -> None:

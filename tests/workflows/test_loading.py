@@ -84,7 +84,7 @@ def test_a_file_that_is_not_there_is_named_with_its_likeness(world: Path) -> Non
 def test_a_module_that_is_not_there_is_told_from_one_that_it_imports(world: Path) -> None:
     """The cures differ: spell it right, or install it."""
     (world / "needs.py").write_text("import not_installed_anywhere\n")
-    assert "no module is called 'nowhere.at.all'" in problem_of("nowhere.at.all:guard")
+    assert "there is no module 'nowhere.at.all'" in problem_of("nowhere.at.all:guard")
     assert "imports 'not_installed_anywhere', which is not installed" in problem_of("needs:guard")
     assert "imports 'not_installed_anywhere', which is not installed" in problem_of("needs.py:guard")
 
@@ -94,6 +94,13 @@ def test_a_misspelt_preset_is_put_right() -> None:
     problem = problem_of("hygeine")
     assert "did you mean 'hygiene'?" in problem
     assert "module:name or path.py:name" in problem
+
+
+def test_a_processor_is_told_to_be_placed_in_a_workflow() -> None:
+    """It is no workflow, and needs its options."""
+    problem = problem_of("RegexFilterProcessor")
+    assert problem.startswith("it is a processor")
+    assert "Workflow('guard').then(RegexFilterProcessor(...))" in problem
 
 
 @pytest.mark.usefixtures("world")

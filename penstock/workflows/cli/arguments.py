@@ -26,6 +26,9 @@ DIAGRAMS: dict[Diagram, tuple[str, ...]] = {
 }
 """The formats of diagrams, and the endings of file names that mean them."""
 
+PICTURES = (".svg", ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
+"""The endings of files that graphviz can make of our text, and that no text may be written into."""
+
 ROWS = 50
 """How many rows that were blocked, edited or broken a table shows by default: some screens full."""
 
@@ -67,6 +70,7 @@ _DRAW_EXAMPLES = """\
 examples:
   penstock draw hygiene
   penstock draw guards.py:guard -o guard.mmd           the ending says: Mermaid
+  penstock draw guards.py:guard --stage process_output_step
   penstock draw guards.py:guard --format dot | dot -Tsvg >guard.svg
 """
 
@@ -127,7 +131,11 @@ def _command(
         formatter_class=_Form,
         allow_abbrev=False,
     )
-    made.add_argument("--debug", action="store_true", help="show where an error was raised")
+    made.add_argument(
+        "--debug",
+        action="store_true",
+        help="show where an error was raised: the frames, never the text that was checked",
+    )
     return made
 
 
@@ -174,6 +182,7 @@ def _add_draw(commands: Any) -> None:
     draw.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
     draw.add_argument("-f", "--format", choices=tuple(DIAGRAMS), help="default: as FILE's ending says, else text")
     draw.add_argument("-o", "--output", metavar="FILE", help="write it there")
+    draw.add_argument("--stage", choices=tuple(STAGES), metavar="STAGE", help="draw only what has this stage")
 
 
 def _add_validate(commands: Any) -> None:
@@ -186,7 +195,9 @@ def _add_validate(commands: Any) -> None:
 
 def _add_list(commands: Any) -> None:
     listing = _command(commands, "list", "[NAME]", "list the presets, the built-in processors and the stages")
-    listing.add_argument("name", metavar="NAME", nargs="?", help="only what is called so, with its whole description")
+    listing.add_argument(
+        "name", metavar="NAME", nargs="?", help="only the one of this name, with its whole description"
+    )
     listing.add_argument("-f", "--format", choices=("text", "json"), default="text", help="for people or programs")
 
 

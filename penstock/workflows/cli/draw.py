@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from penstock.workflows.cli.arguments import DIAGRAMS, Diagram
-from penstock.workflows.cli.exits import Exit
+from penstock.workflows.cli.arguments import DIAGRAMS, PICTURES, Diagram
+from penstock.workflows.cli.exits import CommandError, Exit
 from penstock.workflows.cli.files import writing
 from penstock.workflows.loading import load_workflow
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Draw the workflow and return the exit code; one with problems is drawn all the same, for that may show them."""
-    workflow = load_workflow(args.workflow)
-    diagram = workflow.draw(args.format or _meant(args.output))
+    form = _format(args.output, args.format)
+    diagram = load_workflow(args.workflow).draw(form, stage=args.stage)
     with writing(args.output, stdout) as out:
         out.write(diagram if diagram.endswith("\n") else f"{diagram}\n")
     if args.output not in (None, "-"):
@@ -26,9 +26,13 @@ def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
     return Exit.OK
 
 
-def _meant(output: str | None) -> Diagram:
+def _format(output: str | None, given: Diagram | None) -> Diagram:
+    """Return the format asked for, else the one that the file's ending says; without an ending it is text."""
     ending = Path(output or "").suffix.lower()
-    for form, endings in DIAGRAMS.items():
-        if ending in endings:
-            return form
-    return "text"
+    meant = given or next((form for form, endings in DIAGRAMS.items() if ending in endings), None)
+    if ending in PICTURES or (ending and meant is None):
+        texts = " ".join(endings[0] for endings in DIAGRAMS.values())
+        kind = ending[1:] if ending in PICTURES else "svg"
+        hint = f"for a picture: --format dot | dot -T{kind} >{Path(output or '').stem}.{kind}"
+        raise CommandError(f"cannot draw into {output}: what is written is a text ({texts}); {hint}")
+    return meant or "text"

@@ -63,7 +63,8 @@ def _chosen(found: list[Listed], name: str | None) -> list[Listed]:
     chosen = [one for one in found if one.name.lower() == name.lower()]
     if not chosen:
         close = difflib.get_close_matches(name, [one.name for one in found], n=1, cutoff=0.4)
-        raise CommandError(f"nothing is called {name!r}{f'; did you mean {close[0]!r}?' if close else ''}")
+        hint = f"did you mean {close[0]!r}?" if close else "`penstock list` shows all there is"
+        raise CommandError(f"there is no preset, processor or stage {name!r}; {hint}")
     return chosen
 
 

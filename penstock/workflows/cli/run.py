@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import islice
+from pathlib import Path
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, Protocol
 
@@ -17,6 +19,7 @@ from penstock.workflows.cli.inputs import Row, Source, call_of
 from penstock.workflows.cli.progress import Bar
 from penstock.workflows.cli.results import as_json, error_text
 from penstock.workflows.cli.tally import Tally
+from penstock.workflows.cli.traces import trace_of
 from penstock.workflows.loading import load_workflow
 
 if TYPE_CHECKING:
@@ -39,6 +42,9 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     refuse_same(name or "-", args.output)
     workflow = load_workflow(args.workflow)
     workflow.validate(args.stage)
+    if name is None and _is_file(args.text):
+        cure = f"--input {shlex.quote(args.text)}"
+        sys.stderr.write(f"penstock: {args.text!r} is a file; it was run as a text. For its rows: {cure}\n")
     with _source(args, name) as source, writing(args.output, stdout) as out:
         to_terminal = args.output is None and stdout.isatty()
         form = args.format or ("table" if to_terminal else "jsonl")
@@ -51,6 +57,8 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     if interrupted:
         sys.stderr.write(f"penstock: interrupted after {job.tally.rows:,} rows\n")
         return Exit.INTERRUPTED
+    if not job.tally.rows:
+        sys.stderr.write("penstock: there were no rows\n")
     return _exit_of(job.tally, args.fail_on)
 
 
@@ -77,6 +85,13 @@ def _input_name(args: argparse.Namespace) -> str | None:
     if sys.stdin.isatty():
         raise CommandError("nothing to run on: give TEXT, --input FILE, or - for stdin")
     return "-"
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a path, as texts are, or no path at all
+        return False
 
 
 @contextmanager
@@ -186,4 +201,6 @@ class _Job:
     def _take(self, checked: RowChecked) -> None:
         self.tally.add(checked)
         self.sink.add(checked)
+        if self.args.debug:
+            sys.stderr.write(trace_of(checked))
         self.bar.at(self.source.taken, self.tally.rows)

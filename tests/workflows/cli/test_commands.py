@@ -30,6 +30,32 @@ def test_the_ending_of_the_file_says_the_format(run, world: Path, name, form) ->
     assert (world / name).read_text("utf-8") == expected
 
 
+@pytest.mark.parametrize(
+    "argv", [("-o", "x.svg"), ("-o", "x.PNG", "--format", "dot"), ("-o", "x.pdf"), ("-o", "x.foo")]
+)
+def test_no_text_is_written_into_what_is_no_text(run, world: Path, argv) -> None:
+    """What can be written is named, and how a picture is made."""
+    ran = run("draw", "guards.py:guard", *argv)
+    assert (ran.code, ran.out) == (2, "")
+    assert all(ending in ran.err for ending in (".mmd", ".dot", ".txt", ".json"))
+    assert "--format dot | dot -T" in ran.err
+    assert not (world / argv[1]).exists()
+
+
+def test_any_other_file_takes_the_format_asked_for(run, world: Path) -> None:
+    """A page in Markdown, for example."""
+    assert run("draw", "guards.py:guard", "-o", "x.md", "--format", "mermaid").code == 0
+    assert (world / "x.md").read_text("utf-8").startswith("flowchart")
+
+
+def test_one_stage_is_drawn_alone(run) -> None:
+    """As `Workflow.draw` does."""
+    ran = run("draw", "guards.py:guard", "--stage", "process_output_step")
+    expected = load_workflow("guards.py:guard").draw("text", stage="process_output_step")
+    assert ran.out.rstrip("\n") == expected.rstrip("\n")
+    assert ran.out != run("draw", "guards.py:guard").out
+
+
 def test_a_sound_workflow_is_told_with_its_stages(run) -> None:
     """In the order of a run."""
     ran = run("validate", "guards.py:guard")
@@ -71,6 +97,7 @@ def test_one_thing_is_described_in_full(run) -> None:
     ran = run("list", "hygeine")
     assert ran.code == 2
     assert "did you mean 'hygiene'?" in ran.err
+    assert "`penstock list` shows all there is" in run("list", "qqq").err
 
 
 def test_the_version_is_the_packages(run) -> None:

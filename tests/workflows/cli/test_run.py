@@ -147,8 +147,18 @@ def test_half_a_surrogate_pair_survives(run) -> None:
 
 
 def test_nothing_at_all_is_no_error(run) -> None:
-    """An empty file has been judged."""
-    assert run("run", "guards.py:guard", "-") == (0, "", "")
+    """An empty file has been judged; people are told that it was empty."""
+    assert run("run", "guards.py:guard", "-") == (0, "", "penstock: there were no rows\n")
+
+
+def test_the_name_of_a_file_is_run_as_a_text_with_a_note(run, world: Path) -> None:
+    """It may be meant as a text, but most often its rows are."""
+    (world / "my rows.jsonl").write_bytes(b'"bomb"\n')
+    ran = run("run", "guards.py:guard", "my rows.jsonl")
+    assert ran.rows[0]["text"] == "my rows.jsonl"
+    cure = "For its rows: --input 'my rows.jsonl'"
+    assert ran.err == f"penstock: 'my rows.jsonl' is a file; it was run as a text. {cure}\n"
+    assert run("run", "guards.py:guard", "x" * 5_000).err == ""
 
 
 def test_a_file_is_jsonl_unless_its_name_says_text(run, world: Path) -> None:
@@ -280,7 +290,7 @@ def test_a_row_that_is_blocked_because_a_step_broke_was_not_judged(run, lines) -
         (["run", "guards.py:guard", "x", "--input", "y"], "which is meant?"),
         (["run", "guards.py:guard", "--input", "none.jsonl"], "cannot read none.jsonl: No such file or directory"),
         (["run", "guards.py:guard", "x", "-o", "no/such/folder.jsonl"], "cannot write no/such/folder.jsonl"),
-        (["run", "nowhere", "x"], "no preset or module is called so"),
+        (["run", "nowhere", "x"], "no preset or module of that name"),
         (["run", "guards.py:guard", "x", "--stage", "process_output_stream"], "invalid choice"),
         (["run", "guards.py:guard", "x", "--context", "3"], "expected an object of JSON"),
         (["run", "guards.py:guard", "x", "--limit", "0"], "less than 1"),
@@ -324,6 +334,24 @@ def test_debug_shows_where_an_error_was_raised(run, world: Path) -> None:
     (world / "r.py").write_text("raise RuntimeError('no database')\n")
     assert "--debug" in run("run", "r.py:guard", "x").err
     assert "Traceback" in run("run", "r.py:guard", "x", "--debug").err
+
+
+@pytest.mark.parametrize("name", ["guard", "closed", "slow"])
+@pytest.mark.parametrize("form", ["jsonl", "table"])
+def test_debug_shows_where_a_step_broke_and_nothing_of_the_text(run, name, form) -> None:
+    """Whatever the step's policy makes of it; without --debug there is no traceback."""
+    argv = ("run", f"guards.py:{name}", "crash at dawn", "--format", form)
+    assert "Traceback" not in run(*argv).err
+    shown = run(*argv, "--debug").err
+    assert "guards.py" in shown
+    assert "raise ValueError(ctx.text)" in shown
+    assert shown.endswith("ValueError\n")
+    assert "at dawn" not in shown
+
+
+def test_debug_has_nothing_to_add_where_no_step_broke(run, lines) -> None:
+    """A verdict is no failure, and a malformed row no step's."""
+    assert "Traceback" not in run("run", "guards.py:guard", "-", "--debug", stdin=lines("fine", "bomb", 3)).err
 
 
 def test_a_defect_in_the_graph_is_told_before_anything_runs(run, world: Path, lines) -> None:
