@@ -16,10 +16,10 @@ PEERS := $(VENV)-bench
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.runtime ## Run the example: a workflow drawn, run and streamed
+demo: $(VENV)/.runtime ## Run the example: a workflow drawn, and run over real messages
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(VENV)/.test ## Run the tests; ARGS="-k streams" goes to pytest
+test: $(VENV)/.test ## Run the tests (two to three minutes); ARGS="-k retry" goes to pytest
 	$(BIN)/pytest $(ARGS)
 
 check: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
