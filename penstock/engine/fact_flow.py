@@ -24,7 +24,7 @@ class _Pass:
 
     stage: Stage
     in_time: bool
-    found: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list[str])
 
 
 def unmet_facts(root: Node) -> list[str]:
