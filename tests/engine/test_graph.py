@@ -132,7 +132,7 @@ def edges(workflow: Workflow) -> dict[tuple[str, str], Any]:
 def ended(workflow: Workflow, text: str) -> Any:
     """How a run ended: what may be compared of it."""
     try:
-        outcome = workflow.check_sync(text)
+        outcome = workflow.start_sync().process_input(text)
     except StepFailedError as error:
         return type(error).__name__
     return (outcome.text, outcome.tripwire and outcome.tripwire.processor_id, dict(outcome.facts))

@@ -224,7 +224,7 @@ def test_a_dag_that_is_a_chain_is_a_sequence(workflow: Workflow, messages: tuple
     items = [Workflow(f"n{index}", Sequence((node,))) for index, node in enumerate(workflow.root.nodes)]
     if not items:
         return
-    from penstock import member  # noqa: PLC0415
+    from penstock import member
 
     chained = Workflow("w").dag(*[member(item, after=[f"n{i - 1}"] if i else ()) for i, item in enumerate(items)])
     straight = functools.reduce(lambda made, item: made.then(item), items, Workflow("w"))

@@ -47,7 +47,7 @@ def test_no_redaction_is_lost_on_trio() -> None:
     assert anyio.run(run, range(100_000, 100_400), backend="trio") == []
 
 
-def editing(id: str, *edits: Edit, **claims: Any) -> Processor[Any]:  # noqa: A002
+def editing(id: str, *edits: Edit, **claims: Any) -> Processor[Any]:
     """A step that makes those edits to the first text."""
 
     @processor("process_input", id=id, **{"edits": "spans", **claims})
@@ -58,7 +58,7 @@ def editing(id: str, *edits: Edit, **claims: Any) -> Processor[Any]:  # noqa: A0
     return step
 
 
-def changing(id: str, change: Any, **claims: Any) -> Processor[Any]:  # noqa: A002
+def changing(id: str, change: Any, **claims: Any) -> Processor[Any]:
     """A step that returns what a function makes of its context."""
 
     @processor("process_input", id=id, **{"edits": "anything", "role": "transform", **claims})
@@ -168,7 +168,7 @@ def test_the_order_of_messages_is_one_thing() -> None:
 
 def _conflicting(one: Processor[Any], other: Processor[Any], messages: Any, stage: str = "process_input") -> Any:
     """Run two steps beside each other that validation would refuse."""
-    from penstock.engine.nodes import resolve  # noqa: PLC0415
+    from penstock.engine.nodes import resolve
 
     workflow = Workflow("w").parallel(one, other)
     workflow.plans._resolved = resolve(workflow.root)
@@ -182,7 +182,7 @@ class Putting(Processor):
     role = "transform"
     provides = COUNT
 
-    def __init__(self, id: str, count: int) -> None:  # noqa: A002
+    def __init__(self, id: str, count: int) -> None:
         self.id = id
         self.count = count
 
@@ -247,7 +247,7 @@ def test_a_policy_settles_texts_span_by_span(merge: Any, text: str) -> None:
 
 def test_a_pick_of_nobody_is_a_mistake_in_the_graph() -> None:
     """Known when the graph is built, not when it first conflicts."""
-    from penstock import WorkflowError  # noqa: PLC0415
+    from penstock import WorkflowError
 
     workflow = Workflow("w").parallel(Putting("a", 1), Putting("b", 2), merge=pick("nobody"))
     with pytest.raises(WorkflowError, match="nobody"):
@@ -259,7 +259,7 @@ class Setting(Processor):
 
     role = "transform"
 
-    def __init__(self, id: str, **overrides: Any) -> None:  # noqa: A002
+    def __init__(self, id: str, **overrides: Any) -> None:
         self.id = id
         self.overrides = overrides
 
@@ -295,7 +295,7 @@ def test_of_two_answers_the_first_declared_wins() -> None:
     """DESIGN §5: the first answer wins, in a parallel as in a sequence."""
 
     class Answering(Processor):
-        def __init__(self, id: str) -> None:  # noqa: A002
+        def __init__(self, id: str) -> None:
             self.id = id
 
         def process_llm_request(self, ctx: Any) -> Answer:
@@ -328,7 +328,7 @@ def test_data_comes_in_declared_order() -> None:
 # Tools' results
 
 
-def hiding(id: str, path: Any, *edits: Edit) -> Processor[Any]:  # noqa: A002
+def hiding(id: str, path: Any, *edits: Edit) -> Processor[Any]:
     """A step that makes those edits in a tool's result."""
 
     @processor("process_tool_result", id=id, edits="spans")
@@ -373,7 +373,7 @@ def test_a_conflict_below_a_key_does_not_quote_the_key() -> None:
     assert "ann@" not in str(outcome.failure) + repr(outcome.records)
     message = Message.user([ToolPart("c", "t", {}, "result", {"ann@example.com": "555"})])
 
-    def rewriting(id: str) -> Processor[Any]:  # noqa: A002
+    def rewriting(id: str) -> Processor[Any]:
         @processor("process_input", id=id, edits="spans")
         def step(ctx: InputContext) -> MessageList:
             (place,) = [p for p, text in ctx.message_list.texts() if text == "555"]
@@ -409,7 +409,7 @@ def test_a_dag_carries_what_was_undone_behind_its_join() -> None:
     """What a later step took back stays taken back."""
     flag = Key[bool]("flag")
 
-    def saying(id: str, value: bool) -> Processor[Any]:  # noqa: A002
+    def saying(id: str, value: bool) -> Processor[Any]:
         @processor("process_input", id=id, edits="nothing", provides=flag)
         def step(ctx: InputContext) -> None:
             ctx.put(flag, value)

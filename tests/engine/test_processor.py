@@ -126,7 +126,7 @@ def test_a_misspelt_hook_is_refused_with_the_class() -> None:
     """With a suggestion where one is close."""
     with pytest.raises(ProcessorError, match="did you mean 'process_input'"):
         type("Wrong", (Processor,), {"process_inputs": print})
-    with pytest.raises(ProcessorError, match="the stages are process_input"):
+    with pytest.raises(ProcessorError, match="there are process_input"):
         type("Wrong", (Processor,), {"process_zzzzzzzzzz": print})
 
 

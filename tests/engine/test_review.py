@@ -8,6 +8,7 @@ import pytest
 
 from penstock import (
     InputContext,
+    InputStepContext,
     Key,
     LLMResponseContext,
     Message,
@@ -214,7 +215,7 @@ async def test_facts_of_overlapping_checks_do_not_go_back() -> None:
         await anyio.lowlevel.checkpoint()
 
     @processor("process_input_step", edits="nothing", provides=[key], id="second")
-    def second(ctx: InputContext) -> None:
+    def second(ctx: InputStepContext) -> None:
         ctx.put(key, 2)
 
     async def answer() -> str:

@@ -1,8 +1,7 @@
 """Programs as users write them, which must type-check as they stand: mypy strict and pyright strict."""
 
 from collections.abc import Awaitable, Callable
-
-from typing_extensions import assert_type
+from typing import assert_type
 
 from penstock import (
     Answer,

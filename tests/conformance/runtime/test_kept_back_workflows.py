@@ -61,7 +61,7 @@ def test_equal_ids_that_somebody_set_are_refused() -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-async def test_a_workflow_alone_keeps_its_state(nested: bool) -> None:  # noqa: FBT001
+async def test_a_workflow_alone_keeps_its_state(nested: bool) -> None:
     """E10, E18, E20: one state in all stages, alone or nested, and nesting changes nothing about the workflow."""
     seen: list[int] = []
 

@@ -309,7 +309,7 @@ def test_the_callback_is_told_which_rules_were_united() -> None:
 @pytest.mark.parametrize("with_values", [False, True])
 def test_an_error_in_the_callback_is_logged_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
-    with_values: bool,  # noqa: FBT001
+    with_values: bool,
 ) -> None:
     """The reference swallowed it. Its traceback is left out where it could quote what was matched."""
 

@@ -45,6 +45,6 @@ def test_entropy_is_in_bits_a_character() -> None:
     ("text", "is_one"),
     [("Basic dXNlcjpwYXNzd29yZA==", True), ("basic dXNlcjpwYXNzd29yZA", True), ("basic training", False)],
 )
-def test_basic_credentials_are_a_name_and_a_password(text: str, is_one: bool) -> None:  # noqa: FBT001
+def test_basic_credentials_are_a_name_and_a_password(text: str, is_one: bool) -> None:
     """In base64."""
     assert validators.basic_credentials(text) is is_one
