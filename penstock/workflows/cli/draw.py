@@ -29,10 +29,17 @@ def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
 def _format(output: str | None, given: Diagram | None) -> Diagram:
     """Return the format asked for, else the one that the file's ending says; without an ending it is text."""
     ending = Path(output or "").suffix.lower()
-    meant = given or next((form for form, endings in DIAGRAMS.items() if ending in endings), None)
+    meant = given or _meant(ending)
     if ending in PICTURES or (ending and meant is None):
         texts = " ".join(endings[0] for endings in DIAGRAMS.values())
         kind = ending[1:] if ending in PICTURES else "svg"
         hint = f"for a picture: --format dot | dot -T{kind} >{Path(output or '').stem}.{kind}"
         raise CommandError(f"cannot draw into {output}: what is written is a text ({texts}); {hint}")
     return meant or "text"
+
+
+def _meant(ending: str) -> Diagram | None:
+    for form, endings in DIAGRAMS.items():
+        if ending in endings:
+            return form
+    return None
