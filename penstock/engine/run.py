@@ -7,13 +7,14 @@ stopped, no hook runs any more.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from penstock.engine.background import Background
 from penstock.engine.errors import UsageError
 from penstock.engine.executor import execute, overlapped
 from penstock.engine.frozen import EMPTY, FrozenDict, Value, Values, freeze
 from penstock.engine.intake import NONE_FRESH, settings_of, taken_in
+from penstock.engine.json_values import json_value
 from penstock.engine.ledger import Ledger, laid_over
 from penstock.engine.message_list import MessageList
 from penstock.engine.outcome import ModelOutcome, Outcome
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Stepping = Coroutine[object, None, Outcome]
+Pending: TypeAlias = "tuple[Block, StageCall, Payload]"
+"""A check that waits for the model call: what to run, for which call, on what."""
 
 _API_ERROR = STAGES["process_api_error"]
 
@@ -253,7 +256,8 @@ class Run:
         return ready
 
     def _tool(self, stage: Stage, value: dict[str, Value], tool_name: str, call_id: str, **info: Value) -> Stepping:
-        return self._run(stage, None, freeze(value), FrozenDict(tool_name=tool_name, call_id=call_id, **info))
+        checked = FrozenDict({name: json_value(item, name) for name, item in value.items()})
+        return self._run(stage, None, checked, FrozenDict(tool_name=tool_name, call_id=call_id, **info))
 
     def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload, mark: int) -> Outcome:
         """Keep what the stage left, or roll it back, and return its outcome."""
@@ -292,17 +296,16 @@ class Run:
         if self._state.background is not None:
             self._state.background.cancel()
 
-    def _take_pending(self) -> list[Any]:
+    def _take_pending(self) -> list[Pending]:
         """Return the checks that wait for the model call, which from now on wait no more."""
         pending = self._state.pending or []
         if pending:
             self._state.pending = []
         return pending
 
-    def _checked(self, pending: list[Any], end: Payload, mark: int) -> Outcome:
+    def _checked(self, pending: list[Pending], end: Payload, mark: int) -> Outcome:
         """Return the outcome of the checks that ran beside the model: their verdict and facts count, nothing else."""
-        call: StageCall = pending[-1][1]
-        start: Payload = pending[-1][2]
+        _, call, start = pending[-1]
         stage = STAGES[call.stage.name]
         records = () if self._state.records is None else self._state.records[mark:]
         ledger = self._ledger
