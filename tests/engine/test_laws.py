@@ -1,4 +1,4 @@
-"""The laws of workflows, on random trees: what must hold whatever the steps do; interpreter.py says what a tree means."""
+"""The laws of workflows, on random trees: what must hold whatever the steps do. interpreter.py is what a tree means."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ PARTS = [
 def test_texts_are_found_wherever_they_stand() -> None:
     """Keys of mappings included; an application's own data only where it is asked for."""
     messages = MessageList([Message.user(PARTS, id="1")])
-    found = {place: text for place, text in messages.texts()}
+    found = dict(messages.texts())
     assert found[TextPlace("1", 0)] == "t"
     assert found[TextPlace("1", 2, ("arguments", "q", 1, "k"))] == "v"
     assert found[TextPlace("1", 2, ("result", KeyText("s")))] == "s"
