@@ -57,6 +57,7 @@ def seconds(statement: str) -> float:
     """
     root = str(Path(penstock.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else a module changed since is compiled at every import
     code = TIMED.format(statement=statement)
     done = subprocess.run(  # noqa: S603 - the statements stand above
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True

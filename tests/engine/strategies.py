@@ -268,7 +268,7 @@ def _branch(draw: Any, made: Workflow, how: dict[str, Any], depth: int) -> Workf
     arms = [(draw(conditions(**how)), _item(draw, how, depth - 1)) for _ in range(draw(st.integers(1, 3)))]
     return made.branch(
         *arms,
-        otherwise=draw(st.none() | st.just(True)) and _item(draw, how, depth - 1),  # noqa: FBT003 - a value to draw
+        otherwise=_item(draw, how, depth - 1) if draw(st.booleans()) else None,
         match=draw(st.sampled_from(["first", "all"])),
         merge=draw(st.sampled_from([None, "first", "last"])),
         on_error=draw(st.sampled_from(["block", "raise"])),
