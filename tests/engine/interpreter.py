@@ -209,7 +209,8 @@ def _conflict(unsettled: Any, nodes: tuple[Node, ...], path: str, call: StageCal
     culprits = {step for conflict in unsettled for step in conflict.steps}
     guards = set()
     for node in nodes:
-        inside = {step.path for step in steps_of(node) if step.claims.role == "guard"}
+        here = [step for step in steps_of(node) if call.stage.name in step.claims.hooks]
+        inside = {step.path for step in here if step.claims.role == "guard"}
         guards |= inside | ({name_of(node)} if inside else set())
     if guards & culprits:
         return Verdicts((path, f"{path} failed, so what it checks is blocked"))

@@ -8,7 +8,7 @@ from penstock.processors.text.matching import Finder
 from penstock.processors.text.normalizing import Profile, normalise
 from penstock.processors.text.presets import PRESETS, preset
 
-SMALL, FACTOR = 6_000, 8
+SMALL, FACTOR = 3_000, 16
 FINDER = Finder([rule for name in PRESETS for rule in preset(name)])
 EVERYTHING = Profile(form="NFKC", confusables="fold", whitespace="collapse-all", trim=True)
 HURTFUL = [
@@ -25,9 +25,9 @@ HURTFUL = [
 
 
 def seconds(work: object, text: str) -> float:
-    """Return the processor time of the quicker of two."""
+    """Return the processor time of the quickest of three."""
     times = []
-    for _ in range(2):
+    for _ in range(3):
         start = process_time()
         work(text)
         times.append(process_time() - start)
@@ -35,8 +35,8 @@ def seconds(work: object, text: str) -> float:
 
 
 @pytest.mark.parametrize("piece", HURTFUL, ids=ascii)
-def test_eight_times_the_text_takes_about_eight_times_as_long(piece: str) -> None:
-    """A quadratic pattern would take 64 times; between them lies room for a busy machine."""
+def test_sixteen_times_the_text_does_not_take_its_square(piece: str) -> None:
+    """A quadratic pattern would take 256 times as long, a linear one 16: the bound between them is six times linear."""
 
     def work(text: str) -> None:
         FINDER.unite(text, FINDER.find(text))
@@ -44,7 +44,7 @@ def test_eight_times_the_text_takes_about_eight_times_as_long(piece: str) -> Non
 
     text = piece * (SMALL // len(piece))
     work(text)
-    assert seconds(work, text * FACTOR) < 3 * FACTOR * max(seconds(work, text), 0.001)
+    assert seconds(work, text * FACTOR) < 6 * FACTOR * max(seconds(work, text), 0.001)
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_one_start_with_a_long_rest_is_read_once(before: str, piece: str) -> Non
 
     text = piece * (SMALL // len(piece))
     work(text)
-    assert seconds(work, text * FACTOR) < 3 * FACTOR * max(seconds(work, text), 0.001)
+    assert seconds(work, text * FACTOR) < 6 * FACTOR * max(seconds(work, text), 0.001)
