@@ -63,6 +63,10 @@ class Branch(NamedTuple):
     delta: Delta
 
 
+FIRST_WINS: frozenset[Place] = frozenset({("fields", "answer"), ("fields", "retry")})
+"""What only one step can give: the first in declared order wins, as it does in a sequence."""
+
+
 class Unsettled(NamedTuple):
     """A conflict that no policy settled: where, and the steps that disagree."""
 
@@ -111,7 +115,7 @@ class _Merge:
     def nodes(self, place: Place, found: Alternatives) -> Twig:
         """Return what the alternatives at one place become: a change, or a mapping of them."""
         values = [node for _, node in found]
-        if len(found) == 1:
+        if len(found) == 1 or place in FIRST_WINS:
             return values[0]
         if len(place) > 1:
             gone = next((node for node in values if isinstance(node, Gone)), None)

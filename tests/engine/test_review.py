@@ -7,19 +7,24 @@ import anyio
 import pytest
 
 from penstock import (
+    Answer,
     InputContext,
     InputStepContext,
     Key,
+    LLMRequestContext,
     LLMResponseContext,
     Message,
     MessageError,
     MessageList,
     OutputStepContext,
+    OutputStreamContext,
+    Processor,
     ProcessorError,
     StepFailedError,
     ToolCallContext,
     UsageError,
     Workflow,
+    WorkflowError,
     processor,
 )
 from penstock.engine.errors import BlockedError
@@ -226,3 +231,36 @@ async def test_facts_of_overlapping_checks_do_not_go_back() -> None:
         await run.process_input_step()
         await run.call_model(answer)
     assert run.facts[key] == 2
+
+
+async def test_of_two_answers_in_parallel_the_first_declared_counts() -> None:
+    """As in a sequence, whatever ends first."""
+    ended = anyio.Event()
+
+    @processor("process_llm_request", edits="anything", role="transform", id="slow")
+    async def slow(ctx: LLMRequestContext) -> Answer:
+        await ended.wait()
+        return Answer("slow")
+
+    @processor("process_llm_request", edits="anything", role="transform", id="quick")
+    async def quick(ctx: LLMRequestContext) -> Answer:
+        ended.set()
+        return Answer("quick")
+
+    workflow = Workflow("w").parallel(slow, quick, merge=lambda conflict: None)
+    with anyio.fail_after(5):
+        outcome = await workflow.check("hi", stage="process_llm_request")
+    assert outcome.answer == "slow"
+
+
+def test_a_guard_for_streams_alone_is_refused() -> None:
+    """Nothing drives streams yet, so it would guard nothing."""
+
+    class Streams(Processor):
+        """Guards chunks."""
+
+        def process_output_stream(self, chunk: object, ctx: OutputStreamContext) -> object:
+            return chunk
+
+    with pytest.raises(WorkflowError, match="it guards streams only"):
+        Workflow("w").then(Streams()).validate()
