@@ -28,6 +28,7 @@ from penstock import (
     processor,
 )
 from penstock.engine.errors import BlockedError
+from penstock.testing import VirtualClock
 
 SECRET = "s3cret"
 
@@ -264,3 +265,24 @@ def test_a_guard_for_streams_alone_is_refused() -> None:
 
     with pytest.raises(WorkflowError, match="it guards streams only"):
         Workflow("w").then(Streams()).validate()
+
+
+def test_a_sync_run_refuses_async_steps_before_any_runs() -> None:
+    """No task is left behind, and the cure is named."""
+    with pytest.raises(UsageError, match="async steps; use `await run.process_input"):
+        Workflow("w").then(idle).start_sync().process_input("hi")
+
+
+@pytest.mark.parametrize("stage", ["process_input", "process_output_result"])
+def test_a_check_of_nothing_is_refused(stage: str) -> None:
+    """It would pass, and have checked nothing."""
+    with pytest.raises(UsageError, match="nothing to check"):
+        Workflow("w").check_sync(None, stage=stage)
+
+
+def test_a_virtual_clock_goes_on_when_told() -> None:
+    """By so many seconds, and not by itself."""
+    clock = VirtualClock()
+    before = clock.now()
+    clock.advance(1.5)
+    assert (clock.now() - before).total_seconds() == 1.5
