@@ -269,7 +269,7 @@ def test_a_guard_for_streams_alone_is_refused() -> None:
 
 def test_a_sync_run_refuses_async_steps_before_any_runs() -> None:
     """No task is left behind, and the cure is named."""
-    with pytest.raises(UsageError, match="async steps; use `await run.process_input"):
+    with pytest.raises(UsageError, match=r"async steps; use `await run.process_input"):
         Workflow("w").then(idle).start_sync().process_input("hi")
 
 
