@@ -118,8 +118,6 @@ def _field_text(name: str) -> Callable[[Payload, StageCall], str]:
 
 def _messages(stage: Stage, payload: Payload, result: object) -> Payload:
     if isinstance(result, MessageList):
-        if result.lineage is not payload.message_list.lineage:
-            raise WrongReturnError("it returned a MessageList of another lineage; derive it from ctx.message_list")
         return _with_list(payload, result)
     if is_items(result):
         return _with_list(payload, _filled(stage, payload.message_list, result))

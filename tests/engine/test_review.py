@@ -8,6 +8,7 @@ import pytest
 
 from penstock import (
     Answer,
+    APIErrorContext,
     InputContext,
     InputStepContext,
     Key,
@@ -16,6 +17,7 @@ from penstock import (
     Message,
     MessageError,
     MessageList,
+    OutputResultContext,
     OutputStepContext,
     OutputStreamContext,
     Processor,
@@ -25,9 +27,12 @@ from penstock import (
     UsageError,
     Workflow,
     WorkflowError,
+    member,
     processor,
 )
+from penstock.engine import executor
 from penstock.engine.errors import BlockedError
+from penstock.engine.plan import Plain
 from penstock.testing import VirtualClock
 
 SECRET = "s3cret"
@@ -286,3 +291,109 @@ def test_a_virtual_clock_goes_on_when_told() -> None:
     before = clock.now()
     clock.advance(1.5)
     assert (clock.now() - before).total_seconds() == 1.5
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_member_of_a_dag_that_somebody_else_cancels_has_not_passed() -> None:
+    """As in a parallel."""
+
+    @processor(edits="nothing", id="killed")
+    async def killed(ctx: InputContext) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await anyio.sleep_forever()
+
+    with pytest.raises(StepFailedError, match=r"killed.*cancelled from outside"):
+        await Workflow("w").dag(member(killed), member(idle)).check(SECRET)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("victim", ["check", "model"])
+async def test_what_is_cancelled_beside_the_model_call_has_given_nothing(victim: str) -> None:
+    """Neither a check without a verdict nor a model without an answer passes for one."""
+
+    async def maybe_killed(role: str) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if role == victim:
+            task.cancel()
+        await anyio.lowlevel.checkpoint()
+
+    @processor(edits="nothing", id="check")
+    async def check(ctx: InputContext) -> None:
+        await maybe_killed("check")
+
+    async def model() -> str:
+        await maybe_killed("model")
+        return "answer"
+
+    run = Workflow("w").then(check, overlap="model").start(overlap=True)
+    await run.process_input("hi")
+    with pytest.raises((StepFailedError, UsageError), match="cancelled from outside"):
+        await run.call_model(model)
+
+
+async def test_a_shadow_that_breaks_is_logged_without_its_text(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where what breaks is not a hook."""
+
+    def broken(*_: object) -> object:
+        raise ValueError(SECRET)
+
+    monkeypatch.setitem(executor._RUNNERS, Plain, broken)
+    outcome = await Workflow("w").then(idle, mode="shadow").check(SECRET)
+    assert not outcome.blocked
+    assert "a shadow broke (ValueError)" in caplog.text
+    assert SECRET not in caplog.text
+
+
+async def test_a_run_that_is_cancelled_takes_its_shadows_along() -> None:
+    """They end with it, and the cancellation goes on."""
+    ended = anyio.Event()
+
+    @processor(edits="nothing", id="beside")
+    async def beside(ctx: InputContext) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    with anyio.move_on_after(0.05) as scope:
+        async with Workflow("w").then(beside, mode="shadow").start() as run:
+            await run.process_input("hi")
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert ended.is_set()
+
+
+def test_a_retry_asked_for_by_abort_on_an_error_uses_the_budget_for_errors() -> None:
+    """And tells the model nothing about an answer that there was not."""
+
+    @processor("process_api_error", edits="nothing", id="again")
+    def again(ctx: APIErrorContext) -> None:
+        ctx.abort("again", retry=True)
+
+    run = Workflow("w").then(again).start_sync(max_error_retries=1)
+    assert run.process_api_error(ValueError()).retry_granted
+    run.process_input_step("hi")
+    assert run.run.message_list.system == ()
+    assert not run.process_api_error(ValueError()).retry_granted
+
+
+def test_a_misspelt_claim_of_a_class_is_refused() -> None:
+    """With a suggestion."""
+    with pytest.raises(ProcessorError, match="no claim is called 'edit'; did you mean 'edits'"):
+        type("Wrong", (Processor,), {"edit": "nothing"})
+
+
+def test_an_overlap_of_what_is_no_input_check_is_refused() -> None:
+    """It could never run beside the model call."""
+
+    @processor("process_output_result", edits="nothing", id="late")
+    def late(ctx: OutputResultContext) -> None:
+        """Look."""
+
+    with pytest.raises(WorkflowError, match="it has no input stage"):
+        Workflow("w").then(late, overlap="model").validate()
