@@ -1,7 +1,7 @@
 """`MessageList`: the conversation of one run as an immutable value; it knows messages, no stage and no step.
 
-Every method that changes something returns a new list. Lists derived from one another share a lineage, by which a
-step's result is told from a stranger. Edits made through `edit_text` and `map_text` are remembered, so that merging
+Every method that changes something returns a new list. Lists derived from one another share what gives them ids and
+times; by whom a list was handed out, a step's result is told from a stranger. Edits made through `edit_text` and `map_text` are remembered, so that merging
 parallel steps works on what was really changed.
 """
 
@@ -224,11 +224,6 @@ class MessageList:
         return self.edit_text(found) if found else self._derive(self._entries)
 
     # For the engine
-
-    @property
-    def lineage(self) -> Lineage:
-        """What this list shares with those derived from it."""
-        return self._lineage
 
     @property
     def watch(self) -> Watch | None:
