@@ -1,8 +1,8 @@
 """`MessageList`: the conversation of one run as an immutable value; it knows messages, no stage and no step.
 
 Every method that changes something returns a new list. Lists derived from one another share what gives them ids and
-times; by whom a list was handed out, a step's result is told from a stranger. Edits made through `edit_text` and `map_text` are remembered, so that merging
-parallel steps works on what was really changed.
+times; by whom a list was handed out, a step's result is told from a stranger. Edits made through `edit_text` and
+`map_text` are remembered, so that merging parallel steps works on what was really changed.
 """
 
 from __future__ import annotations
