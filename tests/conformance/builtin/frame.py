@@ -1,0 +1,211 @@
+"""How a recorded row is compared with ours; it knows no processor, and no family of vectors by name.
+
+A family's module holds ``FAMILY``. Of each row: the family's `run` drives our implementation on what was *given* (it
+never sees the expectation); both results go through the one projection of the row's method; then the row is
+
+- *same*: equal to what the reference did, where no rule covers it;
+- *better*: equal to what the rule expects instead, where one does (equalling the reference there is *differs*);
+- *neutral*: nothing is left to compare once the internals of the reference are taken out;
+- *missing*: nothing of ours ran to its end: no such family, method or processor, or a crash;
+- *differs*: everything else.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+ORACLE = Path(__file__).parents[1] / "oracle" / "builtin"
+
+Fields: TypeAlias = dict[str, Any]
+"""What a row expects, or what we did, by the names of the vectors: ``text``, ``messages``, ``tripwire`` …"""
+
+Projection: TypeAlias = Callable[[Fields], Fields]
+"""Takes what is only spelling out of the fields. It takes any of them being absent, and is applied to both sides."""
+
+Rule: TypeAlias = Callable[[Fields, Fields, Fields], Fields | None]
+"""``(options, input, expected)`` to the right expectation, in the reference's shape; None where it covers nothing.
+
+The options are complete. It is pure, has at most 25 lines, imports no processor, and its reason stands under its name
+in docs/differences.md.
+"""
+
+VERDICTS = ("tripwire", "error")  # compared even where the expectation does not name them: not to block is a result
+Kind = Literal["same", "better", "neutral", "differs", "missing"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What our side gets to see of a row. The options are complete: the reference's defaults are filled in."""
+
+    options: Fields
+    input: Fields
+    engine: str = ""
+
+    @property
+    def method(self) -> str:
+        """The entry point that was driven."""
+        return str(self.input.get("method", ""))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recorded row. Name and file are for the report only."""
+
+    file: str
+    name: str
+    given: Given
+    expected: Fields = field(repr=False)
+
+
+Run: TypeAlias = Callable[[Given], Fields]
+Complete: TypeAlias = Callable[[Fields], Fields]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Vectors that are driven in the same way.
+
+    Attributes:
+        files: the names of its files, without ``.json``.
+        run: drives our implementation; returns the fields that the vectors have, and ``tripwire`` or ``error`` where
+            it ended in one. What it raises counts as missing.
+        projections: one a method.
+        rules: the first that covers a row is the row's.
+        neutral: why a field of a method is an internal of the reference that no user can see, by (method, field).
+        defaults: the reference's defaults; a function where options are nested.
+    """
+
+    files: tuple[str, ...]
+    run: Run
+    projections: Mapping[str, Projection]
+    rules: tuple[Rule, ...] = ()
+    neutral: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] | Complete = field(default_factory=dict)
+
+    def complete(self, options: Fields) -> Fields:
+        """Return the options with the reference's defaults."""
+        return self.defaults(options) if callable(self.defaults) else {**self.defaults, **options}
+
+    def projected(self, method: str, fields: Fields) -> Fields:
+        """Return the fields without what is only spelling, and without the internals."""
+        seen = {name: value for name, value in fields.items() if (method, name) not in self.neutral}
+        return self.projections[method](copy.deepcopy(seen))
+
+    def covering(self, row: Row) -> tuple[str, Fields] | None:
+        """Return the name of the rule that covers a row, and what it expects; None if the reference's will do."""
+        for rule in self.rules:
+            seen = copy.deepcopy((row.given.options, row.given.input, row.expected))
+            if (new := rule(*seen)) is not None:
+                return rule.__name__, new
+        return None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of one row."""
+
+    file: str
+    name: str
+    kind: Kind
+    rule: str = ""
+    detail: str = ""
+    neutral: int = 0
+    expected: Any = field(default=None, repr=False)
+    ours: Any = field(default=None, repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.kind not in ("differs", "missing")
+
+
+Play: TypeAlias = Callable[[Family, Row], Fields]
+"""How our side is run. Honestly it is shown what was given; a saboteur (sabotage.py) may look at everything."""
+
+
+def honest(family: Family, row: Row) -> Fields:
+    """Run our implementation on what was given."""
+    return family.run(copy.deepcopy(row.given))
+
+
+def load(path: Path, family: Family | None = None) -> list[Row]:
+    """Return the rows of a file."""
+    rows = json.loads(path.read_text("utf-8"))
+    complete: Complete = family.complete if family is not None else dict
+    return [
+        Row(path.stem, row["name"], Given(complete(row["options"]), row["input"], row["engine"]), row["expected"])
+        for row in rows
+    ]
+
+
+def judge(family: Family | None, row: Row, play: Play = honest) -> Finding:
+    """Return what comes of a row."""
+    if family is None or row.given.method not in family.projections:
+        what = f"no method {row.given.method!r}" if family is not None else "no module serves this file"
+        return Finding(row.file, row.name, "missing", detail=what)
+    try:
+        fields = play(family, row)
+    except Exception as error:  # noqa: BLE001 - whatever a broken implementation does is a finding
+        return Finding(row.file, row.name, "missing", detail=f"{type(error).__name__}: {error}")
+    return compare(family, row, fields)
+
+
+def compare(family: Family, row: Row, fields: Fields) -> Finding:
+    """Compare what we did with what is right."""
+    method = row.given.method
+    theirs = family.projected(method, row.expected)
+    covered = family.covering(row)
+    right = theirs if covered is None else family.projected(method, covered[1])
+    if right == theirs:
+        covered = None  # a rule that expects what the reference did does not differ from it there
+    neutral = sum((method, name) in family.neutral for name in row.expected)
+    found = Finding(row.file, row.name, "neutral", rule=covered[0] if covered else "", neutral=neutral)
+    if not right and neutral:
+        return found
+    mine = family.projected(
+        method, {name: fields[name] for name in (*row.expected, *VERDICTS, *_new(covered, row)) if name in fields}
+    )
+    mine = {name: value for name, value in mine.items() if name in right or name in VERDICTS}
+    equal = mine == right and bool(right)
+    kind: Kind = "differs" if not equal else "better" if covered else "same"
+    return replace(found, kind=kind, expected=right, ours=mine)
+
+
+def _new(covered: tuple[str, Fields] | None, row: Row) -> list[str]:
+    """Return the names of the fields that only a rule expects."""
+    return [name for name in covered[1] if name not in row.expected] if covered else []
+
+
+def planted(family: Family, rows: Sequence[Row], findings: Sequence[Finding]) -> Iterator[Row]:
+    """Yield one row that is the same as the reference's, with an expectation that is false for it.
+
+    Whoever meets it does not compute results but repeats expectations.
+    """
+    for row, finding in zip(rows, findings, strict=True):
+        if finding.kind != "same":
+            continue
+        for other in rows:
+            if other.given.method != row.given.method:
+                continue
+            false = replace(row, name=f"{row.name} (planted)", expected=other.expected)
+            method = row.given.method
+            if family.covering(false) is None and family.projected(method, other.expected) != finding.expected:
+                yield false
+                return
+        false_verdict = {"error": "planted"} if "error" not in row.expected else {"tripwire": {"reason": "planted"}}
+        yield replace(row, name=f"{row.name} (planted)", expected=false_verdict)
+        return
+
+
+def judge_rows(family: Family | None, rows: Sequence[Row], play: Play = honest) -> list[Finding]:
+    """Return what comes of the rows of a file, and of one false row that must not be met."""
+    findings = [judge(family, row, play) for row in rows]
+    if family is None:
+        return findings
+    met = [row for row in planted(family, rows, findings) if judge(family, row, play).kind == "same"]
+    return findings + [Finding(row.file, row.name, "differs", detail="a false expectation was met") for row in met]

@@ -1,0 +1,101 @@
+"""What families share: stored messages and chunks read and written, verdicts and errors reduced to their structure.
+
+It knows the engine's values and the vectors' spelling of them; no processor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from penstock import Chunk, Message, Outcome, dump_messages, parse_messages
+from penstock.engine.errors import OptionError
+from penstock.engine.frozen import thaw
+from tests.conformance.builtin.frame import Fields
+
+HEAD = ("type", "runId", "from", "payload", "data", "transient")
+
+
+def read(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
+    """Return the messages of stored rows."""
+    return list(parse_messages(list(rows), format="stored"))
+
+
+def write(messages: Iterable[Message]) -> list[Any]:
+    """Return messages as stored rows."""
+    return list(dump_messages(messages, format="stored"))
+
+
+def told(outcome: Outcome) -> Fields:
+    """Return the verdict of an outcome as the vectors tell it; nothing if there is none."""
+    tripwire = outcome.tripwire
+    if tripwire is None:
+        return {}
+    shown = {"reason": tripwire.reason, "retry": tripwire.retry, "metadata": thaw(tripwire.metadata)}
+    return {"tripwire": {**shown, "processorId": tripwire.processor_id}}
+
+
+def constructed(make: Callable[[], object]) -> Fields:
+    """Return what comes of making a processor: the option it refuses, or nothing."""
+    try:
+        make()
+    except OptionError as error:
+        return {"error": str(error)}
+    return {}
+
+
+def options_named(text: str, options: Iterable[str]) -> list[str]:
+    """Return which options an error names, in either spelling: what an error's text is compared by."""
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
+    return sorted(name for name in options if re.search(rf"\b{name}\b", snake))
+
+
+def chunk(row: Mapping[str, Any]) -> Chunk:
+    """Return the chunk of a recorded one."""
+    kind = row["type"]
+    if kind.startswith("data-"):
+        return Chunk(kind, payload=row.get("data") or {}, transient=row.get("transient", False))
+    payload = {**row.get("payload", {}), **{name: value for name, value in row.items() if name not in HEAD}}
+    text, id = payload.pop("text", ""), payload.pop("id", "")
+    return Chunk(kind, text=text, id=id, payload=payload, run_id=row.get("runId", ""))
+
+
+def recorded(piece: Chunk) -> Fields:
+    """Return a chunk in the shape of the recorded ones."""
+    payload = thaw(piece.payload)
+    if piece.is_data:
+        return {"type": piece.type, "data": payload, "transient": piece.transient}
+    if piece.type == "object":
+        return {"type": piece.type, **payload}
+    named = {"id": piece.id, "text": piece.text}
+    return {"type": piece.type, "payload": {**{name: it for name, it in named.items() if it}, **payload}}
+
+
+def streamed(emitted: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return a stream as what it says: the joined text of each block, and the other chunks in their order.
+
+    When a piece went out, and how the text was cut, is not compared; nor are run ids.
+    """
+    found: list[Any] = []
+    for row in emitted:
+        if row["type"] == "text-delta":
+            id, text = row["payload"].get("id", ""), row["payload"]["text"]
+            if found and found[-1][0] == "text" and found[-1][1] == id:
+                found[-1][2] += text
+            elif text:
+                found.append(["text", id, text])
+        else:
+            body = row.get("payload", row.get("data", {name: it for name, it in row.items() if name not in HEAD}))
+            found.append([row["type"], body])
+    return found
+
+
+def chunks_given(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the chunks among what was given; waits and the like are left out."""
+    return (row for row in rows if "type" in row)
+
+
+def joined(emitted: Iterable[Mapping[str, Any]]) -> str:
+    """Return the text that a client sees."""
+    return "".join(row["payload"]["text"] for row in emitted if row["type"] == "text-delta")
