@@ -334,18 +334,3 @@ class Run:
             del self._state.pending[:1]
         ledger.queued_from = None
         return False
-
-
-def drive(stepping: Coroutine[object, None, T], what: str) -> T:
-    """Run a coroutine that does not suspend, without an event loop.
-
-    Raises:
-        UsageError: it suspends after all.
-    """
-    try:
-        stepping.send(None)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-    stepping.close()
-    raise UsageError(f"{what} waits for something, so it cannot run in sync form; await it instead")

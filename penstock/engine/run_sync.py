@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.engine.driving import drive
 from penstock.engine.errors import UsageError
-from penstock.engine.run import drive
 
 if TYPE_CHECKING:
     from penstock.engine.frozen import Value

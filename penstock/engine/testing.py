@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from penstock.engine.run import drive
+from penstock.engine.driving import drive
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:

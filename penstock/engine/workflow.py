@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from penstock.engine.driving import drive
 from penstock.engine.errors import UsageError, WorkflowError
 from penstock.engine.nodes import DEFAULT, Arm, Branch, Dag, DagMember, Node, Parallel, Policy, Sequence, Step, steps_of
 from penstock.engine.options import PolicyOptions, RunOptions, check_run_options, check_stage, policy_of
 from penstock.engine.placing import After, edges_of, is_name, merge_policy, numbered, processor_of, timeable
 from penstock.engine.plans import Plans
 from penstock.engine.processor import claims_of, one_of
-from penstock.engine.run import Run, drive
+from penstock.engine.run import Run
 from penstock.engine.run_sync import SyncRun
 from penstock.engine.stages import STAGES
 from penstock.engine.validate import problems

@@ -19,7 +19,7 @@ import anyio
 from anyio import to_thread
 
 from penstock.engine.errors import MessageError
-from penstock.engine.run import drive
+from penstock.engine.driving import drive
 
 if TYPE_CHECKING:
     from penstock.engine.outcome import Outcome

@@ -36,6 +36,11 @@ KNOWN: list[tuple[str, dict[str, Any]]] = [
         "ai-sdk-ui",
         {"id": "m1", "role": "user", "parts": [{"type": "source", "source": {"id": "s"}}, 3], "createdAt": 1},
     ),
+    ("ai-sdk-model", {"role": "user", "content": [{"type": "image", "image": "AAAA"}]}),
+    ("ai-sdk-model", {"role": "user", "content": [{"type": "file", "data": "AAAA", "mediaType": "image/png"}]}),
+    ("ai-sdk-model", {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f"}]}),
+    ("ai-sdk-model", {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c", "toolName": "f"}]}),
+    ("ai-sdk-model", {"role": "system", "content": "be terse", "providerOptions": {"p": {"cache": True}}}),
     ("stored", {"id": "m1", "role": "user", "content": {"format": 2, "parts": []}}),
     ("stored", {"id": "m1", "role": "user", "content": "hi", "createdAt": "2026-01-01T00:00:00Z"}),
     ("stored", {"id": "m1", "role": "user", "content": None, "threadId": "t"}),
@@ -74,6 +79,16 @@ def test_plain_messages_follow_those_that_are_unmistakable():
     messages = parse_messages([plain, item])
     assert dump_messages(messages, "openai-responses") == [plain, item]
     assert parse_messages([plain, item, {"role": "tool", "content": "4"}])[0] == codec("openai-chat").read([plain])[0]
+
+
+def test_texts_follow_model_messages_that_are_unmistakable():
+    """A role and content of texts are chat and model alike; without a hint they are chat."""
+    plain, texts = {"role": "user", "content": "hi"}, {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    call = {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]}
+    result = {"role": "tool", "content": "4", "tool_call_id": "c"}
+    assert parse_messages([plain, texts, call]) == codec("ai-sdk-model").read([plain, texts, call])
+    assert parse_messages([plain, texts]) == codec("openai-chat").read([plain, texts])
+    assert parse_messages([plain, texts, call, result])[:2] == codec("openai-chat").read([plain, texts])
 
 
 def test_formats_may_be_mixed():
@@ -149,7 +164,7 @@ def test_each_format_holds_a_conversation(name: str):
         for part in message.parts
         if part.type not in left_out
     ]
-    if name.startswith("openai"):
+    if name.startswith("openai") or name == "ai-sdk-model":
         expected.insert(6, ("tool", ""))  # the result, which is a message of its own
     assert said == expected
 
@@ -173,7 +188,7 @@ def test_pydantic_is_imported_only_where_it_is_needed():
     code = (
         "import sys; from penstock.engine.codec import dump_messages, parse_messages;"
         "[dump_messages(parse_messages('hi'), name) for name in"
-        " ('openai-chat', 'openai-responses', 'ai-sdk-ui', 'stored', 'penstock')];"
+        " ('openai-chat', 'openai-responses', 'ai-sdk-ui', 'ai-sdk-model', 'stored', 'penstock')];"
         "print('pydantic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

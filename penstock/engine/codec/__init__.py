@@ -4,6 +4,7 @@
     openai-chat         messages of OpenAI's chat completions and of those who speak like it
     openai-responses    items of OpenAI's responses
     ai-sdk-ui           the AI SDK's UI messages
+    ai-sdk-model        the AI SDK's model messages: what goes to a provider
     stored              the reference's rows, ``content.format`` 2
 
 Each is a module with ``read(items, place)`` and ``write(messages)``, imported at first use. docs/messages.md
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Codec", "Format", "codec", "dump_messages", "json_schema", "parse_messages"]
 
-Format = Literal["penstock", "openai-chat", "openai-responses", "ai-sdk-ui", "stored"]
+Format = Literal["penstock", "openai-chat", "openai-responses", "ai-sdk-ui", "ai-sdk-model", "stored"]
 FORMATS: tuple[str, ...] = get_args(Format)
 
 _MODULES = {"penstock": "native"}

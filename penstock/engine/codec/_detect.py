@@ -1,7 +1,8 @@
 """Which format a message is of, told from its keys; it knows no codec.
 
-A format is named only where no other could be meant. Where OpenAI's two formats say the same (a role and plain
-content), the other messages of the input decide; where UI and Penstock's own say the same, both read it alike.
+A format is named only where no other could be meant. Where OpenAI's two formats and the AI SDK's model messages say the
+same (a role and plain content, or content of texts only), the other messages of the input decide; if they do not, it is
+chat. Where UI and Penstock's own say the same, both read it alike.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from penstock.engine.messages import Message
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EITHER_OPENAI = "openai"
-"""What is chat and responses alike."""
+_CHAT, _RESPONSES, _MODEL = "openai-chat", "openai-responses", "ai-sdk-model"
+_PLAIN = "plain"
+"""What is chat, responses and model alike: content that is a str."""
+_TEXTS = "texts"
+"""What is chat and model alike: content of text parts only."""
 
 _ROW = frozenset({"createdAt", "threadId", "resourceId"})
 _OWN_HEAD = frozenset({"created_at", "thread_id", "resource_id"})
@@ -26,6 +30,9 @@ _CHAT_KEYS = frozenset(
     {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning"}
 )
 _CHAT_PARTS = frozenset({"text", "image_url", "file", "thinking"})
+_MODEL_PARTS = frozenset({"image", "reasoning", "redacted-reasoning", "tool-call", "tool-result", "tool-error"})
+_MODEL_FILE = frozenset({"data", "mediaType", "mimeType"})
+_MODEL_OPTIONS = "providerOptions"
 _RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
 
 
@@ -36,9 +43,10 @@ def formats_of(items: Sequence[Value], place: str) -> list[str]:
         MessageError: one is of no format, or is no object.
     """
     found = [_format_of(item, f"{place}[{index}]") for index, item in enumerate(items)]
-    sure = {fmt for fmt in found if fmt.startswith(EITHER_OPENAI) and fmt != EITHER_OPENAI}
-    meant = "openai-responses" if sure == {"openai-responses"} else "openai-chat"
-    return [meant if fmt == EITHER_OPENAI else fmt for fmt in found]
+    texts = _MODEL if _MODEL in found and _CHAT not in found else _CHAT
+    sure = {texts if fmt == _TEXTS else fmt for fmt in found} & {_CHAT, _RESPONSES, _MODEL}
+    meant = {_TEXTS: texts, _PLAIN: sure.pop() if len(sure) == 1 else _CHAT}
+    return [meant.get(fmt, fmt) for fmt in found]
 
 
 def _format_of(item: Value, place: str) -> str:
@@ -53,10 +61,10 @@ def _format_of(item: Value, place: str) -> str:
         return "penstock" if _is_own(item) else "ai-sdk-ui"
     if not isinstance(item.get("role"), str):
         if isinstance(item.get("type"), str):
-            return "openai-responses"
+            return _RESPONSES
         raise MessageError(place, "expected a message with a role, or an item with a type; neither is there")
     if item.get("type") == "message":
-        return "openai-responses"
+        return _RESPONSES
     return _openai_format(item)
 
 
@@ -81,10 +89,21 @@ def _is_own_part(part: Value) -> bool:
 
 
 def _openai_format(item: Json) -> str:
-    if not _CHAT_KEYS.isdisjoint(item) or item["role"] in ("tool", "function"):
-        return "openai-chat"
     content = item.get("content")
-    kinds = {part.get("type") for part in content if is_object(part)} if is_array(content) else set[Value]()
+    parts = [part for part in content if is_object(part)] if is_array(content) else []
+    kinds = {part.get("type") for part in parts}
+    if _MODEL_OPTIONS in item or any(_is_of_model(part) for part in parts):
+        return _MODEL
+    if not _CHAT_KEYS.isdisjoint(item) or item["role"] in ("tool", "function"):
+        return _CHAT
     if not kinds.isdisjoint(_RESPONSES_PARTS):
-        return "openai-responses"
-    return EITHER_OPENAI if kinds.isdisjoint(_CHAT_PARTS) else "openai-chat"
+        return _RESPONSES
+    if kinds == {"text"}:
+        return _TEXTS
+    return _PLAIN if kinds.isdisjoint(_CHAT_PARTS) else _CHAT
+
+
+def _is_of_model(part: Json) -> bool:
+    """Whether only the AI SDK's model messages have such a part."""
+    kind = part.get("type")
+    return kind in _MODEL_PARTS or _MODEL_OPTIONS in part or (kind == "file" and not _MODEL_FILE.isdisjoint(part))

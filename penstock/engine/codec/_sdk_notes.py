@@ -1,6 +1,7 @@
-"""Metadata of parts that have ``providerMetadata`` (UI and stored): it is the part's metadata; knows no kind of part.
+"""Metadata of parts that have ``providerMetadata`` (UI, stored) or ``providerOptions`` (model): it is the part's own.
 
 What other formats noted goes out under their names among the providers', and comes back from there.
+This module knows no kind of part.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 STORED = "stored"
 UI = "ai-sdk-ui"
+MODEL = "ai-sdk-model"
 PROVIDER = "providerMetadata"
 CALL_PROVIDER = "callProviderMetadata"
+OPTIONS = "providerOptions"
 _CHAT_FORMATS = frozenset({"openai-chat", "openai-responses"})
 
 

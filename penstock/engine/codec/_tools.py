@@ -103,7 +103,9 @@ def is_finished(part: Part) -> bool:
     return isinstance(part, ToolPart) and part.state in {"result", "error"}
 
 
-def steps(parts: Iterable[Part], spoken: Callable[[Part], bool]) -> list[list[Part]]:
+def steps(
+    parts: Iterable[Part], spoken: Callable[[Part], bool], finished: Callable[[Part], bool] = is_finished
+) -> list[list[Part]]:
     """Cut an assistant's parts into model steps: where one starts, and where something is said after a result."""
     made: list[list[Part]] = [[]]
     answered = False
@@ -112,7 +114,7 @@ def steps(parts: Iterable[Part], spoken: Callable[[Part], bool]) -> list[list[Pa
             made.append([])
             answered = False
         made[-1].append(part)
-        answered = answered or is_finished(part)
+        answered = answered or finished(part)
     return made
 
 

@@ -1,0 +1,64 @@
+"""Ways to do it wrong that every file must find out: processors that pass, block or drop all, and an echo.
+
+The first three stand in for whatever a family places in a workflow, so that its own driving is tested too: what drives
+nothing, but answers from the vectors' shapes, would stay green. A helper that is called without a workflow answers 0.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from penstock import Workflow
+from penstock.engine.stages import STAGES
+from tests.conformance.builtin.frame import Family, Fields, Play, Row, honest
+from tests.conformance.runtime.driver import Hooks
+
+MESSAGE_STAGES = [name for name, stage in STAGES.items() if not stage.streams and "tool" not in name]
+
+
+def echo(_family: Family, row: Row) -> Fields:
+    """Repeat what is expected."""
+    return copy.deepcopy(row.expected)
+
+
+def blocking() -> Hooks:
+    """Return a processor that stops every stage."""
+    hooks: dict[str, Any] = {name: lambda ctx: ctx.abort("no") for name, stage in STAGES.items() if not stage.streams}
+    return Hooks("no", **hooks, process_output_stream=lambda _chunk, ctx: ctx.abort("no"))
+
+
+def dropping() -> Hooks:
+    """Return a processor that leaves no message and no chunk."""
+    hooks: dict[str, Any] = {name: lambda ctx: ctx.message_list.clear() for name in MESSAGE_STAGES}
+    return Hooks("nothing", **hooks, process_output_stream=lambda _chunk, _ctx: None)
+
+
+SABOTEURS = {"pass all": None, "block all": blocking, "drop all": dropping, "echo": echo}
+
+
+@contextmanager
+def sabotage(name: str) -> Iterator[Play]:
+    """Give a way to play rows wrongly."""
+    if name == "echo":
+        yield echo
+        return
+    make: Any = SABOTEURS[name]
+    placing = Workflow._with  # noqa: SLF001 - the one place through which every step comes
+    standing_in = None if make is None else Workflow("sabotage").then(make())
+    placed: list[object] = []
+
+    def place(workflow: Workflow, node: object) -> Workflow:
+        placed.append(node)
+        return workflow if standing_in is None or workflow.nodes else placing(workflow, standing_in.nodes[0])
+
+    def play(family: Family, row: Row) -> Fields:
+        placed.clear()
+        fields = honest(family, row)
+        return fields if placed else dict.fromkeys(row.expected, 0)
+
+    with mock.patch.object(Workflow, "_with", place):
+        yield play
