@@ -47,13 +47,13 @@ def sabotage(name: str) -> Iterator[Play]:
         yield echo
         return
     make: Any = SABOTEURS[name]
-    placing = Workflow._with  # noqa: SLF001 - the one place through which every step comes
+    placing = Workflow._with
     standing_in = None if make is None else Workflow("sabotage").then(make())
     placed: list[object] = []
 
     def place(workflow: Workflow, node: object) -> Workflow:
         placed.append(node)
-        return workflow if standing_in is None or workflow.nodes else placing(workflow, standing_in.nodes[0])
+        return workflow if standing_in is None or workflow.root.nodes else placing(workflow, standing_in.root.nodes[0])
 
     def play(family: Family, row: Row) -> Fields:
         placed.clear()

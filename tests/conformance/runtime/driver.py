@@ -21,7 +21,7 @@ class Hooks(Processor[dict[str, Any]]):
 
 
 class World:
-    """Starts runs, honestly. A saboteur starts others (tests/conformance/runtime/test_sabotage.py)."""
+    """Starts runs, honestly. A saboteur starts others (sabotage.py)."""
 
     def start(self, workflow: Workflow, **options: Any) -> Run:
         """Return a run of the workflow."""

@@ -109,9 +109,9 @@ def scenario(file: str, keys: Mapping[str, Treatment], *, overrules: str = "") -
     return note
 
 
-async def judge(one: Scenario, world: Any) -> list[Finding]:
-    """Play a scenario and compare it key by key."""
-    recorded = one.recorded()
+async def judge(one: Scenario, world: Any, recorded: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Play a scenario and compare it key by key; with what was recorded in another file, if one is given."""
+    recorded = recorded or one.recorded()
     treated = list(treatments(recorded["observed"], one.keys))
     if recorded["advice"]["verdict"] == "match" and not one.overrules:
         assert not [path for path, how, _ in treated if isinstance(how, Better)], f"{one.file} is to be matched"

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from penstock import Run, Workflow
-from penstock.engine.stages import STAGES
 from tests.conformance.runtime import lifecycle, messages, parallels, verdicts, workflows
-from tests.conformance.runtime.driver import Hooks, World
+from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import ORACLE, SCENARIOS, Better, Same, judge, treatments
+from tests.conformance.runtime.sabotage import BlockAll, DropAll, ErrAll, PassAll
 
 FAMILIES = (lifecycle, messages, parallels, verdicts, workflows)
 
@@ -41,42 +40,10 @@ def test_every_recorded_file_is_played() -> None:
     assert FAMILIES
 
 
-# Sabotage: an engine that does the wrong thing must be found out
-
-
-class PassAll(World):
-    """Starts workflows that hold nothing."""
-
-    def start(self, workflow: Workflow, **options: Any) -> Run:
-        """Return a run of an empty workflow."""
-        return super().start(Workflow(workflow.name), **options)
-
-
-class BlockAll(World):
-    """Starts workflows that block whatever comes."""
-
-    def start(self, workflow: Workflow, **options: Any) -> Run:
-        """Return a run of a workflow that aborts at every stage."""
-        hooks = {name: lambda ctx: ctx.abort("no") for name, stage in STAGES.items() if not stage.streams}
-        return super().start(Workflow(workflow.name).then(Hooks("no", **hooks)), **options)
-
-
-class ErrAll(World):
-    """Starts workflows that break at once."""
-
-    def start(self, workflow: Workflow, **options: Any) -> Run:
-        """Return a run of a workflow whose first hook raises another error."""
-
-        def broken(_ctx: Any) -> None:
-            raise RuntimeError("sabotage")
-
-        return super().start(Workflow(workflow.name).then(Hooks("no", process_input=broken)), **options)
-
-
-@pytest.mark.parametrize("saboteur", [PassAll, BlockAll, ErrAll])
+@pytest.mark.parametrize("saboteur", [PassAll, BlockAll, DropAll, ErrAll])
 @pytest.mark.parametrize("file", sorted(SCENARIOS))
 async def test_sabotage_turns_every_scenario_red(file: str, saboteur: type[World]) -> None:
-    """An engine that passes all, blocks all or breaks always is found out in every file."""
+    """An engine that passes all, blocks all, drops all or breaks always is found out in every file."""
     findings = await judge(SCENARIOS[file], saboteur())
     assert [one for one in findings if not one.passed]
 

@@ -1,0 +1,75 @@
+"""``python -m tests.conformance [DIR]``: runs every vector file of a folder, and prints what came of it.
+
+Exit status 1 if anything differs, with ``--strict-missing`` also if anything is missing. With ``--sabotage`` it runs
+implementations that are wrong, and exits with 1 if a file does not find one out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.conformance.runner import HERE, SABOTEURS, Report, run
+
+KINDS = ("same", "better", "neutral", "differs", "missing")
+SHOWN = 1_000  # characters of a value
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=HERE, help="where the vector files are")
+    parser.add_argument("--sabotage", action="store_true", help="check that wrong implementations are found out")
+    parser.add_argument("--strict-missing", action="store_true", help="count what is missing as wrong")
+    given = parser.parse_args(arguments)
+    reports = run(given.folder)
+    if not reports:
+        parser.error(f"there is no vector file in {given.folder}")
+    return _sabotage(given.folder, reports) if given.sabotage else _report(reports, strict=given.strict_missing)
+
+
+def _report(reports: Iterable[Report], *, strict: bool) -> int:
+    findings = [one for report in reports for one in report.findings]
+    width = max(len(report.file) for report in reports)
+    _say(f"{'':{width}}  " + "  ".join(f"{kind:>7}" for kind in KINDS) + "  neutral fields")
+    for report in reports:
+        counts = "  ".join(f"{len(report.of(kind)) or '.':>7}" for kind in KINDS)
+        _say(f"{report.file:{width}}  {counts}  {sum(one.neutral for one in report.findings) or '.':>7}")
+    counts = Counter(one.kind for one in findings)
+    _say(f"{'in all':{width}}  " + "  ".join(f"{counts[kind] or '.':>7}" for kind in KINDS))
+    for rule, count in sorted(Counter(one.rule for one in findings if one.kind == "better").items()):
+        _say(f"better by {rule}: {count}")
+    for why in dict.fromkeys(one.detail for one in findings if one.kind == "missing"):
+        files = Counter(one.file for one in findings if (one.kind, one.detail) == ("missing", why))
+        _say(f"missing, {why}: " + ", ".join(f"{file} ({count})" for file, count in files.items()))
+    for one in findings:
+        if one.kind == "differs":
+            _say(f"\ndiffers: {one.file}/{one.name} {one.rule and f'[{one.rule}]'} {one.detail}")
+            _say(f"  expected {one.expected!r:.{SHOWN}}\n  got      {one.ours!r:.{SHOWN}}")
+    return int(counts["differs"] > 0 or (strict and counts["missing"] > 0))
+
+
+def _sabotage(folder: Path, honest: Iterable[Report]) -> int:
+    """Print which files find out which saboteur; those of which nothing is implemented have nothing to sabotage."""
+    played = [report.file for report in honest if any(one.passed for one in report.findings)]
+    missed = 0
+    for name in SABOTEURS:
+        red = {report.file for report in run(folder, name) if report.red}
+        green = [file for file in played if file not in red]
+        missed += len(green)
+        _say(
+            f"{name}: {len(played) - len(green)} of {len(played)} files find it out"
+            + "".join(f"\n  not {f}" for f in green)
+        )
+    return int(missed > 0)
+
+
+def _say(line: str) -> None:
+    print(line)  # noqa: T201 - a report
+
+
+if __name__ == "__main__":
+    sys.exit(main())

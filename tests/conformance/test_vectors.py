@@ -1,0 +1,143 @@
+"""The recorded vectors against our processors, row by row; that the comparison can fail; and that rules are rules."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import pytest
+
+from tests.conformance.__main__ import main
+from tests.conformance.builtin.catalogue import families
+from tests.conformance.builtin.frame import ORACLE, Given, Row, Rule, judge_rows
+from tests.conformance.runner import SABOTEURS, Report, run_file
+
+FILES = sorted(ORACLE.glob("*.json"))
+DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
+RULE_LINES = 25
+RULES = {rule.__name__: rule for _, family in families().values() for rule in family.rules}
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+
+
+@cache
+def report(path: Path) -> Report:
+    """Return what came of a file."""
+    return run_file(path)
+
+
+@each_file
+def test_processors_do_what_was_recorded_or_better(path: Path) -> None:
+    """Every row is the same, or better by its rule; none is missing."""
+    wrong = [
+        f"{one.kind} {one.name} [{one.rule}] {one.detail}\n  expected {one.expected}\n  got      {one.ours}"
+        for one in report(path).findings
+        if not one.passed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("saboteur", SABOTEURS)
+@each_file
+def test_wrong_processors_are_found_out_in_every_file(path: Path, saboteur: str) -> None:
+    """Processors that pass, block or drop all differ somewhere; so does repeating what is expected."""
+    assert run_file(path, saboteur).red
+
+
+def test_every_family_has_its_vectors_here() -> None:
+    """What is implemented is tested where the design's folder is absent."""
+    assert set(families()) == {path.stem for path in FILES}
+
+
+@each_rule
+def test_a_rule_is_needed(rule: Rule) -> None:
+    """Without it, at least one row would differ."""
+    assert [one for path in FILES for one in report(path).findings if (one.kind, one.rule) == ("better", rule.__name__)]
+
+
+@each_rule
+def test_a_rule_is_told_with_its_reason(rule: Rule) -> None:
+    """Its name stands in docs/differences.md, and it says in a sentence what is right."""
+    assert f"`{rule.__name__}`" in DIFFERENCES.read_text("utf-8")
+    assert inspect.getdoc(rule)
+
+
+@each_rule
+def test_a_rule_is_short_and_knows_nothing_of_ours(rule: Rule) -> None:
+    """At most 25 lines, its helpers each too; nothing that it reaches comes from penstock, and nothing is imported."""
+    for function in reached(rule):
+        lines, _ = inspect.getsourcelines(function)
+        assert len(lines) <= RULE_LINES
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+        assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def reached(function: Any) -> Iterator[Any]:
+    """Yield a function and those of the tests that it calls; fail if it gets hold of anything of penstock's."""
+    yield function
+    for name in names(function.__code__):
+        value = function.__globals__.get(name)
+        home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+        assert not str(home).startswith("penstock"), f"{function.__name__} uses {name}"
+        if inspect.isfunction(value) and str(home).startswith("tests."):
+            yield from reached(value)
+
+
+def names(code: CodeType) -> set[str]:
+    """Return the names that code looks up, its inner functions' too."""
+    inner = [names(one) for one in code.co_consts if isinstance(one, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def test_every_neutral_field_says_why() -> None:
+    """Not a field is left out without a reason, nor for a method that nobody projects."""
+    for _, family in families().values():
+        for (method, _field), why in family.neutral.items():
+            assert method in family.projections
+            assert why
+
+
+def test_an_unknown_method_or_file_is_missing() -> None:
+    """What nothing serves is never counted as passed."""
+    _, family = families()["unicode_normalizer"]
+    row = Row("f", "r", Given({}, {"method": "process_thoughts"}), {"text": ""})
+    assert [one.kind for one in judge_rows(family, [row])] == ["missing"]
+    assert [one.kind for one in judge_rows(None, [row])] == ["missing"]
+
+
+def test_a_crash_is_missing_and_never_better() -> None:
+    """An implementation that breaks has not differed on purpose."""
+    _, family = families()["unicode_normalizer"]
+    row = Row("f", "r", Given({"trim": "yes"}, {"method": "process_input", "text": "a"}), {"text": "a"})
+    assert [one.kind for one in judge_rows(family, [row])] == ["missing"]
+
+
+def test_the_command_counts_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts per file and rule; exit status 0 where nothing differs."""
+    assert main([str(ORACLE)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"unicode_normalizer +53 ", shown)
+    assert "in all" in shown
+
+
+def test_the_command_fails_on_what_differs_or_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is missing fails only if that is asked for."""
+    given = {"options": {}, "input": {"method": "process_input", "text": "a"}}
+    row = json.dumps([{"name": "r", "engine": "e", **given, "expected": {"text": "b"}}])
+    (tmp_path / "unheard_of.json").write_text(row, "utf-8")
+    assert main([str(tmp_path)]) == 0
+    assert main([str(tmp_path), "--strict-missing"]) == 1
+    (tmp_path / "unicode_normalizer.json").write_text(row, "utf-8")
+    assert main([str(tmp_path)]) == 1
+    shown = capsys.readouterr().out
+    assert "unheard_of (1)" in shown
+    assert "differs: unicode_normalizer/r" in shown
