@@ -91,7 +91,7 @@ def _is_own_part(part: Value) -> bool:
 def _openai_format(item: Json) -> str:
     content = item.get("content")
     parts = [part for part in content if is_object(part)] if is_array(content) else []
-    kinds = {part.get("type") for part in parts}
+    kinds = {kind for part in parts if isinstance(kind := part.get("type"), str)}
     if _MODEL_OPTIONS in item or any(_is_of_model(part) for part in parts):
         return _MODEL
     if not _CHAT_KEYS.isdisjoint(item) or item["role"] in ("tool", "function"):
@@ -106,4 +106,6 @@ def _openai_format(item: Json) -> str:
 def _is_of_model(part: Json) -> bool:
     """Whether only the AI SDK's model messages have such a part."""
     kind = part.get("type")
-    return kind in _MODEL_PARTS or _MODEL_OPTIONS in part or (kind == "file" and not _MODEL_FILE.isdisjoint(part))
+    if kind == "file":
+        return _MODEL_OPTIONS in part or not _MODEL_FILE.isdisjoint(part)
+    return _MODEL_OPTIONS in part or (isinstance(kind, str) and kind in _MODEL_PARTS)

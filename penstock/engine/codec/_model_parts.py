@@ -97,4 +97,5 @@ def _write_media(part: ImagePart | AudioPart | FilePart) -> Json:
         body[type_key] = media_type
     if isinstance(part, FilePart) and part.name is not None:
         body["filename"] = part.name
-    return write_metadata(body, part, FORMAT, {"type", key, type_key, "filename"}, OPTIONS)
+    known = {"type", key, type_key, *(("filename",) if kind == "file" else ())}
+    return write_metadata(body, part, FORMAT, known, OPTIONS)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 CALL = "tool-call"
 RESULTS = ("tool-result", "tool-error")
+_KEYS = ("output", "result", "error")
+"""Where a tool's word stands, today's place first."""
+
 _CALL_KEYS = frozenset({"type", "toolCallId", "toolName"})
 _OUTPUT_KEYS = frozenset({"type", "value"})
 _ERRORS = ("error-text", "error-json")
@@ -64,16 +67,17 @@ def read_result(item: Json, place: str, *, alone: bool) -> ToolPart:
     Raises:
         MessageError: it is malformed.
     """
-    key = next((key for key in ("output", "result", "error") if key in item), "output")
+    key = next((key for key in _KEYS if key in item), _KEYS[0])
     state, result, error, shape = _read_output(item, key)
     notes: Json = {
         "type": item["type"] if item["type"] != RESULTS[0] else None,
         "key": None if key == "output" else key,
-        "name": None if "toolName" in item else "absent",
+        "name": None if item.get("toolName") is not None else "absent",
         **shape,
     }
     known = {*_CALL_KEYS, key, *(("isError",) if notes.get("shape") == "flagged" else ())}
-    metadata = read_metadata(item, FORMAT, known, {"alone": alone or None}, OPTIONS)
+    rest = {name: given for name, given in item.items() if name not in known or (given is None and name == "toolName")}
+    metadata = read_metadata(rest, FORMAT, (), {"alone": alone or None}, OPTIONS)
     metadata = _without_copy(metadata, item.get(key), notes)
     own = metadata.get(FORMAT)
     metadata = kept(FORMAT, {**(own if is_object(own) else {}), "result": telling(notes)}, metadata)
@@ -96,7 +100,8 @@ def _read_output(item: Json, key: str) -> tuple[ToolState, Value, str | None, Js
     if is_object(value) and "value" in value and _is_usual(kind, value["value"]):
         if kind in _ERRORS:
             error, is_json = _as_error(value["value"])
-            return "error", None, error, {"json": is_json, "inner": inner}
+            odd = kind if kind == "error-json" and not is_json else None
+            return "error", None, error, {"json": is_json, "shape": odd, "inner": inner}
         given = value["value"]
         odd = kind if kind == "content" or (kind == "json" and isinstance(given, str)) else None
         return "result", given, None, {"shape": odd, "inner": inner}
@@ -134,7 +139,8 @@ def write_result(part: ToolPart) -> Json:
         body["toolName"] = part.name
     said = _write_output(part, notes)
     body.update(said)
-    known = {*_CALL_KEYS, *said, "output", "result", "error"}
+    used = next((place for place, key in enumerate(_KEYS) if key in said), len(_KEYS))
+    known = {*_CALL_KEYS, *said, *_KEYS[:used]}
     return _with_copy(write_metadata(body, part, FORMAT, known, OPTIONS), part, notes)
 
 
@@ -157,7 +163,7 @@ def _write_output(part: ToolPart, notes: Json) -> Json:
 
 def _output_type(part: ToolPart, value: Value, shape: Value) -> str:
     if part.state == "error":
-        return _ERRORS[not isinstance(value, str)]
+        return _ERRORS[not isinstance(value, str) or shape == "error-json"]
     if shape == "content" and is_array(value):
         return "content"
     return "text" if isinstance(value, str) and shape != "json" else "json"
@@ -178,5 +184,5 @@ def _with_copy(body: Json, part: ToolPart, notes: Json) -> Json:
     vendor = foreign(part, FORMAT).get(_VENDOR)
     if not notes.get("copy") or not is_object(vendor) or vendor.get(_COPY) is not True:
         return body
-    said = next((body[key] for key in ("output", "result", "error") if key in body), None)
+    said = next((body[key] for key in _KEYS if key in body), None)
     return {**body, OPTIONS: {**body[OPTIONS], _VENDOR: {**vendor, _COPY: said}}}

@@ -163,4 +163,5 @@ def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:
 def _write_part(part: Part, role: str) -> Json:
     if not isinstance(part, ToolPart):
         return write_content(part)
-    return write_result(part) if role == "tool" or (_is_alone(part) and is_finished(part)) else write_call(part)
+    is_result = is_finished(part) and (role == "tool" or _is_alone(part))
+    return write_result(part) if is_result else write_call(part)
