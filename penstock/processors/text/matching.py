@@ -39,8 +39,20 @@ class Region(NamedTuple):
     tail: bool = False
 
 
+class FinderState:
+    """What a finder remembers of one text that it is shown piece by piece."""
+
+    __slots__ = ()
+
+
 class Finder:
-    """Rules, ready to search texts with. Equal if the rules are."""
+    """Rules, ready to search texts with. Equal if the rules are.
+
+    Attributes:
+        lookback: how many characters before what is undecided `scan` and `finish` want to see.
+    """
+
+    lookback: int = 128
 
     def __init__(self, rules: Sequence[BuiltIn | UserRule]) -> None:
         self.rules = tuple(rules)
@@ -69,6 +81,29 @@ class Finder:
         if self._built_in:
             found.extend(_outermost([*self._known(text, key), *self._disguised(text, key)]))
         return sorted(found, key=lambda match: (match.rule, match.start))
+
+    def scan(self, text: str, start: int, state: FinderState, *, begins: bool) -> tuple[list[Match], int]:
+        """Return what is found for certain in a text that goes on, and from which place on it is uncertain.
+
+        The matches begin at ``start`` or later and end at the place or before it: they are those that `find` would
+        report there of the whole text, however it goes on. The next call begins where this one's place is.
+
+        Args:
+            text: up to `lookback` characters that are decided, and all that is not.
+            start: where in the text what is not decided begins.
+            state: one for each text; a new one at the text's beginning.
+            begins: whether nothing stands before ``text``.
+
+        Raises:
+            TimeoutError: a user's rule took longer than it may.
+        """
+        del text, state, begins
+        return [], start
+
+    def finish(self, text: str, start: int, state: FinderState, *, begins: bool) -> list[Match]:
+        """Return what is found from ``start`` on in a text that ends here; see `scan`."""
+        del state, begins
+        return [match for match in self.find(text) if match.start >= start]
 
     def unite(self, text: str, matches: Iterable[Match]) -> list[Region]:
         """Return the matches as disjoint regions, in order.
