@@ -40,6 +40,20 @@ class Observer(Protocol):
         ...
 
 
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts the tokens of texts.
+
+    Two attributes may say more about it, which makes it cheaper to use on a stream: ``additive``, if the counts of two
+    texts add up to the count of both together wherever a letter or digit ends the first and a blank or a line end
+    begins the second; ``monotone``, if a text never has fewer tokens than its beginning. ``name`` is shown in records.
+    """
+
+    def count(self, text: str) -> int:
+        """Return how many tokens the text has: 0 or more, of any text, special tokens' names included."""
+        ...
+
+
 class SystemClock:
     """The machine's clock, in UTC."""
 
