@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.conformance.builtin.catalogue import broken
 from tests.conformance.runner import HERE, SABOTEURS, Report, run
 
 KINDS = ("same", "better", "neutral", "differs", "missing")
@@ -40,11 +41,14 @@ def _report(reports: Iterable[Report], *, strict: bool) -> int:
         _say(f"{report.file:{width}}  {counts}  {sum(one.neutral for one in report.findings) or '.':>7}")
     counts = Counter(one.kind for one in findings)
     _say(f"{'in all':{width}}  " + "  ".join(f"{counts[kind] or '.':>7}" for kind in KINDS))
-    for rule, count in sorted(Counter(one.rule for one in findings if one.kind == "better").items()):
+    rules = Counter(rule for one in findings if one.kind == "better" for rule in one.rule.split(" + "))
+    for rule, count in sorted(rules.items()):
         _say(f"better by {rule}: {count}")
     for why in dict.fromkeys(one.detail for one in findings if one.kind == "missing"):
         files = Counter(one.file for one in findings if (one.kind, one.detail) == ("missing", why))
         _say(f"missing, {why}: " + ", ".join(f"{file} ({count})" for file, count in files.items()))
+    for module, why in broken().items():
+        _say(f"cannot be imported: {module} ({why})")
     for one in findings:
         if one.kind == "differs":
             _say(f"\ndiffers: {one.file}/{one.name} {one.rule and f'[{one.rule}]'} {one.detail}")

@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -16,17 +16,21 @@ from typing import Any
 import pytest
 
 from tests.conformance.__main__ import main
-from tests.conformance.builtin.catalogue import families
-from tests.conformance.builtin.frame import ORACLE, Given, Row, Rule, judge_rows
+from tests.conformance.builtin.catalogue import broken, families
+from tests.conformance.builtin.frame import ORACLE, Family, Given, Row, Rule, judge, judge_rows, load
 from tests.conformance.runner import SABOTEURS, Report, run_file
 
 FILES = sorted(ORACLE.glob("*.json"))
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
 RULE_LINES = 25
-RULES = {rule.__name__: rule for _, family in families().values() for rule in family.rules}
+FAMILIES = dict(families().values())
+RULES = [(family, rule) for family in FAMILIES.values() for rule in family.rules]
+WAITING = {"regex_filter": "stream rows"}
+"""Files whose rows are not all implemented, so that they are not copied here yet."""
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+each_family = pytest.mark.parametrize("name", FAMILIES)
+each_rule = pytest.mark.parametrize(("family", "rule"), RULES, ids=[rule.__name__ for _, rule in RULES])
 
 
 @cache
@@ -55,24 +59,37 @@ def test_wrong_processors_are_found_out_in_every_file(path: Path, saboteur: str)
 
 def test_every_family_has_its_vectors_here() -> None:
     """What is implemented is tested where the design's folder is absent."""
-    assert set(families()) == {path.stem for path in FILES}
+    assert not broken()
+    assert set(families()) - set(WAITING) == {path.stem for path in FILES}
+
+
+@each_family
+def test_rules_hold_for_other_rows_too(name: str) -> None:
+    """Rows as they may have been recorded elsewhere are the same, or better by their rules."""
+    family = FAMILIES[name]
+    found = [judge(family, row) for row in family.invented()]
+    wrong = [f"{one.kind} {one.name} {one.rule}\n  {one.expected}\n  {one.ours}" for one in found if not one.passed]
+    assert not wrong, "\n".join(wrong)
 
 
 @each_rule
-def test_a_rule_is_needed(rule: Rule) -> None:
+def test_a_rule_is_needed(family: Family, rule: Rule) -> None:
     """Without it, at least one row would differ."""
-    assert [one for path in FILES for one in report(path).findings if (one.kind, one.rule) == ("better", rule.__name__)]
+    less = replace(family, rules=tuple(one for one in family.rules if one is not rule))
+    paths = [path for path in FILES if path.stem in family.files]
+    rows = [*family.invented(), *(row for path in paths for row in load(path, family))]
+    assert any(judge(family, row).passed and judge(less, row).kind == "differs" for row in rows)
 
 
 @each_rule
-def test_a_rule_is_told_with_its_reason(rule: Rule) -> None:
+def test_a_rule_is_told_with_its_reason(family: Family, rule: Rule) -> None:
     """Its name stands in docs/differences.md, and it says in a sentence what is right."""
     assert f"`{rule.__name__}`" in DIFFERENCES.read_text("utf-8")
     assert inspect.getdoc(rule)
 
 
 @each_rule
-def test_a_rule_is_short_and_knows_nothing_of_ours(rule: Rule) -> None:
+def test_a_rule_is_short_and_knows_nothing_of_ours(family: Family, rule: Rule) -> None:
     """At most 25 lines, its helpers each too; nothing that it reaches comes from penstock, and nothing is imported."""
     for function in reached(rule):
         lines, _ = inspect.getsourcelines(function)
@@ -81,15 +98,17 @@ def test_a_rule_is_short_and_knows_nothing_of_ours(rule: Rule) -> None:
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def reached(function: Any) -> Iterator[Any]:
-    """Yield a function and those of the tests that it calls; fail if it gets hold of anything of penstock's."""
-    yield function
+def reached(function: Any, seen: set[Any] | None = None) -> set[Any]:
+    """Return a function and those of the tests that it calls; fail if it gets hold of anything of penstock's."""
+    seen = set() if seen is None else seen
+    seen.add(function)
     for name in names(function.__code__):
         value = function.__globals__.get(name)
         home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
         assert not str(home).startswith("penstock"), f"{function.__name__} uses {name}"
-        if inspect.isfunction(value) and str(home).startswith("tests."):
-            yield from reached(value)
+        if inspect.isfunction(value) and str(home).startswith("tests.") and value not in seen:
+            reached(value, seen)
+    return seen
 
 
 def names(code: CodeType) -> set[str]:

@@ -75,9 +75,10 @@ class Family:
         run: drives our implementation; returns the fields that the vectors have, and ``tripwire`` or ``error`` where
             it ended in one. What it raises counts as missing.
         projections: one a method.
-        rules: the first that covers a row is the row's.
+        rules: all that cover a row are, one after the other.
         neutral: why a field of a method is an internal of the reference that no user can see, by (method, field).
         defaults: the reference's defaults; a function where options are nested.
+        invented: rows as others may have been recorded, made by hand; they are judged in the tests only.
     """
 
     files: tuple[str, ...]
@@ -86,6 +87,7 @@ class Family:
     rules: tuple[Rule, ...] = ()
     neutral: Mapping[tuple[str, str], str] = field(default_factory=dict)
     defaults: Mapping[str, Any] | Complete = field(default_factory=dict)
+    invented: Callable[[], Sequence[Row]] = tuple
 
     def complete(self, options: Fields) -> Fields:
         """Return the options with the reference's defaults."""
@@ -97,12 +99,17 @@ class Family:
         return self.projections[method](copy.deepcopy(seen))
 
     def covering(self, row: Row) -> tuple[str, Fields] | None:
-        """Return the name of the rule that covers a row, and what it expects; None if the reference's will do."""
+        """Return the names of the rules that cover a row, and what they expect; None if the reference's will do.
+
+        Each rule is given what the rules before it expect: a text may be better for two reasons.
+        """
+        names, expected = list[str](), row.expected
         for rule in self.rules:
-            seen = copy.deepcopy((row.given.options, row.given.input, row.expected))
-            if (new := rule(*seen)) is not None:
-                return rule.__name__, new
-        return None
+            seen = copy.deepcopy((row.given.options, row.given.input, expected))
+            if (new := rule(*seen)) is not None and new != expected:
+                names.append(rule.__name__)
+                expected = new
+        return (" + ".join(names), expected) if names else None
 
 
 @dataclass(frozen=True)
