@@ -142,6 +142,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.tripwire import Tripwire as Tripwire
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
+    from penstock.processors.memory.drop_messages import DropMessages as DropMessages
+    from penstock.processors.memory.drop_parts import DropParts as DropParts
+    from penstock.processors.prompt.tool_call_filter import ToolCallFilter as ToolCallFilter
     from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
     from penstock.processors.text.reports import PatternMatch as PatternMatch
     from penstock.processors.text.reports import Violation as Violation
@@ -232,6 +235,9 @@ _HOMES = {
         "Workflow",
         "member",
     ),
+    "penstock.processors.memory.drop_messages": ("DropMessages",),
+    "penstock.processors.memory.drop_parts": ("DropParts",),
+    "penstock.processors.prompt.tool_call_filter": ("ToolCallFilter",),
     "penstock.processors.text.regex_filter": ("RegexFilterProcessor",),
     "penstock.processors.text.reports": ("PatternMatch", "Violation"),
     "penstock.processors.text.rules": ("RegexRule",),

@@ -40,11 +40,15 @@ Kind = Literal["same", "better", "neutral", "differs", "missing"]
 
 @dataclass(frozen=True)
 class Given:
-    """What our side gets to see of a row. The options are complete: the reference's defaults are filled in."""
+    """What our side gets to see of a row. The options are complete: the reference's defaults are filled in.
+
+    ``example`` is the name of a row that shows a processor from the documents: only its name tells which that is.
+    """
 
     options: Fields
     input: Fields
     engine: str = ""
+    example: str = ""
 
     @property
     def method(self) -> str:
@@ -144,10 +148,12 @@ def load(path: Path, family: Family | None = None) -> list[Row]:
     """Return the rows of a file."""
     rows = json.loads(path.read_text("utf-8"))
     complete: Complete = family.complete if family is not None else dict
-    return [
-        Row(path.stem, row["name"], Given(complete(row["options"]), row["input"], row["engine"]), row["expected"])
-        for row in rows
-    ]
+    return [Row(path.stem, row["name"], _given(row, complete), row["expected"]) for row in rows]
+
+
+def _given(row: Fields, complete: Complete) -> Given:
+    example = row["name"] if "documented example" in row["engine"] else ""
+    return Given(complete(row["options"]), row["input"], row["engine"], example)
 
 
 def judge(family: Family | None, row: Row, play: Play = honest) -> Finding:
