@@ -177,6 +177,18 @@ class MessageList:
         self._require(gone)
         return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
 
+    def keep(self, *ids: str) -> MessageList:
+        """Return the list with only the messages of those ids, and the system's.
+
+        Raises:
+            UsageError: an id that the list does not hold.
+        """
+        wanted = set(ids)
+        entries = tuple([entry for entry in self._entries if entry[0].id in wanted or entry[1] == "system"])
+        held = {entry[0].id for entry in entries}
+        self._require(wanted - held or ())
+        return self._derive(entries, forget={place.message_id for place in self._edits} - held)
+
     def clear(self, source: Source | None = None) -> MessageList:
         """Return the list without its messages (of one source, if given); this is how to empty it on purpose."""
         gone = {entry.message.id for entry in self._entries if source in (None, entry.source)}
@@ -280,7 +292,7 @@ class MessageList:
         return made
 
     def _require(self, ids: Iterable[str]) -> None:
-        if not set(ids) <= {entry.message.id for entry in self._entries}:
+        if not set(ids) <= {entry.message.id for entry in (self._entries if ids else ())}:
             raise UsageError("the list holds no message of such an id: take ids from its messages, add() new ones")
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:

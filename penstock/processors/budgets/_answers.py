@@ -1,0 +1,216 @@
+"""How an answer keeps to its tokens, streamed or whole; it knows contexts and chunks, no prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from penstock.engine.chunks import Chunk
+from penstock.engine.edits import Edit
+from penstock.engine.messages import TextPart
+from penstock.engine.texts import TextPlace
+from penstock.processors.tokens.meter import Meter
+from penstock.processors.tokens.shapes import compact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.engine.context import Context
+    from penstock.engine.message_list import MessageList
+    from penstock.engine.messages import Message
+    from penstock.processors.tokens.counters import Counting
+    from penstock.processors.tokens.meter import CutAt
+
+NOTICE = "data-token-limit-reached"
+"""The transient data chunk that tells, once a run, that an answer was cut: ``processor_id``, ``limit``, ``tokens``."""
+
+
+class Used:
+    """How much of its budget an answer has used. Lives as long as the request."""
+
+    __slots__ = ("attempt", "before", "block", "last", "meter", "object", "over", "over_before", "spent", "told")
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        self.before = 0  # tokens of accepted model steps
+        self.spent = 0  # tokens of this step's blocks that have ended
+        self.object = 0  # tokens of the last snapshot of a structured answer
+        self.over = self.over_before = False
+        self.told = False
+        self.meter: Meter | None = None
+        self.block = ""
+        self.last = Chunk("text-delta")
+
+    def enter(self, attempt: int, retry_count: int) -> None:
+        """Begin another model step; what a rejected one said does not count."""
+        if attempt == self.attempt:
+            return
+        if retry_count == 0:
+            self.before += self.spent
+            self.over_before = self.over
+        self.attempt, self.spent, self.over, self.meter, self.object = attempt, 0, self.over_before, None, 0
+
+
+class AnswerBudget:
+    """A number of tokens for the answer's text, and what to do with more."""
+
+    def __init__(self, limit: int, counting: Counting, at: CutAt, ellipsis: str, *, each: bool, stop: bool) -> None:
+        """Take the options: a limit for ``each`` piece alone; ``stop`` the run instead of cutting."""
+        self.limit = limit
+        self.counting = counting
+        self.at: CutAt = at
+        self.ellipsis = ellipsis
+        self.each = each
+        self.stop = stop
+
+    # Streams
+
+    def chunk(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | list[Chunk] | None:
+        """Return what of a chunk may go out."""
+        if chunk.type == "text-delta":
+            return self._delta(chunk, ctx)
+        if chunk.type in ("object", "object-result"):
+            return self._object(chunk, ctx)
+        return chunk
+
+    def flush(self, ctx: Context[Used]) -> Chunk | None:
+        """Return what of the block that ends was held back, as far as it fits."""
+        used = ctx.state
+        meter, used.meter = used.meter, None
+        done = meter is None or meter.over
+        if meter is None or done:
+            return None
+        out = meter.feed("", final=True)
+        used.spent += meter.tokens
+        if meter.over:
+            self._exceeded(ctx, used.before + used.spent)
+        return used.last.with_text(out) if out else None
+
+    def _delta(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | list[Chunk] | None:
+        used = ctx.state
+        used.enter(ctx.step_number, ctx.retry_count)
+        if self.each:
+            return self._alone(chunk, ctx)
+        if used.over:
+            return None
+        held = self.flush(ctx) if used.meter is not None and used.block != chunk.id else None
+        if used.meter is None and not used.over:
+            used.meter = Meter(self.counting, max(0, self.limit - used.before - used.spent), self.at, self.ellipsis)
+        used.block, used.last = chunk.id, chunk
+        out = self._fed(chunk, ctx)
+        return out if held is None else [held, *([out] if out is not None else [])]
+
+    def _fed(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | None:
+        used = ctx.state
+        if used.meter is None:
+            return None
+        out = used.meter.feed(chunk.text)
+        if used.meter.over:
+            used.spent += used.meter.tokens
+            self._exceeded(ctx, used.before + used.spent)
+        return chunk if out == chunk.text else chunk.with_text(out) if out else None
+
+    def _alone(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | None:
+        out = self.fitted(chunk.text, self.limit)
+        if out is None:
+            return chunk
+        self._exceeded(ctx, self.counting.fresh(chunk.text), whole=False)
+        return chunk.with_text(out) if out else None
+
+    def _object(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | None:
+        """Let a structured answer through whole or not at all; a snapshot takes the place of the one before."""
+        used = ctx.state
+        used.enter(ctx.step_number, ctx.retry_count)
+        used.object = self.counting.fresh(compact(chunk.payload.get("object", chunk.payload)))
+        tokens = used.object if self.each else used.before + used.spent + used.object
+        if tokens <= self.limit:
+            return chunk
+        self._exceeded(ctx, tokens, whole=False)
+        return None
+
+    def _exceeded(self, ctx: Context[Used], tokens: int, *, whole: bool = True) -> None:
+        used = ctx.state
+        used.over = used.over or whole
+        if self.stop:
+            self._abort(ctx, tokens)
+        ctx.note(limit=self.limit, tokens=tokens, counter=self.counting.name)
+        if not used.told:
+            used.told = True
+            told = {"processor_id": ctx.step_path.rsplit("/", 1)[-1], "limit": self.limit, "tokens": tokens}
+            ctx.writer.write(Chunk(NOTICE, payload=told, transient=True))
+
+    def _abort(self, ctx: Context[Any], tokens: int) -> NoReturn:
+        told = {"limit": self.limit, "tokens": tokens, "counter": self.counting.name}
+        ctx.abort(f"the answer exceeds its limit of {self.limit} tokens: {tokens} so far", metadata=told)
+
+    # Whole answers
+
+    def result(self, ctx: Context[Used]) -> MessageList | None:
+        """Return the conversation with the answer's text cut to the limit; None if it keeps to it."""
+        cuts = {place: (text, out) for place, text, out in self._cuts(ctx.messages) if out != text}
+        if not cuts:
+            return None
+        tokens = sum(self.counting.fresh(text) for _, text in _texts(ctx.messages))
+        if self.stop:
+            self._abort(ctx, tokens)
+        ctx.note(limit=self.limit, tokens=tokens, counter=self.counting.name)
+        return _without(ctx.message_list, cuts, self.ellipsis)
+
+    def _cuts(self, messages: Iterable[Message]) -> Iterator[tuple[TextPlace, str, str]]:
+        left, over = self.limit, False
+        for place, text in _texts(messages):
+            out = "" if over else self.fitted(text, left)
+            if not self.each:
+                over = over or out is not None
+                left -= self.counting.fresh(text) if out is None else 0
+            yield place, text, text if out is None else out
+
+    def fitted(self, text: str, budget: int) -> str | None:
+        """Return the text cut to so many tokens; None if it fits, or is what a cut has left."""
+        meter = Meter(self.counting, max(0, budget), self.at, self.ellipsis)
+        out = meter.feed(text, final=True)
+        return None if not meter.over or self._was_cut(text, budget) else out
+
+    def _was_cut(self, text: str, budget: int) -> bool:
+        if not self.ellipsis or not text.endswith(self.ellipsis):
+            return False
+        body = self.counting.fresh(text.removesuffix(self.ellipsis))
+        return body + self.counting.count(self.ellipsis) <= budget
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both have equal options."""
+        return isinstance(other, AnswerBudget) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _texts(messages: Iterable[Message]) -> Iterator[tuple[TextPlace, str]]:
+    """Yield the texts of the assistant's text parts."""
+    for message in messages:
+        if message.role == "assistant":
+            for index, part in enumerate(message.parts):
+                if type(part) is TextPart and part.text:
+                    yield TextPlace(message.id, index, ("text",)), part.text
+
+
+def _without(messages: MessageList, cuts: dict[TextPlace, tuple[str, str]], ellipsis: str) -> MessageList:
+    """Return the list with the texts cut; parts that the cut left empty go, and messages without any part."""
+    edits = {
+        place: [Edit(len(out) - len(ellipsis), len(text), ellipsis, "replace")]
+        for place, (text, out) in cuts.items()
+        if out
+    }
+    edited = messages.edit_text(edits) if edits else messages
+    emptied: dict[str, set[int]] = {}
+    for place, (_, out) in cuts.items():
+        if not out:
+            emptied.setdefault(place.message_id, set()).add(place.part)
+    left = {
+        message.id: message.with_parts(part for at, part in enumerate(message.parts) if at not in emptied[message.id])
+        for message in edited
+        if message.id in emptied
+    }
+    gone = [message_id for message_id, message in left.items() if not message.parts]
+    changed = [message for message in left.values() if message.parts]
+    if changed:
+        edited = edited.replace(*changed)
+    return edited.remove(*gone) if gone else edited

@@ -1,0 +1,268 @@
+"""`TokenLimiterProcessor`: keeps the prompt, the answer or both within a number of tokens."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from penstock.engine.errors import OptionError, UsageError
+from penstock.engine.facts import Key
+from penstock.engine.messages import Message
+from penstock.engine.processor import Processor, one_of
+from penstock.processors.budgets._answers import AnswerBudget, Used
+from penstock.processors.budgets._prompts import MemoryBudget, PromptBudget
+from penstock.processors.tokens.counters import counting as as_counting
+from penstock.processors.tokens.meter import CutAt, Meter
+from penstock.processors.tokens.prices import Way, prices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.engine.chunks import Chunk
+    from penstock.engine.context import (
+        Context,
+        InputContext,
+        InputStepContext,
+        LLMRequestContext,
+        OutputResultContext,
+        OutputStreamContext,
+    )
+    from penstock.engine.frozen import Value
+    from penstock.engine.message_list import MessageList
+    from penstock.engine.ports import TokenCounter
+    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.processors.budgets._prompts import Trim
+
+Strategy = Literal["truncate", "abort"]
+CountMode = Literal["cumulative", "part"]
+TrimMode = Literal["best-fit", "contiguous", "memory-only"]
+Side = Literal["both", "prompt", "answer"]
+OnTrim = "Callable[[tuple[Message, ...], dict[str, Value]], object]"
+
+_PROMPT = ("process_input", "process_input_step", "process_llm_request")
+_ANSWER = ("process_output_stream", "process_output_result")
+_MEMORY = ("process_input", "process_input_step")
+
+
+class TokenLimiterProcessor(Processor[Used]):
+    """Keeps the prompt, the answer or both within a number of tokens.
+
+    From a prompt it drops old messages; never the system's, pinned ones, the newest user message and what came after
+    it. What may not be dropped and does not fit stops the run. An answer it cuts, or (``strategy="abort"``) stops.
+
+    Its failure blocks, since a budget that nobody keeps is none. With ``strategy="abort"`` it is a guard, else a
+    transform.
+
+    Attributes:
+        trimmed: the fact under which it tells what it dropped from the prompt last: ``{"dropped", "kept", "tokens",
+            "stage"}``.
+    """
+
+    id = "token-limiter"
+    on_error: ErrorPolicy = "block"
+
+    def __init__(
+        self,
+        limit: int,
+        *,
+        strategy: Strategy = "truncate",
+        count_mode: CountMode = "cumulative",
+        trim_mode: TrimMode = "best-fit",
+        side: Side = "both",
+        token_counter: TokenCounter | Callable[[str], int] | str | None = None,
+        encoding: str = "o200k_base",
+        counting: Way = "chat",
+        pinned: Callable[[Message], bool] | None = None,
+        cut_at: CutAt = "token",
+        ellipsis: str = "",
+        at_max_remove_tokens: float | None = None,
+        on_memory_trim: Callable[..., object] | None = None,
+        on_trim: Callable[..., object] | None = None,
+        summarize: Callable[..., Any] | None = None,
+        id: str | None = None,
+    ) -> None:
+        """Check the options, and begin to load the vocabulary, in a thread.
+
+        Args:
+            limit: tokens, 0 or more; of the prompt, and of the answer.
+            strategy: what becomes of an answer that is longer: ``truncate`` cuts it, ``abort`` stops the run.
+            count_mode: ``cumulative`` limits the whole answer, ``part`` each chunk of a stream (or text part) alone.
+            trim_mode: what is dropped from the prompt: ``best-fit`` skips what does not fit, ``contiguous`` drops all
+                that is older, ``memory-only`` drops the oldest of what memory brought, and leaves answers alone.
+            side: ``both``, only the ``prompt``, or only the ``answer``.
+            token_counter: what counts: an object with ``count(text)`` or ``count_message(message)``, a function from
+                str to int, an encoding's name, or ``"heuristic"``; by default the encoding.
+            encoding: an encoding of tiktoken's; ``o200k_base`` ships with penstock.
+            counting: how a message is counted: ``chat`` (as models are given it), or as the reference does:
+                ``reference`` (1.71), ``reference-1.0``.
+            pinned: which messages must stay, besides those with ``metadata["pinned"]``.
+            cut_at: where an answer may be cut: at a ``token``, at the end of a ``word`` or of a ``sentence``.
+            ellipsis: what stands at the end of an answer that was cut; it counts.
+            at_max_remove_tokens: memory-only: free as many below the limit; a quarter of it by default.
+            on_memory_trim: memory-only: called with the messages and the request context before they are dropped.
+            on_trim: the same for every mode. Both may be async.
+            summarize: called like ``on_trim`` (the last summary comes first); the str it returns stands in the prompt
+                as a system message in place of what was dropped, in at most a tenth of the limit. May be async.
+            id: its name in the graph.
+
+        Raises:
+            OptionError: an option that is not allowed.
+        """
+        name = type(self).__name__
+        if id is not None:
+            self.id = id
+        self.limit = _limit(name, limit)
+        self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
+        self.count_mode: str = one_of(name, "count_mode", count_mode, get_args(CountMode))
+        self.trim_mode: str = one_of(name, "trim_mode", trim_mode, get_args(TrimMode))
+        self.side: str = one_of(name, "side", side, get_args(Side))
+        self.stages = self._stages_of(name)
+        self.role: ProcessorRole = "guard" if strategy == "abort" else "transform"
+        self.edits = "spans" if summarize is None else "anything"
+        self._counting = as_counting(name, token_counter, encoding)
+        one_of(name, "counting", counting, get_args(Way))
+        one_of(name, "cut_at", cut_at, get_args(CutAt))
+        self._on_trim = _callbacks(name, on_memory_trim=on_memory_trim, on_trim=on_trim)
+        self._summarize = next(iter(_callbacks(name, summarize=summarize)), None)
+        _callbacks(name, pinned=pinned)
+        paid = prices(self._counting, counting, token_counter)
+        self._prompt = (
+            MemoryBudget(self.limit, paid, _remove(name, at_max_remove_tokens, self.limit))
+            if trim_mode == "memory-only"
+            else PromptBudget(
+                self.limit,
+                paid,
+                contiguous=trim_mode == "contiguous",
+                spare=self.limit // 10 if summarize is not None else 0,
+                pinned=pinned,
+            )
+        )
+        self._answer = AnswerBudget(
+            self.limit,
+            self._counting,
+            cut_at,
+            _text(name, "ellipsis", ellipsis),
+            each=count_mode == "part",
+            stop=strategy == "abort",
+        )
+        self.trimmed: Key[Mapping[str, Value]] = Key(f"{self.id}.trimmed[{self.limit}]")
+        self.provides = (self.trimmed,)
+        if any(map(_awaits, [*self._on_trim, self._summarize])):
+            for stage in set(self.stages) & set(_PROMPT):
+                setattr(self, stage, self._awaiting(stage))
+        self._counting.prepare()
+
+    def new_state(self) -> Used:
+        """Return the account of a request."""
+        return Used()
+
+    def process_input(self, ctx: InputContext[Used]) -> MessageList | None:
+        """Drop what does not fit from the conversation."""
+        return self._fitted(ctx)
+
+    def process_input_step(self, ctx: InputStepContext[Used]) -> MessageList | None:
+        """Drop what does not fit any more from the conversation."""
+        return self._fitted(ctx)
+
+    def process_llm_request(self, ctx: LLMRequestContext[Used]) -> MessageList | None:
+        """Drop what does not fit from the prompt, for this call only."""
+        return self._fitted(ctx)
+
+    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | list[Chunk] | None:
+        """Let the answer's text through until its tokens are used up."""
+        return self._answer.chunk(chunk, ctx)
+
+    def flush(self, ctx: OutputStreamContext[Used]) -> Chunk | None:
+        """Let through what was held back of the block that ends, as far as it fits."""
+        return self._answer.flush(ctx)
+
+    def process_output_result(self, ctx: OutputResultContext[Used]) -> MessageList | None:
+        """Cut the answer's text."""
+        return self._answer.result(ctx)
+
+    def _stages_of(self, name: str) -> tuple[str, ...]:
+        if self.trim_mode == "memory-only":
+            if self.side == "answer":
+                raise OptionError(name, "side", self.side, "'both' or 'prompt' with trim_mode='memory-only'")
+            return _MEMORY
+        return {"both": (*_PROMPT, *_ANSWER), "prompt": _PROMPT, "answer": _ANSWER}[self.side]
+
+    # Prompts
+
+    def _fitted(self, ctx: Context[Used]) -> MessageList | None:
+        trim = self._prompt.trim(ctx, prompt=ctx.stage == "process_llm_request")
+        if trim is None:
+            return None
+        for told in self._on_trim:
+            told(trim.dropped, ctx.request_context)
+        summary = self._summarize and self._summarize(self._told(ctx, trim), ctx.request_context)
+        return self._applied(ctx, trim, summary)
+
+    def _awaiting(self, stage: str) -> Callable[[Context[Used]], Awaitable[MessageList | None]]:
+        """Return the hook of a stage as an async one, for callbacks that wait."""
+
+        async def hook(ctx: Context[Used]) -> MessageList | None:
+            trim = self._prompt.trim(ctx, prompt=stage == "process_llm_request")
+            if trim is None:
+                return None
+            for told in self._on_trim:
+                await _settled(told(trim.dropped, ctx.request_context))
+            made = self._summarize and self._summarize(self._told(ctx, trim), ctx.request_context)
+            return self._applied(ctx, trim, await _settled(made))
+
+        return hook
+
+    def _told(self, ctx: Context[Used], trim: Trim) -> tuple[Message, ...]:
+        """Return what a summary is of: the last one, and what is dropped now."""
+        return (*ctx.message_list.tagged(self.id), *trim.dropped)
+
+    def _applied(self, ctx: Context[Used], trim: Trim, summary: object) -> MessageList:
+        told = {"dropped": len(trim.dropped), "kept": len(trim.kept), "tokens": trim.tokens}
+        ctx.note(**told, limit=self.limit, counter=self._counting.name)
+        ctx.put(self.trimmed, {**told, "stage": ctx.stage})
+        kept = ctx.message_list.keep(*[message.id for message in trim.kept])
+        if summary is None:
+            return kept
+        if not isinstance(summary, str):
+            raise UsageError(f"summarize must return a str or None, not {type(summary).__name__}")
+        room = int(trim.room) - int(self._prompt.prices.costs.system(Message.system("")))
+        text = Meter(self._counting, max(0, room), "word").feed(summary, final=True)
+        return kept.replace_system(text, tag=self.id) if text.strip() else kept
+
+
+def _limit(name: str, given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise OptionError(name, "limit", given, "an int of 0 or more")
+    return given
+
+
+def _remove(name: str, given: object, limit: int) -> float:
+    if given is None:
+        return limit / 4
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not isfinite(given) or not 0 <= given <= limit:
+        raise OptionError(name, "at_max_remove_tokens", given, f"a number from 0 to the limit, {limit}")
+    return given
+
+
+def _text(name: str, option: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise OptionError(name, option, given, "a str")
+    return given
+
+
+def _callbacks(name: str, **given: object) -> list[Callable[..., Any]]:
+    """Return those that were given, checked."""
+    for option, one in given.items():
+        if one is not None and not callable(one):
+            raise OptionError(name, option, one, "a function")
+    return [cast("Callable[..., Any]", one) for one in given.values() if one is not None]
+
+
+def _awaits(callback: object) -> bool:
+    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(getattr(callback, "__call__", None))  # noqa: B004
+
+
+async def _settled(made: object) -> object:
+    return await cast("Awaitable[object]", made) if isinstance(made, Awaitable) else made
