@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock import MessageList, UnicodeNormalizer, Workflow
+from tests.conformance.builtin import unicode_invented
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import constructed, options_named, read, told, write
 
@@ -42,6 +43,7 @@ FAMILY = Family(
     files=("unicode_normalizer",),
     run=run,
     projections={"process_input": projection, "construct": projection},
+    invented=lambda: list(unicode_invented.rows()),
     neutral={("process_input", "same_array_returned"): "lists are values: whether it is the same object tells nothing"},
     defaults={"strip_control_chars": False, "preserve_emojis": True, "collapse_whitespace": True, "trim": True},
 )
