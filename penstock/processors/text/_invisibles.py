@@ -99,6 +99,11 @@ def invisibles(text: str, *, preserve_emojis: bool = True) -> Iterator[Invisible
             yield Invisible(start, at, kind)
 
 
+def is_invisible(char: str) -> bool:
+    """Tell whether a character is one that nobody sees, unless a script or an emoji needs it where it stands."""
+    return _CANDIDATE.match(char) is not None
+
+
 def _needed(text: str, at: int, *, preserve_emojis: bool) -> bool:
     """Tell whether a joiner, selector or filler does something visible where it stands."""
     char, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]

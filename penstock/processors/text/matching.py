@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.processors.text.normalizing import HYGIENE, normalise
-from penstock.processors.text.patterns import BuiltIn
+from penstock.processors.text.patterns import LOOKBACK, BuiltIn
+from penstock.processors.text.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.engine.edits import Edits
-    from penstock.processors.text.patterns import Span
     from penstock.processors.text.rules import UserRule
+    from penstock.processors.text.shapes import Trace
+    from penstock.processors.text.sweep import Indexed
 
 
 class Match(NamedTuple):
@@ -40,9 +39,18 @@ class Region(NamedTuple):
 
 
 class FinderState:
-    """What a finder remembers of one text that it is shown piece by piece."""
+    """What a finder remembers of one text that it is shown piece by piece.
 
-    __slots__ = ()
+    Attributes:
+        done: rules for a first match that have had it.
+        before: how the end of what is decided reads behind its disguise; None if as it is written.
+    """
+
+    __slots__ = ("before", "done")
+
+    def __init__(self) -> None:
+        self.done: set[int] = set()
+        self.before: str | None = None
 
 
 class Finder:
@@ -52,12 +60,12 @@ class Finder:
         lookback: how many characters before what is undecided `scan` and `finish` want to see.
     """
 
-    lookback: int = 128
-
     def __init__(self, rules: Sequence[BuiltIn | UserRule]) -> None:
         self.rules = tuple(rules)
-        self._built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltIn)]
         self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltIn)]
+        built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltIn)]
+        self._sweep = Sweep(built_in) if built_in else None
+        self.lookback = max([LOOKBACK if built_in else 1, *(rule.lookback for _, rule in self._own)])
 
     def __eq__(self, other: object) -> bool:
         """Tell whether both have equal rules."""
@@ -77,33 +85,59 @@ class Finder:
         Raises:
             TimeoutError: a user's rule took longer than it may.
         """
-        found = [Match(start, end, index) for index, rule in self._own for start, end in rule.find(text)]
-        if self._built_in:
-            found.extend(_outermost([*self._known(text, key), *self._disguised(text, key)]))
-        return sorted(found, key=lambda match: (match.rule, match.start))
+        if not key or self._sweep is None:
+            return self.finish(text, 0, FinderState())
+        own, _ = self._by_own(text, 0, FinderState(), final=True)
+        return _matches(own, self._sweep.search_value(text, key), len(text) + 1)
 
-    def scan(self, text: str, start: int, state: FinderState, *, begins: bool) -> tuple[list[Match], int]:
+    def scan(self, text: str, start: int, state: FinderState) -> tuple[list[Match], int]:
         """Return what is found for certain in a text that goes on, and from which place on it is uncertain.
 
         The matches begin at ``start`` or later and end at the place or before it: they are those that `find` would
-        report there of the whole text, however it goes on. The next call begins where this one's place is.
+        report there of the whole text, however it goes on. The next call's ``start`` must be this one's place.
 
         Args:
-            text: up to `lookback` characters that are decided, and all that is not.
+            text: the last `lookback` characters of what is decided, or all of it if it is shorter; and all that is not.
             start: where in the text what is not decided begins.
             state: one for each text; a new one at the text's beginning.
-            begins: whether nothing stands before ``text``.
 
         Raises:
             TimeoutError: a user's rule took longer than it may.
         """
-        del text, state, begins
-        return [], start
+        own, hold = self._by_own(text, start, state, final=False)
+        known: list[Indexed] = []
+        if self._sweep is not None:
+            known, behind = self._sweep.search(text, start, state.before, final=False)
+            hold = min(hold, behind)
+        if own or known:
+            hold = _lowered([*own, *known], hold)
+        if hold <= start:
+            return [], start
+        if self._sweep is not None:
+            state.before = self._sweep.remembered(text, start, state.before, hold)
+        for index, rule in self._own:
+            if not rule.every and any(place == index and _decided(trace, hold) for place, trace in own):
+                state.done.add(index)
+        return (_matches(own, known, hold) if own or known else []), hold
 
-    def finish(self, text: str, start: int, state: FinderState, *, begins: bool) -> list[Match]:
+    def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
         """Return what is found from ``start`` on in a text that ends here; see `scan`."""
-        del state, begins
-        return [match for match in self.find(text) if match.start >= start]
+        own, _ = self._by_own(text, start, state, final=True)
+        known: list[Indexed] = []
+        if self._sweep is not None:
+            known, _ = self._sweep.search(text, start, state.before, final=True)
+        return _matches(own, known, len(text) + 1)
+
+    def _by_own(self, text: str, start: int, state: FinderState, *, final: bool) -> tuple[list[Indexed], int]:
+        """Return what the user's rules find, and from which place on it may change."""
+        found: list[Indexed] = []
+        hold = len(text)
+        for index, rule in self._own:
+            if index not in state.done:
+                traces, open_at = rule.scan(text, start, final=final)
+                found.extend((index, trace) for trace in traces)
+                hold = min(hold, open_at)
+        return found, hold
 
     def unite(self, text: str, matches: Iterable[Match]) -> list[Region]:
         """Return the matches as disjoint regions, in order.
@@ -127,23 +161,27 @@ class Finder:
             return ""
         return rule.expand(single) if single and not isinstance(rule, BuiltIn) else rule.replacement
 
-    def _disguised(self, text: str, key: str) -> Iterator[Match]:
-        """Yield what the built-in rules find with styled letters read as plain ones, and without what is invisible."""
-        plain = normalise(text, HYGIENE)
-        if plain.edits:
-            back = _Back(plain.edits)
-            for match in self._known(plain.text, key):
-                yield Match(*back.span(match.start, match.end), match.rule)
 
-    def _known(self, text: str, key: str) -> Iterator[Match]:
-        """Yield what the built-in rules find, with the key before the text where there is one."""
-        before = f'{key}: "' if key else ""
-        whole = f'{before}{text}"' if key else text
-        for index, rule in self._built_in:
-            for start, end in rule.find(whole):
-                low, high = max(start - len(before), 0), min(end - len(before), len(text))
-                if low < high:
-                    yield Match(low, high, index)
+def _decided(trace: Trace, hold: int) -> bool:
+    return trace.counts and trace.start < hold
+
+
+def _lowered(found: Iterable[Indexed], hold: int) -> int:
+    """Return the last place up to the given one that lies within no trace."""
+    stretches = [(trace.start, trace.end) for _, trace in found]
+    reached = False
+    while not reached:
+        lower = min((low for low, high in stretches if low < hold < high), default=hold)
+        reached, hold = lower == hold, lower
+    return hold
+
+
+def _matches(own: Iterable[Indexed], known: Iterable[Indexed], hold: int) -> list[Match]:
+    """Return the matches that begin before a place, rule by rule."""
+    found = [Match(trace.low, trace.high, index) for index, trace in own if _decided(trace, hold)]
+    outer = _outermost(Match(trace.low, trace.high, index) for index, trace in known if _decided(trace, hold))
+    wide = (match for match in found if match.start < match.end)
+    return sorted([*wide, *outer], key=lambda match: (match.rule, match.start))
 
 
 def _outermost(matches: Iterable[Match]) -> Iterator[Match]:
@@ -166,29 +204,3 @@ def _clusters(ordered: Iterable[Match]) -> Iterator[list[Match]]:
         cluster.append(match)
     if cluster:
         yield cluster
-
-
-class _Back:
-    """Leads from positions after edits to positions before them."""
-
-    def __init__(self, edits: Edits) -> None:
-        self._edits = edits
-        self._starts: list[int] = []  # where each edit's text begins, afterwards
-        shift = 0
-        for edit in edits:
-            self._starts.append(edit.start + shift)
-            shift += len(edit.text) - (edit.end - edit.start)
-
-    def span(self, start: int, end: int) -> Span:
-        """Return the stretch before the edits that became this one."""
-        return self._place(start, last=False), self._place(end - 1, last=True)
-
-    def _place(self, at: int, *, last: bool) -> int:
-        """Return where the character at that place begins, or (``last``) ends."""
-        index = bisect_right(self._starts, at) - 1
-        if index < 0:
-            return at + last
-        edit, begin = self._edits[index], self._starts[index]
-        if at < begin + len(edit.text):
-            return edit.end if last else edit.start
-        return edit.end + at - begin - len(edit.text) + last

@@ -1,31 +1,63 @@
-"""What a built-in pattern is, and how one is made. It knows how to find, not what to do about it.
+"""What a built-in rule is, and how one is made of a pattern. It knows how to find, not what to do about it.
 
-Every finder is linear in the text. A pattern begins with letters that a plain search jumps to, looks back only so far
-as it must to refuse a start inside a word, and repeats only what the next item cannot also match.
+Every rule takes time in proportion to the text, and says of a text that goes on what is settled. A pattern begins with
+letters that a plain search jumps to, and looks back no farther than `LOOKBACK`. The place where a rule's trigger
+begins is never parted from the word before it, so a rule is asked nothing before its trigger is there.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from penstock.processors.text.shapes import Shape, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
+
+    from penstock.processors.text.shapes import Scan
 
     Span: TypeAlias = tuple[int, int]
+
+LOOKBACK = 128
+"""How many characters before a match a built-in rule may look at."""
+
+WORD_HELD = 96
+"""How many characters of the last word are held, since a trigger may come behind it: a rule's trigger and what it lets
+grow to the left of it are shorter together. The longest is an e-mail address's local part: 64 (RFC 5321, 4.5.3.1.1)."""
 
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _GROWTH = 64  # how far a find may grow to the left
 
 
+class Search(Protocol):
+    """Looks through a text from a place on; ``final`` tells that the text ends there."""
+
+    def __call__(self, text: str, start: int, *, final: bool) -> Scan:
+        """Return the traces, and where they may change."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """A built-in rule: what it is called, what it puts in place, and how it finds."""
+    """A built-in rule.
+
+    Attributes:
+        name: what it is called.
+        replacement: what it puts in place.
+        trigger: a regular expression that a text must match where a match of the rule begins or soon after, without
+            white space in what it matches.
+        search: looks through a text.
+        mark: the letters that a match begins with, all others being its ``trigger``; then ``search`` looks at one place
+            alone.
+    """
 
     name: str
     replacement: str
-    find: Callable[[str], Iterable[Span]]
+    trigger: str
+    search: Search
+    mark: str = ""
 
 
 def shaped(
@@ -33,7 +65,8 @@ def shaped(
     replacement: str,
     pattern: str,
     *,
-    hint: str = "",
+    trigger: str,
+    near: str = "",
     check: Callable[[str], bool] | None = None,
     grow: bool = False,
 ) -> BuiltIn:
@@ -43,90 +76,47 @@ def shaped(
         name: what it finds.
         replacement: what stands in its place.
         pattern: where it has a group called ``secret``, only that was found.
-        hint: a text without this (in any case) is not searched.
+        trigger: see `BuiltIn`.
+        near: a word that must stand before it, in any case, no farther than `_NEAR`.
         check: has the last word on what was found.
         grow: what was found begins where the word begins that it stands in.
     """
-    compiled = re.compile(pattern, re.ASCII)
-    group = "secret" if "secret" in compiled.groupindex else 0
+    shape = Shape(pattern)
+    group = "secret" if "(?P<secret>" in pattern else 0
 
-    def find(text: str) -> Iterator[Span]:
-        if hint in text or hint in text.lower():
-            for found in compiled.finditer(text):
-                if check is None or check(found.group(group)):
-                    start, end = found.span(group)
-                    yield (_grown(text, start) if grow else start), end
+    def search(text: str, start: int, *, final: bool) -> Scan:
+        matches, hold = shape.walk(text, start, final=final)
+        traces: list[Trace] = []
+        for found in matches:
+            low, high = found.span(group)
+            begin = _grown(text, found.start()) if grow else found.start()
+            counts = (check is None or check(found.group(group))) and _is_near(near, text, found.start())
+            traces.append(Trace(begin, found.end(), begin if grow else low, high, counts))
+        return traces, _grown(text, hold) if grow and hold < len(text) else hold
 
-    return BuiltIn(name, replacement, find)
+    return BuiltIn(name, replacement, trigger, search)
 
 
-def prefixed(name: str, replacement: str, prefix: str, rest: str, check: Callable[[str], bool] | None) -> BuiltIn:
+_NEAR = 80  # characters between a provider's name and its key; longer than a line of a form
+
+
+def _is_near(word: str, text: str, at: int) -> bool:
+    return not word or word in text[max(at - _NEAR, 0) : at].lower()
+
+
+def marked(name: str, replacement: str, mark: str, rest: str, check: Callable[[str], bool] | None) -> BuiltIn:
     """Return the rule for a word that begins with a provider's mark: ``rest`` is what must follow."""
-    mark = re.escape(prefix)
-    compiled = re.compile(rf"{mark}(?<![A-Za-z0-9_-]{mark})(?:{rest})(?![A-Za-z0-9])", re.ASCII)
+    shape = Shape(rf"{re.escape(mark)}(?:{rest})(?![A-Za-z0-9])")
 
-    def find(text: str) -> Iterator[Span]:
-        if prefix in text:
-            for found in compiled.finditer(text):
-                if check is None or check(found.group()):
-                    yield found.span()
+    def search(text: str, start: int, *, final: bool) -> Scan:
+        if not final and shape.is_open(text, start):
+            return [], start
+        found = shape.compiled.match(text, start)
+        if found is None:
+            return [], len(text)
+        return [Trace(*found.span(), *found.span(), check is None or check(found.group()))], len(text)
 
-    return BuiltIn(name, replacement, find)
-
-
-_SEPARATOR = re.compile(r"[:=]+>?|!==?")
-_QUOTE = re.compile(r"""\s{0,12}(["'`]?)""")
-_WINDOW = 72  # how far before its separator a label may begin
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """How a value must look behind a label.
-
-    Attributes:
-        bare: the characters of a value without quotes, as the inside of a class.
-        quoted: those of a value in quotes.
-        least: how many there must be.
-        check: has the last word; it is told whether the value stood in quotes.
-    """
-
-    bare: str
-    quoted: str
-    least: int
-    check: Callable[[str, bool], bool]
-
-
-def labelled(name: str, replacement: str, label: str, value: Value, *, whole: bool = False) -> BuiltIn:
-    """Return the rule for what stands behind a label and a separator: the value, or the ``whole`` assignment."""
-    ends_in_label = re.compile(rf"""(?i)(?:{label})["'\])]{{0,2}}\s{{0,12}}$""", re.ASCII)
-    bare = re.compile(f"[{value.bare}]{{{value.least},128}}+")
-    quoted = re.compile(f"[{value.quoted}]{{{value.least},128}}+")
-    rest = re.compile(f"[{value.bare}]*")
-
-    def find(text: str) -> Iterator[Span]:
-        reach = 0
-        for separator in _SEPARATOR.finditer(text):
-            if separator.start() < reach:
-                continue
-            opening = _QUOTE.match(text, separator.end())
-            mark = opening.group(1) if opening else ""
-            begin = opening.end() if opening else separator.end()
-            found = (quoted if mark else bare).match(text, begin)
-            if found is None or (mark and text[found.end() : found.end() + 1] not in (mark, "")):
-                found = bare.match(text, begin) if mark and whole else None
-            if (
-                found is None
-                or not value.check(found.group(), bool(mark))
-                or text[found.end() : found.end() + 1] in ("(", "[")
-            ):
-                continue
-            words = ends_in_label.search(text, max(separator.start() - _WINDOW, 0), separator.start())
-            if words is not None:
-                tail = rest.match(text, found.end())
-                reach = tail.end() if tail and not mark else found.end()
-                yield (words.start() if whole else begin), reach
-
-    return BuiltIn(name, replacement, find)
+    return BuiltIn(name, replacement, re.escape(mark), search, mark)
 
 
 def _grown(text: str, start: int) -> int:

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.processors.text import validators
-from penstock.processors.text.patterns import Value, labelled, prefixed, shaped
+from penstock.processors.text.labels import Value, labelled
+from penstock.processors.text.patterns import marked, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +30,11 @@ def _marked(name: str, replacement: str, *rows: tuple[str, str]) -> Iterator[Bui
     """Yield a rule for each prefix; a row is the prefixes, parted by spaces, and what must follow."""
     for prefixes, rest in rows:
         for prefix in prefixes.split():
-            yield prefixed(name, replacement, prefix, rest, _random)
+            yield marked(name, replacement, prefix, rest, _random)
 
 
 _AWS = tuple(
-    prefixed("aws-key", "[AWS_KEY]", prefix, rest, None)
+    marked("aws-key", "[AWS_KEY]", prefix, rest, None)
     for prefix, rest in (
         ("AKIA", "[A-Z0-9]{16}"),
         ("ASIA", "[A-Z0-9]{16}"),
@@ -66,12 +67,14 @@ _CODE_HOSTS = (
         "slack-webhook",
         "[SLACK_WEBHOOK]",
         r"https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[\w/-]{20,}",
+        trigger=r"https://hooks\.",
     ),
     *_marked("npm-token", "[NPM_TOKEN]", ("npm_", "[A-Za-z0-9]{30,}")),
     shaped(
         "npm-token",
         "[NPM_TOKEN]",
         r"""_(?:authToken|auth)\s{0,3}=\s{0,3}["']?(?P<secret>[A-Za-z0-9+/=_-]{12,})""",
+        trigger="_auth",
         check=validators.token,
     ),
     *_marked("pypi-token", "[PYPI_TOKEN]", ("pypi-", r"[\w-]{50,}")),
@@ -131,45 +134,70 @@ _KEYS = tuple(
 )
 
 _UNMARKED = (  # no prefix to jump to: something in the middle is, or a word nearby says whose key it is
-    shaped("mailchimp-key", "[API_KEY]", r"-us(?<=[0-9a-f]{32}-us)\d{1,2}(?!\w)", grow=True),
-    shaped("telegram-key", "[API_KEY]", r":(?P<secret>AA(?<=\d{8}:AA)[\w-]{32,33})(?![\w-])"),
-    shaped("discord-key", "[API_KEY]", r"\.(?<=[\w-]{23}\.)[\w-]{6}\.[\w-]{27,38}(?![\w-])", check=_random, grow=True),
-    shaped("truenas-key", "[API_KEY]", r"-(?<=\d-)[A-Za-z0-9]{64}(?!\w)", grow=True),
-    shaped("newrelic-key", "[API_KEY]", r"NRAL(?<=[0-9a-z]{32}NRAL)(?!\w)", grow=True),
-    shaped("vault-key", "[API_KEY]", r"\.atlasv1\.[\w-]{60,}", grow=True),
-    shaped("thingsboard-key", "[API_KEY]", r"/api/v1/(?P<secret>[a-z0-9]{20})(?!\w)", check=_random),
-    shaped("okta-key", "[API_KEY]", r"(?<![\w-])00[\w-]{39}[A-Za-z0-9](?![\w-])", hint="okta", check=_random),
-    shaped("okta-key", "[API_KEY]", r"SSWS\s+(?P<secret>00[\w-]{39}[A-Za-z0-9])(?![\w-])"),
+    shaped("mailchimp-key", "[API_KEY]", r"-us(?<=[0-9a-f]{32}-us)\d{1,2}(?!\w)", trigger="-us", grow=True),
+    shaped("telegram-key", "[API_KEY]", r":(?P<secret>AA(?<=\d{8}:AA)[\w-]{32,33})(?![\w-])", trigger=":AA"),
+    shaped(
+        "discord-key",
+        "[API_KEY]",
+        r"\.(?<=[\w-]{23}\.)[\w-]{6}\.[\w-]{27,38}(?![\w-])",
+        trigger=r"\.(?<=[A-Za-z0-9_-]{23}\.)",
+        check=_random,
+        grow=True,
+    ),
+    shaped("truenas-key", "[API_KEY]", r"-(?<=\d-)[A-Za-z0-9]{64}(?!\w)", trigger="-(?<=[0-9]-)", grow=True),
+    shaped("newrelic-key", "[API_KEY]", r"NRAL(?<=[0-9a-z]{32}NRAL)(?!\w)", trigger="NRAL", grow=True),
+    shaped("vault-key", "[API_KEY]", r"\.atlasv1\.[\w-]{60,}", trigger=r"\.atlasv1", grow=True),
+    shaped(
+        "thingsboard-key", "[API_KEY]", r"/api/v1/(?P<secret>[a-z0-9]{20})(?!\w)", trigger="/api/v1/", check=_random
+    ),
+    shaped(
+        "okta-key",
+        "[API_KEY]",
+        r"(?<![\w-])00[\w-]{39}[A-Za-z0-9](?![\w-])",
+        trigger="00(?<![A-Za-z0-9_-]00)",
+        near="okta",
+        check=_random,
+    ),
+    shaped("okta-key", "[API_KEY]", r"SSWS\s{1,8}(?P<secret>00[\w-]{39}[A-Za-z0-9])(?![\w-])", trigger="SSWS"),
     shaped(
         "figma-key",
         "[API_KEY]",
         r"(?<!\w)\d{4}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?!\w)",
-        hint="figma",
+        trigger="[0-9]{4}-",
+        near="figma",
     ),
 )
 
+_LONGEST_HEADER = 2000  # characters of a token's header; the longest ones carry a certificate
+_LONGEST_KEY = 4000  # characters within a block: an RSA key of 4,096 bits has 3,300
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _BLOCKS = (
-    shaped("jwt", "[JWT]", r"eyJ(?<![\w-]eyJ)[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"),
+    shaped(
+        "jwt", "[JWT]", r"eyJ(?<![\w-]eyJ)[\w-]{8,2000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?", trigger="eyJ(?<![A-Za-z0-9_-]eyJ)"
+    ),
     shaped(
         "private-key",
         "[PRIVATE_KEY]",
-        rf"-----BEGIN {_PEM}(?:(?:[^-]|-(?!----))*+-----END {_PEM}|(?:[\s\\nr\"'+]{{0,8}}+[A-Za-z0-9+/=]{{16,}}+)+)",
+        rf"-----BEGIN {_PEM}(?:(?:[^-]|-(?!----)){{0,{_LONGEST_KEY}}}+-----END {_PEM}"
+        r"|(?:[\s\\nr\"'+]{0,8}+[A-Za-z0-9+/=]{16,}+)+)",
+        trigger="-----BEGIN",
     ),
     shaped(
         "url-credentials",
         "[PASSWORD]",
         r"""://(?<=[A-Za-z]://)[^\s/:@"'<>]{0,128}:(?P<secret>[^\s/@"'<>]{3,256})@""",
+        trigger="://",
         check=lambda found: found[0] not in "$<{%*[(",
     ),
     shaped(
         "basic-auth",
         "[BASIC_AUTH]",
         r"[Bb](?<![A-Za-z0-9][Bb])(?i:asic)\s{1,8}[A-Za-z0-9+/]{8,}={0,2}",
+        trigger="(?i:basic)",
         check=validators.basic_credentials,
     ),
     *(
-        shaped("connection-key", "[API_KEY]", rf"{label}=(?P<secret>[A-Za-z0-9+/]{{32,}}={{0,2}})")
+        shaped("connection-key", "[API_KEY]", rf"{label}=(?P<secret>[A-Za-z0-9+/]{{32,}}={{0,2}})", trigger=f"{label}=")
         for label in ("AccountKey", "SharedAccessKey", "SharedSecretValue")
     ),
 )
@@ -177,6 +205,7 @@ _BEARER = shaped(
     "bearer-token",
     "[BEARER_TOKEN]",
     r"[Bb](?<![A-Za-z0-9][Bb])(?i:earer):?\s{1,8}[A-Za-z0-9._~+/-]*[A-Za-z0-9_~+/-]=*",
+    trigger="(?i:bearer)",
     check=validators.bearer,
 )
 
@@ -186,7 +215,7 @@ _API_KEY = labelled(
     "[API_KEY]",
     r"(?<![a-z0-9])(?:api|app|access|auth|secret|private|client)[ _-]?(?:key|token|secret)(?:[ _-]?id)?",
     Value(r"A-Za-z0-9_.+/=~-", r"A-Za-z0-9_.+/=~-", 20, lambda found, _: not validators.placeholder(found)),
-    whole=True,
+    whole="api|app|access|auth|secret|private|client",
 )
 _VALUE = labelled(
     "secret-value",

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import regex
 
 from penstock.engine.errors import OptionError
+from penstock.processors.text.shapes import Shape, Trace
 from penstock.processors.text.validators import VALIDATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
-    from penstock.processors.text.patterns import Span
+    from penstock.processors.text.shapes import Scan
 
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "x": regex.VERBOSE}
 _KEPT_FLAGS = {
@@ -60,34 +61,45 @@ class UserRule:
 
     name: str
     replacement: str
-    pattern: regex.Pattern[str] = field(compare=False)  # compiled ones are equal only while they are cached
+    shape: Shape = field(compare=False)
     every: bool
     validator: Callable[[str], bool] | None
     timeout: float
 
-    def find(self, text: str) -> Iterator[Span]:
-        """Yield the spans of matches; one without width is none.
+    @property
+    def lookback(self) -> int:
+        """How many characters before a match it may look at; 0 if that cannot be told."""
+        return self.shape.opening.lookback if self.shape.opening else 0
+
+    def scan(self, text: str, start: int, *, final: bool) -> Scan:
+        """Return the traces from ``start`` on, and where more text may change what is found; one without width is none.
+
+        A rule for the first match alone ends with the first that counts, whatever its width.
 
         Raises:
             TimeoutError: it took longer than it may.
         """
+        traces: list[Trace] = []
+        hold = len(text)
         try:
-            for found in self.pattern.finditer(text, timeout=self.timeout):
-                if self.validator is not None and not self.validator(found.group()):
-                    continue
-                if found.end() > found.start():
-                    yield found.span()
-                if not self.every:
-                    return
+            matches: Iterable[regex.Match[str]] = self.shape.compiled.finditer(text, start, timeout=self.timeout)
+            if not final:
+                matches, hold = self.shape.settled(iter(matches), text, start, self.timeout)
+            for found in matches:
+                counts = self.validator is None or self.validator(found.group())
+                traces.append(Trace(*found.span(), *found.span(), counts))
+                if counts and not self.every:
+                    return traces, len(text)
         except TimeoutError:
             raise self._too_slow() from None
+        return traces, hold
 
     def expand(self, matched: str) -> str:
         """Return the replacement of a match, its groups filled in if the pattern finds the match by itself alone."""
         if "$" not in self.replacement:
             return self.replacement
         try:
-            found = self.pattern.search(matched, timeout=self.timeout)
+            found = self.shape.compiled.search(matched, timeout=self.timeout)
         except TimeoutError:
             raise self._too_slow() from None
         if found is None or found.span() != (0, len(matched)):
@@ -126,7 +138,7 @@ def checked(processor: str, index: int, given: Any, timeout: float) -> UserRule:
     return UserRule(
         name,
         _text(processor, f"{option}.replacement", rule.replacement),
-        _compiled(processor, option, rule),
+        Shape(_compiled(processor, option, rule)),
         "g" in rule.flags,
         _validator(processor, option, rule.validator),
         seconds(processor, f"{option}.timeout", timeout if rule.timeout is None else rule.timeout),
