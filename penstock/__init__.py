@@ -144,6 +144,10 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.workflow import member as member
     from penstock.processors.memory.drop_messages import DropMessages as DropMessages
     from penstock.processors.memory.drop_parts import DropParts as DropParts
+    from penstock.processors.memory.legacy import LegacyMemory as LegacyMemory
+    from penstock.processors.memory.legacy import LegacyMemoryProcessor as LegacyMemoryProcessor
+    from penstock.processors.memory.token_limiter import MemoryTokenLimiter as MemoryTokenLimiter
+    from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter as MemoryToolCallFilter
     from penstock.processors.prompt.tool_call_filter import ToolCallFilter as ToolCallFilter
     from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
     from penstock.processors.text.reports import PatternMatch as PatternMatch
@@ -237,6 +241,9 @@ _HOMES = {
     ),
     "penstock.processors.memory.drop_messages": ("DropMessages",),
     "penstock.processors.memory.drop_parts": ("DropParts",),
+    "penstock.processors.memory.legacy": ("LegacyMemory", "LegacyMemoryProcessor"),
+    "penstock.processors.memory.token_limiter": ("MemoryTokenLimiter",),
+    "penstock.processors.memory.tool_call_filter": ("MemoryToolCallFilter",),
     "penstock.processors.prompt.tool_call_filter": ("ToolCallFilter",),
     "penstock.processors.text.regex_filter": ("RegexFilterProcessor",),
     "penstock.processors.text.reports": ("PatternMatch", "Violation"),

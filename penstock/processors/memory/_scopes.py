@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.engine.context import Context, InputContext, LLMRequestContext
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor import ProcessorRole
 
 Scope = Literal["remembered", "input", "prompt"]
 """Remembered messages and the caller's are changed for the run; a prompt for its call only, up to the current turn."""
@@ -25,12 +25,11 @@ _STAGES = {"remembered": "process_input", "input": "process_input", "prompt": "p
 class Dropper(Processor):
     """A processor that drops some of the messages in its scope. Subclasses say what is `left` of them.
 
-    It protects nothing, so its failure lets everything pass as it is.
+    Why something is to be dropped is not known here, so a failure is raised: it must not pass for that.
     """
 
     id = "dropper"
     role: ProcessorRole = "transform"
-    on_error: ErrorPolicy = "allow"
     edits = "anything"
     scope: str
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol, cast, get_args, runtime_checkable
 
-from penstock.engine.errors import OptionError
+from penstock.engine.errors import OptionError, UsageError
+from penstock.engine.frozen import is_items
+from penstock.engine.messages import Message
 from penstock.engine.processor import Processor, is_async, one_of
 from penstock.processors.conversations.relaying import refilled
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.context import InputContext, InputStepContext
     from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
 
 MemoryStage = Literal["process_input", "process_input_step"]
 
@@ -80,12 +80,11 @@ class LegacyMemoryProcessor:
 class LegacyMemory(Processor):
     """Runs older memory processors, in their order, on what the conversation remembers. The rest is not touched.
 
-    Put it behind whatever loads the memory. Order matters: a limiter of tokens last keeps most of the history.
+    Put it behind whatever loads the memory. Order matters: a limiter of tokens last keeps most of the history. What
+    they protect is not known here, so their failure is raised, unless the workflow says otherwise.
     """
 
     id = "legacy-memory"
-    role: ProcessorRole = "transform"
-    on_error: ErrorPolicy = "allow"
     edits = "anything"
 
     def __init__(self, *processors: LegacyProcess, stage: MemoryStage = "process_input", id: str | None = None) -> None:
@@ -122,7 +121,7 @@ class LegacyMemory(Processor):
         given = _Given(listed)
         shown: Sequence[Message] = listed.remembered
         for one in self.processors:
-            shown = cast("Sequence[Message]", given.to(one, shown))
+            shown = _checked(one, given.to(one, shown))
         return _settled(listed, shown)
 
     async def _run_async(self, ctx: InputContext | InputStepContext) -> MessageList | None:
@@ -131,7 +130,7 @@ class LegacyMemory(Processor):
         shown: Sequence[Message] = listed.remembered
         for one in self.processors:
             found = given.to(one, shown)
-            shown = await cast("Awaitable[Sequence[Message]]", found) if is_async(one.process) else found  # type: ignore[assignment]
+            shown = _checked(one, await cast("Awaitable[object]", found) if is_async(one.process) else found)
         return _settled(listed, shown)
 
 
@@ -152,6 +151,17 @@ class _Given:
     def to(self, one: LegacyProcess, shown: Sequence[Message]) -> Sequence[Message] | Awaitable[Sequence[Message]]:
         """Call a processor with it."""
         return one.process(shown, system_message=self.system, memory_system_message=self.memory, new_messages=self.new)
+
+
+def _checked(one: LegacyProcess, returned: object) -> Sequence[Message]:
+    """Return the messages that a processor returned.
+
+    Raises:
+        UsageError: it returned something else.
+    """
+    if not is_items(returned) or not all(isinstance(message, Message) for message in returned):
+        raise UsageError(f"{type(one).__name__}.process must return a list of messages, not {type(returned).__name__}")
+    return returned
 
 
 def _texts(messages: Sequence[Message]) -> str | None:

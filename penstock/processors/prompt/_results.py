@@ -75,6 +75,6 @@ def is_marked(part: ToolPart) -> bool:
 
 def stub(part: ToolPart, size: int, unit: str, recall: str | None) -> ToolPart:
     """Return the part with a short note in place of its result, which names the id under which it can be had again."""
-    cure = f"; call {recall} with its id to read it" if recall is not None else ""
-    note = f"[result {part.call_id} left out, {size} {unit}{cure}]"
+    cure = f"; call {recall} with its id to read it" if recall is not None and part.call_id else ""
+    note = f"[result {part.call_id or 'of a tool'} left out, {size} {unit}{cure}]"
     return replace(part, result=None, error=note) if part.state == "error" else replace(part, result=note)

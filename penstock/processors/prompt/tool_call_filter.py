@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.context import Context, InputContext, LLMRequestContext, ToolCallContext
     from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
 
 Scope = Literal["prompt", "history"]
@@ -167,13 +166,16 @@ class ToolCallFilter(Processor):
             for exchange in traffic.exchanges
             if exchange.key not in kept and self._is_meant(exchange) and self._is_old(exchange, traffic, known)
         ]
-        if self.max_result_size is not None:
-            changes = self._shortened(messages.all, traffic, old)
-        else:
+        if self.max_result_size is None:
             changes = without(messages.all, traffic, {exchange.key: self._text(exchange) for exchange in old})
+            told = {"removed": len(old)}
+        else:
+            stubs = self._stubs(old, self.max_result_size)
+            changes = replaced(messages.all, traffic, stubs)
+            told = {"shortened": len(stubs)}
         if not changes:
             return None
-        ctx.note(**{"shortened" if self.max_result_size is not None else "removed": len(old)})
+        ctx.note(**told)
         return relaid(messages, changes)
 
     def _is_meant(self, exchange: Exchange) -> bool:
@@ -207,9 +209,8 @@ class ToolCallFilter(Processor):
         stays = is_marked(result) if wanted is True else not wanted.isdisjoint(exchange.names)
         return preserved(result, min(exchange.names, default="")) if stays else None
 
-    def _shortened(
-        self, messages: tuple[Message, ...], traffic: Traffic, old: list[Exchange]
-    ) -> dict[str, tuple[Message, ...]]:
+    def _stubs(self, old: list[Exchange], allowed: int) -> dict[str, ToolPart]:
+        """Return the stubs for results that are too large, by their exchanges' keys."""
         stubs: dict[str, ToolPart] = {}
         unit = "characters" if self.size is len else "tokens"
         for exchange in old:
@@ -217,9 +218,9 @@ class ToolCallFilter(Processor):
                 continue
             size = self.size(result_text(exchange.result))
             note = stub(exchange.result, size, unit, self.recall)
-            if size > max(self.max_result_size or 0, self.size(result_text(note))):
+            if size > max(allowed, self.size(result_text(note))):
                 stubs[exchange.key] = note
-        return replaced(messages, traffic, stubs)
+        return stubs
 
 
 def _before(traffic: Traffic) -> frozenset[str]:
