@@ -43,14 +43,15 @@ class MemoryTokenLimiter(LegacyMemoryProcessor):
         limit: float,
         *,
         encoding: str = "o200k_base",
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        token_counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
         """Check the options.
 
         Args:
             limit: the budget in tokens, 0 or more.
-            encoding: what counts, if no counter is given.
-            counter: an object with ``count(text)``, a function from text to tokens, an encoding, or ``"heuristic"``.
+            encoding: what counts, if no ``token_counter`` is given.
+            token_counter: an object with ``count(text)``, a function from text to tokens, an encoding's name, or
+                ``"heuristic"``.
 
         Raises:
             OptionError: an option that is not allowed.
@@ -59,7 +60,7 @@ class MemoryTokenLimiter(LegacyMemoryProcessor):
         if not _is_budget(limit):
             raise OptionError(type(self).__name__, "limit", limit, "a number of tokens from 0 on")
         self.limit = limit
-        self._counting = counting(type(self).__name__, counter, encoding)
+        self.token_counter = counting(type(self).__name__, token_counter, encoding)
 
     def count(self, message: Message) -> float:
         """Return how many tokens a message counts; never less than the 3.8 that each message costs."""
@@ -71,7 +72,7 @@ class MemoryTokenLimiter(LegacyMemoryProcessor):
                 media += 1
             else:
                 texts.append(text)
-        return self._counting.count("".join(texts)) + media * TOKENS_PER_MEDIUM + TOKENS_PER_MESSAGE
+        return self.token_counter.count("".join(texts)) + media * TOKENS_PER_MEDIUM + TOKENS_PER_MESSAGE
 
     def process(
         self,

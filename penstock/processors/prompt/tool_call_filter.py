@@ -13,12 +13,14 @@ from penstock.processors.conversations.relaying import relaid
 from penstock.processors.prompt._removal import replaced, without
 from penstock.processors.prompt._results import is_marked, preserved, result_text, stub
 from penstock.processors.prompt._traffic import Exchange, Traffic, traffic_of
+from penstock.processors.tokens.counters import counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.engine.context import Context, InputContext, LLMRequestContext, ToolCallContext
     from penstock.engine.message_list import MessageList
+    from penstock.engine.ports import TokenCounter
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
 
 Scope = Literal["prompt", "history"]
@@ -50,7 +52,7 @@ class ToolCallFilter(Processor):
         keep_errors: bool = False,
         keep_last: int | Mapping[str, int] = 0,
         max_result_size: int | None = None,
-        size: Callable[[str], int] = len,
+        token_counter: TokenCounter | Callable[[str], int] | str | None = None,
         recall: str | None = None,
         scope: Scope = "prompt",
         id: str | None = None,
@@ -67,7 +69,8 @@ class ToolCallFilter(Processor):
             keep_errors: failed calls stay.
             keep_last: how many of the latest calls of each tool stay; one figure for all tools, or one for each named.
             max_result_size: take no call away; put a stub with the call's id in place of results larger than that.
-            size: what measures a result's text; characters by default. A token counter's ``count`` will do.
+            token_counter: what measures them: an object with ``count(text)``, a function from text to tokens, an
+                encoding's name, or ``"heuristic"``. None measures in characters.
             recall: with ``max_result_size``, the name of a tool that this processor answers itself: called with
                 ``{"id": …}`` it gives the result that the stub stands for. Offer the model a tool of that name.
             scope: ``prompt`` changes what each model call is shown, and leaves the conversation as it is; ``history``
@@ -89,9 +92,9 @@ class ToolCallFilter(Processor):
         self.keep_errors = self._flag("keep_errors", keep_errors)
         self.keep_last = self._counts(keep_last)
         self.max_result_size = self._count("max_result_size", max_result_size)
-        if not callable(size):
-            raise OptionError(type(self).__name__, "size", size, "a function from a text to its size")
-        self.size = size
+        self.token_counter = (
+            None if token_counter is None else counting(type(self).__name__, token_counter, "o200k_base")
+        )
         self.scope = one_of(type(self).__name__, "scope", scope, get_args(Scope))
         self.recall = self._recall(recall)
         prompt = ("process_llm_request", "process_tool_call") if recall is not None else ("process_llm_request",)
@@ -212,13 +215,13 @@ class ToolCallFilter(Processor):
     def _stubs(self, old: list[Exchange], allowed: int) -> dict[str, ToolPart]:
         """Return the stubs for results that are too large, by their exchanges' keys."""
         stubs: dict[str, ToolPart] = {}
-        unit = "characters" if self.size is len else "tokens"
+        unit, size_of = ("characters", len) if self.token_counter is None else ("tokens", self.token_counter.count)
         for exchange in old:
             if exchange.result is None:
                 continue
-            size = self.size(result_text(exchange.result))
+            size = size_of(result_text(exchange.result))
             note = stub(exchange.result, size, unit, self.recall)
-            if size > max(allowed, self.size(result_text(note))):
+            if size > max(allowed, size_of(result_text(note))):
                 stubs[exchange.key] = note
         return stubs
 

@@ -156,12 +156,12 @@ def test_calls_and_results_are_filtered_by_their_tools() -> None:
 def test_the_newest_messages_are_kept_up_to_the_first_that_does_not_fit() -> None:
     """24 a conversation, 3.8 a message; system messages and new ones use the budget too."""
     messages = [Message.user("one"), Message.user(" 1 2 3 4 5 6 7 8 9"), Message.user(" two"), Message.user(" six")]
-    limiter = MemoryTokenLimiter(24 + 2 * 5.8, counter=words)
+    limiter = MemoryTokenLimiter(24 + 2 * 5.8, token_counter=words)
     assert limiter.process(messages) == messages[2:]
     assert limiter.process(messages, new_messages=[Message.user(" x")]) == messages[3:]
     assert limiter.process(messages, system_message=" s", memory_system_message=" m") == []
     assert limiter.process(messages, new_messages=messages) == []
-    assert MemoryTokenLimiter(1000, counter=words).process(messages) == messages
+    assert MemoryTokenLimiter(1000, token_counter=words).process(messages) == messages
 
 
 def test_a_result_whose_call_was_cut_off_goes_with_it() -> None:
@@ -171,7 +171,7 @@ def test_a_result_whose_call_was_cut_off_goes_with_it() -> None:
         Message.tool([ToolPart("c1", "f", state="result", result="r"), ToolPart("c2", "f", state="result")]),
         Message.user(" two"),
     ]
-    kept = MemoryTokenLimiter(40, counter=words).process(messages)
+    kept = MemoryTokenLimiter(40, token_counter=words).process(messages)
     assert [[getattr(part, "call_id", "") for part in message.parts] for message in kept] == [["c2"], [""]]
 
 
@@ -190,13 +190,13 @@ def test_a_result_whose_call_was_cut_off_goes_with_it() -> None:
 def test_a_message_counts_all_that_it_says(parts: list[Any], text: str) -> None:
     """In one go, as it would be sent; JSON counts in full."""
     counted: list[str] = []
-    MemoryTokenLimiter(0, counter=lambda given: counted.append(given) or 1).count(Message.user(parts))
+    MemoryTokenLimiter(0, token_counter=lambda given: counted.append(given) or 1).count(Message.user(parts))
     assert counted == [text]
 
 
 def test_an_image_counts_no_more_than_providers_take_for_it() -> None:
     """Its base64 is not read as text."""
-    limiter = MemoryTokenLimiter(0, counter=len)
+    limiter = MemoryTokenLimiter(0, token_counter=len)
     assert limiter.count(Message.user([ImagePart(data="A" * 9000)])) == 4 + 765 + 3.8
 
 
@@ -204,4 +204,4 @@ def test_a_budget_must_be_a_number_from_0_on() -> None:
     """Nothing else can be meant."""
     for odd in (-1, True, float("nan"), "9"):
         with pytest.raises(OptionError, match="limit"):
-            MemoryTokenLimiter(odd, counter=words)  # type: ignore[arg-type]
+            MemoryTokenLimiter(odd, token_counter=words)  # type: ignore[arg-type]

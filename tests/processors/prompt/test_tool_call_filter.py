@@ -255,7 +255,7 @@ def test_a_result_is_measured_as_told() -> None:
     """By any function from a text to a size; a stub that would be no shorter is not used."""
     messages = [*exchange("c1", "a b c"), Message.assistant([call("c2")]), Message.user("b")]
     assert shown(messages, max_result_size=0) == ["a:?c1", "t:!c1", "a:?c2", "u:b"]
-    workflow = Workflow("w").then(ToolCallFilter(max_result_size=3, size=lambda text: text.count("a")))
+    workflow = Workflow("w").then(ToolCallFilter(max_result_size=3, token_counter=lambda text: text.count("a")))
     long = [Message.assistant([call("c1")]), Message.tool([failure("c1", "a" * 9)]), Message.user("b")]
     outcome = workflow.check_sync(long, stage="process_llm_request")
     assert outcome.messages[1].parts[0].error == "[result c1 left out, 9 tokens]"
@@ -308,7 +308,7 @@ def test_a_conversation_of_nothing_but_old_calls_becomes_empty() -> None:
         (lambda: ToolCallFilter(keep_last=-1), "keep_last"),
         (lambda: ToolCallFilter(keep_last={"search": "2"}), "keep_last"),  # type: ignore[dict-item]
         (lambda: ToolCallFilter(max_result_size=-1), "max_result_size"),
-        (lambda: ToolCallFilter(size=3), "size"),  # type: ignore[arg-type]
+        (lambda: ToolCallFilter(token_counter=3), "token_counter"),  # type: ignore[arg-type]
         (lambda: ToolCallFilter(scope="memory"), "scope"),  # type: ignore[arg-type]
         (lambda: ToolCallFilter(recall="read"), "recall"),
         (lambda: ToolCallFilter(recall="read", max_result_size=9, scope="history"), "recall"),
