@@ -20,6 +20,7 @@ from penstock.engine.errors import BlockedError, EditError, StepFailedError, Usa
 from penstock.engine.frozen import EMPTY, FrozenDict
 from penstock.engine.message_list import MessageList
 from penstock.engine.payload import Payload
+from penstock.engine.plan import plan_steps
 from penstock.engine.records import Record
 from penstock.engine.results import Overrides
 from penstock.engine.stages import WrongReturnError, told_edits
@@ -28,7 +29,7 @@ from penstock.engine.tripwire import Tripwire, TripwireSignal
 if TYPE_CHECKING:
     from penstock.engine.context import AnyContext, Effects
     from penstock.engine.edits import Edit, Edits
-    from penstock.engine.plan import Placed, PlanStep
+    from penstock.engine.plan import Block, Placed, PlanStep
     from penstock.engine.records import Status
     from penstock.engine.state import StageCall
     from penstock.engine.texts import TextPlace
@@ -72,18 +73,18 @@ def settle_error(
         raise error
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, started)
-    foreign = _verdict_in(error)
+    foreign = verdict_in(error)
     if foreign is not None:  # a verdict of a run inside the hook
         return _tripped(call, step, payload, effects, foreign, started)
     return fail(call, step, payload, error, started, effects)
 
 
-def _verdict_in(error: BaseException) -> Tripwire | None:
+def verdict_in(error: BaseException) -> Tripwire | None:
     """Return the verdict of a run inside the hook that the error carries, alone or in a group; None if it has none."""
     if isinstance(error, (TripwireSignal, BlockedError)):
         return error.tripwire
     if isinstance(error, BaseExceptionGroup):
-        found = (_verdict_in(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
+        found = (verdict_in(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
         return next((verdict for verdict in found if verdict is not None), None)
     return None
 
@@ -224,6 +225,22 @@ def record_failure(call: StageCall, failure: StepFailedError, on_error: str | No
         record(call, Place(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
 
 
+def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
+    """Return the verdict of a step in a block that was cut off after it aborted, if there is one."""
+    found = [call.run.verdicts.pop(step.path, None) for step in plan_steps(block)]
+    return next((verdict for verdict in found if verdict is not None), None)
+
+
+def timed_out(block: Placed, call: StageCall, started: float) -> StepFailedError:
+    """Return the failure of a block that gave no result in time, which then is on record."""
+    cause = TimeoutError(f"no result within {block.timeout} s")
+    problem = f"it gave no result within {block.timeout} s"
+    failure = StepFailedError(block.path, block.path.rsplit("/", 1)[-1], call.stage.name, problem)
+    failure.__cause__ = cause
+    record_failure(call, failure, block.on_error, started)
+    return failure
+
+
 def _told(edit: Edit) -> Edit:
     """Return an edit for a record: what a redaction wrote may be shown; other words, a guard may refuse yet."""
     return edit if edit.kind == "redact" else replace(edit, text="·" * len(edit.text))
@@ -258,7 +275,7 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
         after = payload
     else:
         if inspect.isawaitable(result):
-            _close(result)
+            close_awaitable(result)
             raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
         _check_own(effects, result)
         after = step.stage.accept(step.stage, payload, result)
@@ -301,7 +318,8 @@ def _changes(
     return text_changes(before, after, told_edits(result), step.path)
 
 
-def _close(awaitable: object) -> None:
+def close_awaitable(awaitable: object) -> None:
+    """Close a coroutine that nobody will await."""
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()

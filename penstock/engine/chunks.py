@@ -49,7 +49,7 @@ class Chunk:
 
     Attributes:
         type: its kind: one of `CONTENT`, one of `CONTROL`, or ``data-<name>``.
-        text: the text it adds (text and reasoning deltas), else empty.
+        text: the text it adds (deltas of text, reasoning and tool input), else empty.
         id: the block it belongs to, where there is one.
         payload: everything else, read-only.
         run_id: the run that sent it.
@@ -78,6 +78,14 @@ class Chunk:
         _set_run_id(made, self.run_id)
         _set_transient(made, self.transient)
         return made
+
+    def with_id(self, block: str) -> Chunk:
+        """Return the chunk as one of another block."""
+        return Chunk(self.type, self.text, block, self.payload, self.run_id, self.transient)
+
+    def with_payload(self, payload: Values) -> Chunk:
+        """Return the chunk with another payload."""
+        return Chunk(self.type, self.text, self.id, payload, self.run_id, self.transient)
 
     @property
     def is_control(self) -> bool:

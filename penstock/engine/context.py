@@ -5,6 +5,7 @@ A context is made for one step and one call of a stage, and is of no use once th
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, overload
 
 from typing_extensions import TypeVar
@@ -274,10 +275,27 @@ class APIErrorContext(Context[S]):
 
 
 class OutputStreamContext(Context[S]):
-    """`process_output_stream`: every chunk; made once for each model step."""
+    """`process_output_stream`: every chunk; made once for each model step. The answer's text is not there yet."""
 
-    __slots__ = ()
+    __slots__ = ("timer",)
     stage = "process_output_stream"
+    timer: float | None
+
+    def __init__(self, call: StageCall, step: StepLike, payload: Payload) -> None:
+        super().__init__(call, step, payload)
+        self.timer = None
+
+    def wake_after(self, seconds: float | None) -> None:
+        """Ask for a call of ``wake`` after so many seconds of a silent source; None takes it back.
+
+        The processor declares ``timed = True``. A new call replaces the last.
+
+        Raises:
+            UsageError: the seconds are negative or no number.
+        """
+        if seconds is not None and not seconds >= 0:
+            raise UsageError(f"wake_after takes seconds, 0 or more, or None, not {seconds!r}")
+        self.timer = math.inf if seconds is None else seconds
 
 
 class LLMResponseContext(Context[S]):

@@ -15,11 +15,13 @@ import anyio
 from penstock.engine.boundary import (
     after_failure,
     as_failure,
+    cut_off_verdict,
     log,
     passes_through,
     record_failure,
     settle,
     settle_error,
+    timed_out,
     truth,
 )
 from penstock.engine.context import View
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.plan import Block
     from penstock.engine.state import StageCall
-    from penstock.engine.tripwire import Tripwire
 
 T = TypeVar("T")
 
@@ -88,7 +89,7 @@ async def _placed(block: Placed, call: StageCall, payload: Payload) -> Payload:
         verdict = cut_off_verdict(block.block, call)
         if verdict is not None:
             return payload.stopped(verdict)
-        failure = _timed_out(block, call, started)
+        failure = timed_out(block, call, started)
     except StepFailedError as error:
         failure = error
     if block.fallback is not None:
@@ -97,21 +98,6 @@ async def _placed(block: Placed, call: StageCall, payload: Payload) -> Payload:
     if block.on_error is None:
         raise failure
     return after_failure(block.on_error, payload, failure, owner=block)
-
-
-def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
-    """Return the verdict of a step in a block that was cut off after it aborted, if there is one."""
-    found = [call.run.verdicts.pop(step.path, None) for step in plan_steps(block)]
-    return next((verdict for verdict in found if verdict is not None), None)
-
-
-def _timed_out(block: Placed, call: StageCall, started: float) -> StepFailedError:
-    cause = TimeoutError(f"no result within {block.timeout} s")
-    problem = f"it gave no result within {block.timeout} s"
-    failure = StepFailedError(block.path, block.path.rsplit("/", 1)[-1], call.stage.name, problem)
-    failure.__cause__ = cause
-    record_failure(call, failure, block.on_error, started)
-    return failure
 
 
 async def _shadow(block: Shadow, call: StageCall, payload: Payload) -> Payload:

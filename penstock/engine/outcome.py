@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from typing_extensions import TypeVar
 
 from penstock.engine.errors import BlockedError, UsageError
+from penstock.engine.notices import notices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ class Outcome:
         retry_granted: whether the run's budget allows the retry that the tripwire, or `Retry`, asks for.
     """
 
-    __slots__ = ("_call", "_payload", "_records", "retry_granted", "tripwire")
+    __slots__ = ("_call", "_out", "_payload", "_records", "_released", "retry_granted", "tripwire")
 
     def __init__(
         self,
@@ -47,6 +48,8 @@ class Outcome:
         self._call = call
         self._payload = payload
         self._records = records
+        self._out: Sequence[str] = ()
+        self._released: tuple[Chunk, ...] = ()
 
     @property
     def stage(self) -> str:
@@ -117,6 +120,22 @@ class Outcome:
     def data(self) -> tuple[Chunk, ...]:
         """The data chunks that hooks wrote, in order."""
         return self._payload.data
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """What a streaming client is to be sent now: what was held for this stage, or word of its verdict.
+
+        Of a verdict one ``tripwire``, or one ``step-finish`` with the reason ``retry`` before another attempt; before
+        it one ``retract`` with the ids of the texts that are out.
+        """
+        if self.tripwire is None:
+            return self._released
+        return notices(self.tripwire, self._call.run.run_id, self._out, retry=self.retry_granted)
+
+    def with_stream(self, out: Sequence[str], released: tuple[Chunk, ...] = ()) -> Outcome:
+        """Return the outcome, which knows what of the answer is out, and what may leave now."""
+        self._out, self._released = out, released
+        return self
 
     @property
     def records(self) -> tuple[Record, ...]:

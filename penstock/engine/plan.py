@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.facts import AnyKey
     from penstock.engine.merge import MergePolicy
     from penstock.engine.nodes import Condition, DagMember, Node
-    from penstock.engine.processor import AnyProcessor, Claims, EditsClaim, Hook
+    from penstock.engine.processor import AnyProcessor, Claims, EditsClaim
     from penstock.engine.stages import Stage
     from penstock.engine.state import NewState
 
@@ -34,6 +34,7 @@ class PlanStep:
         "new_state",
         "on_error",
         "path",
+        "processor",
         "processor_id",
         "provides",
         "role",
@@ -43,6 +44,7 @@ class PlanStep:
 
     def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str) -> None:
         self.path = step.path
+        self.processor = step.processor
         self.processor_id = step.path.rsplit("/", 1)[-1]
         self.provides: frozenset[AnyKey] = claims.provides
         self.new_state: NewState = step.processor.new_state
@@ -53,8 +55,8 @@ class PlanStep:
         self.told_open = False  # whether the log has said that its failures let runs go on
 
 
-HookCall: TypeAlias = "Callable[[AnyContext], Any]"
-"""A hook; what it gives is awaited or judged by the step boundary."""
+HookCall: TypeAlias = "Callable[..., Any]"
+"""A hook, given its context (in the stream: chunk and context); what it gives is awaited or judged by the boundary."""
 
 Call: TypeAlias = "tuple[PlanStep, HookCall, bool, type[AnyContext]]"
 """A step, its hook, whether to await it, and the class of its context: unpacked in the hot loop."""
@@ -186,6 +188,17 @@ def plan_steps(block: Block | None) -> Iterator[PlanStep]:
         yield from plan_steps(inner)
 
 
+def enforced_steps(block: Block | None) -> Iterator[PlanStep]:
+    """Yield the steps of a plan whose verdicts count: those in shadow are left out."""
+    if block is None or isinstance(block, Shadow):
+        return
+    if isinstance(block, Plain):
+        yield from (call[0] for call in block.calls)
+        return
+    for inner in _inside(block):
+        yield from enforced_steps(inner)
+
+
 def _inside(block: Block) -> tuple[Block, ...]:
     if isinstance(block, Chain):
         return block.blocks
@@ -224,7 +237,7 @@ def _step(step: Step, stage: Stage) -> Block | None:
     on_error = policy.on_error or claims.on_error
     wrapped = policy.timeout is not None or isinstance(on_error, Processor)
     placed = PlanStep(step, claims, stage, "raise" if wrapped else str(on_error))
-    call = _offloaded(hook) if policy.offload else hook.call
+    call = offloaded(hook.call) if policy.offload else hook.call
     awaits = hook.awaits or policy.offload is not None
     block = Plain(((placed, call, awaits, stage.context),), sync=not awaits)
     return _under(Policy(policy.timeout, on_error, policy.mode, policy.overlap), block, step.path, stage, wrapped)
@@ -341,12 +354,13 @@ def topological(dag: Dag) -> tuple[DagMember, ...]:
     return tuple(done.values())
 
 
-def _offloaded(hook: Hook) -> HookCall:
-    return functools.partial(_in_thread, hook.call)
+def offloaded(call: HookCall) -> HookCall:
+    """Return what makes the call in a worker thread."""
+    return functools.partial(_in_thread, call)
 
 
-async def _in_thread(hook: HookCall, ctx: AnyContext) -> object:
+async def _in_thread(hook: HookCall, *given: object) -> object:
     """Run a sync hook in a worker thread; a cancelled or timed-out one is left to end by itself, its result unused."""
     from anyio import to_thread
 
-    return await to_thread.run_sync(hook, ctx, abandon_on_cancel=True)
+    return await to_thread.run_sync(hook, *given, abandon_on_cancel=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.errors import WorkflowError
 from penstock.engine.nodes import Sequence, Step, resolve, walk
-from penstock.engine.plan import compile_plan
+from penstock.engine.plan import compile_plan, enforced_steps
 from penstock.engine.validate import problems
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Plans:
     """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs."""
 
-    __slots__ = ("_compiled", "_resolved", "name", "root", "shadowed")
+    __slots__ = ("_compiled", "_resolved", "name", "root", "shadowed", "told_live")
 
     def __init__(self, name: str, root: Node) -> None:
         self.name = name
@@ -25,6 +25,7 @@ class Plans:
         self._resolved: Node | None = None
         self._compiled: dict[str, Block | None] = {}
         self.shadowed = _in_shadow(root)
+        self.told_live = False  # whether the log has said that answers leave before all guards have judged them
 
     @property
     def resolved(self) -> Node:
@@ -39,6 +40,16 @@ class Plans:
                 raise WorkflowError(self.name, found)
             self._resolved = resolve(self.root)
         return self._resolved
+
+    @property
+    def release(self) -> Literal["live", "step", "result"]:
+        """When a streamed answer may leave: live if every guard that judges it later judges in the stream, too."""
+        streams = {step.path for step in enforced_steps(self.stage("process_output_stream"))}
+        for name in ("process_output_result", "process_output_step", "process_llm_response"):
+            late = [step for step in enforced_steps(self.stage(name)) if step.role == "guard"]
+            if any(step.path not in streams for step in late):
+                return "result" if name == "process_output_result" else "step"
+        return "live"
 
     def stage(self, name: str) -> Block | None:
         """Return the plan for a stage; None where no step has it."""

@@ -88,6 +88,8 @@ class Processor(Generic[S]):
         requires: the facts that must be there before it runs.
         stores: whether it writes to a store; such a step cannot run in shadow.
         stages: which of its methods to use; None for all that it has.
+        awaits: whether its methods give awaitables although they are no coroutine functions.
+        timed: whether it asks to be woken in a silent stream (``ctx.wake_after``); it has a method ``wake`` then.
     """
 
     id: str = ""
@@ -99,6 +101,8 @@ class Processor(Generic[S]):
     stores: bool = False
 
     stages: Iterable[str] | None = None
+    awaits: bool = False
+    timed: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the class and refuse hooks that no stage calls."""
@@ -262,6 +266,17 @@ def processor(
     return decorate
 
 
+def flag(processor: str, option: str, given: object) -> bool:
+    """Return the option if it is a bool.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if not isinstance(given, bool):
+        raise OptionError(processor, option, given, "True or False")
+    return given
+
+
 def _stage_of(hook: Function, named: str | None) -> str:
     """Return the stage a function is for: from its name given, or from the annotation of its parameters."""
     label = getattr(hook, "__name__", repr(hook))
@@ -300,7 +315,7 @@ def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
         if not callable(call):
             raise ProcessorError(processor.id, f"{stage} is no method: {type(call).__name__}")
         _check_signature(processor.id, stage, call)
-        hooks[stage] = Hook(call, is_async(call))
+        hooks[stage] = Hook(call, processor.awaits or is_async(call))
     return hooks
 
 

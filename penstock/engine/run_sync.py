@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.driving import drive
 from penstock.engine.errors import UsageError
+from penstock.engine.streams.sync import SyncOutputStream
 
 if TYPE_CHECKING:
     from penstock.engine.frozen import Value
     from penstock.engine.message_list import MessageList, Messages
     from penstock.engine.outcome import Outcome
-    from penstock.engine.run import Run, Stepping
+    from penstock.engine.run import Run
+    from penstock.engine.run_core import Stepping
+    from penstock.engine.run_streams import Release
+    from penstock.engine.streams.pull import Source
 
 
 class SyncRun:
@@ -41,6 +45,12 @@ class SyncRun:
     def process_api_error(self, error: BaseException, **details: Value) -> Outcome:
         """Run `Run.process_api_error`."""
         return _drive(self.run, "process_api_error", self.run.process_api_error(error, **details))
+
+    def process_output_stream(self, source: Source, *, release: Release = "auto") -> SyncOutputStream:
+        """Run `Run.process_output_stream` on a sync source: enter what it returns, and iterate over it."""
+        if not self.run.is_sync("process_output_stream"):
+            raise UsageError("process_output_stream has async steps; use a run from workflow.start()")
+        return SyncOutputStream(self.run.process_output_stream(source, release=release, sync=True))
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_llm_response`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.engine import edits as edit_ops
 from penstock.engine.context import CONTEXTS
-from penstock.engine.errors import MessageError, PenstockError
+from penstock.engine.errors import MessageError, PenstockError, UsageError
 from penstock.engine.frozen import FrozenDict, freeze, is_items, thaw
 from penstock.engine.json_values import json_value
 from penstock.engine.message_list import Entry, MessageList
@@ -121,7 +121,7 @@ def _messages(stage: Stage, payload: Payload, result: object) -> Payload:
         return _with_list(payload, result)
     if is_items(result):
         return _with_list(payload, _filled(stage, payload.message_list, result))
-    raise WrongReturnError(f"it returned {_article(result)}; {stage.name} takes {stage.returns}")
+    raise WrongReturnError(f"it returned {article(result)}; {stage.name} takes {stage.returns}")
 
 
 def _input_step(stage: Stage, payload: Payload, result: object) -> Payload:
@@ -164,8 +164,18 @@ def _api_error(stage: Stage, payload: Payload, result: object) -> Payload:
     return settled
 
 
+def _streamed_text(payload: Payload, _call: StageCall) -> str:
+    """The text that has left the stream; while it runs there is none to read."""
+    if "text" not in payload.fields:
+        raise UsageError(
+            "the answer's text is not there while it streams; judge its chunks, or use process_output_step"
+        )
+    text: str = payload.fields["text"]
+    return text
+
+
 def _nothing(stage: Stage, _payload: Payload, result: object) -> Payload:
-    raise WrongReturnError(f"it returned {_article(result)}; {stage.name} takes {stage.returns}")
+    raise WrongReturnError(f"it returned {article(result)}; {stage.name} takes {stage.returns}")
 
 
 def _tool_call(stage: Stage, payload: Payload, result: object) -> Payload:
@@ -178,7 +188,7 @@ def _tool_call(stage: Stage, payload: Payload, result: object) -> Payload:
         return payload if "answer" in payload.fields else _with_fields(payload, {"answer": answer})
     if isinstance(result, Mapping):
         return _with_fields(payload, {"arguments": _json(cast("Values", result), "arguments")})
-    raise WrongReturnError(f"it returned {_article(result)}; {stage.name} takes {stage.returns}")
+    raise WrongReturnError(f"it returned {article(result)}; {stage.name} takes {stage.returns}")
 
 
 def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
@@ -248,7 +258,7 @@ def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> 
     seen: set[str] = set()
     for index, message in enumerate(returned):
         if not isinstance(message, Message):
-            raise WrongReturnError(f"it returned {_article(message)} at [{index}]; {stage.name} takes {stage.returns}")
+            raise WrongReturnError(f"it returned {article(message)} at [{index}]; {stage.name} takes {stage.returns}")
         if message.id and message.id in seen:
             raise WrongReturnError(f"it returned another message with the id of the one at [{index}]; give it its own")
         seen.add(message.id)
@@ -287,7 +297,8 @@ def _check_hidden(returned: Message, hidden: Message, stage: Stage) -> None:
         )
 
 
-def _article(value: object) -> str:
+def article(value: object) -> str:
+    """Return the name of a value's type, with its article."""
     name = type(value).__name__
     return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
 
@@ -330,7 +341,7 @@ _ROWS: dict[str, dict[str, Any]] = {
         "retries": True,
     },
     "process_output_stream": {
-        "text": _answer_text,
+        "text": _streamed_text,
         "array": "output",
         "source": "response",
         "accept": _nothing,

@@ -144,8 +144,6 @@ def _idle_picks(root: Node) -> Iterator[str]:
 
 def _step_policy(step: Step) -> Iterator[str]:
     claims, policy = step.claims, step.policy
-    if set(claims.hooks) == {"process_output_stream"}:
-        yield f"{step.path}: it guards streams only, and this release drives none; give it process_output_step too"
     awaits = [hook.awaits for hook in claims.hooks.values()]
     if policy.timeout is not None and not all(awaits) and not policy.offload:
         yield f"{step.path}: timeout= cannot stop a sync hook; add offload='thread', or make the hook async"

@@ -23,7 +23,7 @@ from penstock.engine.frozen import EMPTY
 from penstock.engine.nodes import Node, Parallel, Sequence, resolve
 from penstock.engine.payload import Payload
 from penstock.engine.plan import compile_plan
-from penstock.engine.run import drive
+from penstock.engine.driving import drive
 from penstock.engine.stages import STAGES
 from penstock.engine.state import RunState, StageCall
 from tests.engine.interpreter import Verdicts, interpret

@@ -259,19 +259,6 @@ async def test_of_two_answers_in_parallel_the_first_declared_counts() -> None:
     assert outcome.answer == "slow"
 
 
-def test_a_guard_for_streams_alone_is_refused() -> None:
-    """Nothing drives streams yet, so it would guard nothing."""
-
-    class Streams(Processor):
-        """Guards chunks."""
-
-        def process_output_stream(self, chunk: object, ctx: OutputStreamContext) -> object:
-            return chunk
-
-    with pytest.raises(WorkflowError, match="it guards streams only"):
-        Workflow("w").then(Streams()).validate()
-
-
 def test_a_sync_run_refuses_async_steps_before_any_runs() -> None:
     """No task is left behind, and the cure is named."""
     with pytest.raises(UsageError, match=r"async steps; use `await run.process_input"):

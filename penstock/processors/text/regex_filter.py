@@ -5,26 +5,26 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from penstock.engine.edits import Edit
 from penstock.engine.errors import OptionError
 from penstock.engine.facts import Key
-from penstock.engine.processor import one_of
-from penstock.processors.text._places import WholeTexts, flag, tell
-from penstock.processors.text.matching import Finder, Match
+from penstock.engine.processor import flag, one_of
+from penstock.engine.text_guard import TextGuard
+from penstock.processors.text._counts import tell
+from penstock.processors.text.matching import Finder, FinderState, Match
 from penstock.processors.text.presets import PRESETS, preset
 from penstock.processors.text.reports import PatternMatch, Violation
 from penstock.processors.text.rules import checked, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.context import Context
-    from penstock.engine.edits import Edits
+    from penstock.engine.context import AnyContext
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.texts import TextPlace
-    from penstock.processors.text._places import Phase, Text
+    from penstock.engine.text_window import Hit, TextWindow
+    from penstock.engine.whole_texts import Phase
     from penstock.processors.text.matching import Region
     from penstock.processors.text.rules import RegexRule
 
@@ -37,14 +37,14 @@ HIDDEN = "[hidden]"
 _MOST_TOLD = 100  # matches in a tripwire's metadata; the counts are of all
 
 
-class Hit(NamedTuple):
+class Found(NamedTuple):
     """A text in which something was found."""
 
-    text: Text
+    window: TextWindow
     matches: list[Match]
 
 
-class RegexFilterProcessor(WholeTexts):
+class RegexFilterProcessor(TextGuard):
     """Blocks, redacts or reports what rules find, in texts of every kind and in tools' arguments and results.
 
     As a guard its failure blocks: a rule that takes too long, or a validator that raises, lets nothing through. With
@@ -66,7 +66,7 @@ class RegexFilterProcessor(WholeTexts):
         strategy: Strategy = "block",
         phase: Phase = "all",
         include_redacted_values: bool = False,
-        stream_carryover_size: int = 128,
+        stream_carryover_size: int | None = None,
         parts: Iterable[str] | None = None,
         history: bool = False,
         system: bool = False,
@@ -83,7 +83,7 @@ class RegexFilterProcessor(WholeTexts):
             phase: ``input`` (what goes to the model: the caller's messages and tools' results), ``output`` (what comes
                 from it: answers and calls to tools) or ``all``.
             include_redacted_values: give the matched texts to ``on_violation``; they go nowhere else.
-            stream_carryover_size: how many characters of a stream are held back at least.
+            stream_carryover_size: how many characters of a stream are held back at least; None: no more than must be.
             parts: the kinds of parts to look into; all that carry text but ``data`` by default.
             history: look at the whole conversation before each model call too.
             system: look at system messages too.
@@ -108,6 +108,8 @@ class RegexFilterProcessor(WholeTexts):
         self.place(phase, parts, history=history, system=system)
         self.include_redacted_values = flag(name, "include_redacted_values", include_redacted_values)
         self.stream_carryover_size = _carryover(name, stream_carryover_size)
+        self.min_hold = self.stream_carryover_size or 0
+        self.lookback = self.finder.lookback
         self.on_violation = _callback(name, on_violation)
         self.edits = "spans" if strategy == "redact" else "nothing"
         if strategy == "warn":
@@ -117,96 +119,78 @@ class RegexFilterProcessor(WholeTexts):
         self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.matches[{', '.join(chosen)}: {strategy}]")
         self.provides = (self.findings,)
 
-    def judge(self, ctx: Context[Any], texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits that redact, or none; block through the context. Counts go to record and fact."""
-        hits = list(self._hits(ctx, texts))
-        if not hits:
-            return {}
-        if self.strategy == "redact":
-            return self._redact(ctx, hits)
-        counts = Counter(self._name(match) for hit in hits for match in hit.matches if not match.tail)
-        self._tell(ctx, counts)
-        for hit in hits:
-            self._report(ctx, hit, [self._as_match(hit.text, match) for match in hit.matches])
-        if self.strategy == "block":
-            self._block(ctx, hits, counts)
-        log.warning("%s: rules matched in %s: %s", ctx.step_path, ctx.stage, ", ".join(counts))
-        return {}
-
-    def _hits(self, ctx: Context[Any], texts: list[Text]) -> Iterator[Hit]:
+    def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
+        """Return what the rules find, and from where on more text could change it."""
         try:
-            across = self._across(texts)
-            for text in texts:
-                matches = [*self.finder.find(text.text, text.key), *across.get(text.place, ())]
-                if matches:
-                    yield Hit(text, matches)
+            if window.final and not window.base and not window.start:
+                return self.finder.find(window.text, window.key), len(window.text)
+            state: FinderState = window.notes.setdefault("state", FinderState())
+            if window.final:
+                return self.finder.finish(window.text, window.start, state), len(window.text)
+            return self.finder.scan(window.text, window.start, state)
         except TimeoutError as error:
             ctx.note(timeout=str(error))
             raise
 
-    def _across(self, texts: list[Text]) -> dict[TextPlace, list[Match]]:
-        """Return what is found only if neighbouring text parts of a message are read as one, by part."""
-        found: dict[TextPlace, list[Match]] = {}
-        for run in _neighbours(texts):
-            begin, begins = 0, list[int]()
-            for text in run:
-                begins.append(begin)
-                begin += len(text.text)
-            whole = "".join(text.text for text in run)
-            for match in self.finder.find(whole):
-                pieces = list(_cut(match, begins, len(whole)))
-                if len(pieces) > 1:
-                    for index, piece in pieces:
-                        found.setdefault(run[index].place, []).append(piece)
-        return found
-
-    def _redact(self, ctx: Context[Any], hits: list[Hit]) -> Mapping[TextPlace, Edits]:
-        edits: dict[TextPlace, Edits] = {}
-        counts: Counter[str] = Counter()
-        fixed: list[Hit] = []
-        for hit in hits:
-            regions = self.finder.unite(hit.text.text, hit.matches)
-            counts.update(self._name(region) for region in regions if not region.tail)
-            self._report(ctx, hit, [self._as_redaction(hit.text, region) for region in regions])
-            if hit.text.fixed:
-                fixed.append(hit)
-            else:
-                edits[hit.text.place] = tuple(Edit(r.start, r.end, r.replacement, "redact") for r in regions)
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Return the edits that redact, or none; block through the context. Counts go to record and fact."""
+        found = [Found(hit.window, cast("list[Match]", hit.found)) for hit in hits]
+        if self.strategy == "redact":
+            return self._redact(ctx, found)
+        counts = Counter(self._name(match) for hit in found for match in hit.matches)
         self._tell(ctx, counts)
+        for hit in found:
+            self._report(ctx, hit, [self._as_match(hit.window, match) for match in hit.matches])
+        if self.strategy == "block":
+            self._block(ctx, found, counts)
+        log.warning("%s: rules matched in %s: %s", ctx.step_path, ctx.stage, ", ".join(counts))
+        return [()] * len(hits)
+
+    def _redact(self, ctx: AnyContext, hits: list[Found]) -> Sequence[Iterable[Edit]]:
+        edits: list[Iterable[Edit]] = []
+        counts: Counter[str] = Counter()
+        for hit in hits:
+            regions = self.finder.unite(hit.window.text, hit.matches)
+            counts.update(self._name(region) for region in regions)
+            self._report(ctx, hit, [self._as_redaction(hit.window, region) for region in regions])
+            edits.append([Edit(r.start, r.end, r.replacement, "redact") for r in regions])
+        self._tell(ctx, counts)
+        fixed = [hit for hit in hits if hit.window.fixed]
         if fixed:
             self._block(ctx, fixed, counts, why="a number cannot be redacted in place; ")
         return edits
 
-    def _block(self, ctx: Context[Any], hits: list[Hit], counts: Mapping[str, int], why: str = "") -> None:
-        matches = [
-            {
-                "rule": self._name(match),
-                "index": match.start,
-                "length": match.end - match.start,
-                "match": HIDDEN,
-                "message_id": hit.text.place.message_id,
-                "part": hit.text.place.part,
-                "field": hit.text.place.path[0],
-            }
-            for hit in hits
-            for match in hit.matches
-        ]
+    def _block(self, ctx: AnyContext, hits: list[Found], counts: Mapping[str, int], why: str = "") -> None:
+        matches = [self._told(hit.window, match) for hit in hits for match in hit.matches]
         names = ", ".join(dict.fromkeys(str(match["rule"]) for match in matches))
         ctx.abort(
             f"{why}the text holds what may not pass: {names}",
             metadata={"strategy": self.strategy, "matches": matches[:_MOST_TOLD], "counts": dict(counts)},
         )
 
-    def _tell(self, ctx: Context[Any], counts: Mapping[str, int]) -> None:
-        ctx.note(matches=dict(counts))
-        tell(ctx, self.findings, counts)
+    def _told(self, window: TextWindow, match: Match) -> dict[str, object]:
+        place, index = window.locate(match.start)
+        return {
+            "rule": self._name(match),
+            "index": index,
+            "length": match.end - match.start,
+            "match": HIDDEN,
+            "message_id": place.message_id,
+            "part": place.part,
+            "field": place.path[0] if place.path else "",
+        }
 
-    def _report(self, ctx: Context[Any], hit: Hit, matches: Sequence[PatternMatch]) -> None:
+    def _tell(self, ctx: AnyContext, counts: Mapping[str, int]) -> None:
+        tell(ctx, self.findings, counts)
+        told = ctx.get(self.findings) if ctx.stage == "process_output_stream" else None
+        ctx.note(matches=dict(told or counts))
+
+    def _report(self, ctx: AnyContext, hit: Found, matches: Sequence[PatternMatch]) -> None:
         """Call ``on_violation``; an error in it is logged, and is not the guard's failure."""
         if self.on_violation is None:
             return
         names = ", ".join(dict.fromkeys(match.rule for match in matches))
-        place = hit.text.place
+        place, _ = hit.window.locate(hit.matches[0].start)
         violation = Violation(
             self.id,
             f"rules matched: {names}",
@@ -214,7 +198,7 @@ class RegexFilterProcessor(WholeTexts):
             ctx.stage,
             place.message_id,
             place.part,
-            str(place.path[0]),
+            str(place.path[0]) if place.path else "",
             tuple(matches),
         )
         try:
@@ -224,52 +208,27 @@ class RegexFilterProcessor(WholeTexts):
             trace = None if self.include_redacted_values else error
             log.error("%s: on_violation raised %s", ctx.step_path, type(error).__name__, exc_info=trace)  # noqa: TRY400
 
-    def _as_match(self, text: Text, match: Match) -> PatternMatch:
-        return PatternMatch(
-            self._name(match), match.start, match.end - match.start, value=self._matched(text, match.start, match.end)
-        )
+    def _as_match(self, window: TextWindow, match: Match) -> PatternMatch:
+        _, index = window.locate(match.start)
+        value = self._matched(window, match.start, match.end)
+        return PatternMatch(self._name(match), index, match.end - match.start, value=value)
 
-    def _as_redaction(self, text: Text, region: Region) -> PatternMatch:
+    def _as_redaction(self, window: TextWindow, region: Region) -> PatternMatch:
         names = tuple(dict.fromkeys(self.finder.rules[index].name for index in region.rules))
         return PatternMatch(
             self._name(region),
-            region.start,
+            window.locate(region.start)[1],
             region.end - region.start,
             region.replacement,
             names if len(names) > 1 else (),
-            self._matched(text, region.start, region.end),
+            self._matched(window, region.start, region.end),
         )
 
     def _name(self, found: Match | Region) -> str:
         return self.finder.rules[found.rule].name
 
-    def _matched(self, text: Text, start: int, end: int) -> str | None:
-        return text.text[start:end] if self.include_redacted_values else None
-
-
-def _neighbours(texts: list[Text]) -> Iterator[list[Text]]:
-    """Yield runs of two or more text parts that follow one another in a message."""
-    run: list[Text] = []
-    for text in [text for text in texts if text.kind == "text"]:
-        last = run[-1].place if run else None
-        if last is None or (last.message_id, last.part + 1) != (text.place.message_id, text.place.part):
-            if len(run) > 1:
-                yield run
-            run = []
-        run.append(text)
-    if len(run) > 1:
-        yield run
-
-
-def _cut(match: Match, begins: list[int], size: int) -> Iterator[tuple[int, Match]]:
-    """Yield the pieces of a match in texts that were read as one, with their texts' indexes; the later are tails."""
-    first = True
-    for index, begin in enumerate(begins):
-        end = begins[index + 1] if index + 1 < len(begins) else size
-        low, high = max(match.start, begin), min(match.end, end)
-        if low < high:
-            yield index, Match(low - begin, high - begin, match.rule, not first)
-            first = False
+    def _matched(self, window: TextWindow, start: int, end: int) -> str | None:
+        return window.text[start:end] if self.include_redacted_values else None
 
 
 def _presets(processor: str, given: Iterable[str]) -> tuple[str, ...]:
@@ -279,10 +238,12 @@ def _presets(processor: str, given: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def _carryover(processor: str, given: object) -> int:
+def _carryover(processor: str, given: Any) -> int | None:
+    if given is None:
+        return None
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise OptionError(processor, "stream_carryover_size", given, "a positive int")
-    return given
+        raise OptionError(processor, "stream_carryover_size", given, "a positive int, or None")
+    return int(given)
 
 
 def _callback(processor: str, given: Any) -> Callable[[Violation], object] | None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from penstock.engine.errors import OptionError
 from penstock.engine.facts import Key
-from penstock.engine.processor import one_of
-from penstock.processors.text._places import WholeTexts, flag, tell
+from penstock.engine.processor import flag, one_of
+from penstock.engine.whole_texts import WholeTexts
+from penstock.processors.text._counts import tell
 from penstock.processors.text._whitespace import Whitespace
 from penstock.processors.text.normalizing import Confusables, Form, Invisible, Profile, normalise
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.edits import Edits
     from penstock.engine.processor import EditsClaim
     from penstock.engine.texts import TextPlace
-    from penstock.processors.text._places import Phase, Text
+    from penstock.engine.whole_texts import Phase, Text
 
 _PROSE = frozenset({"text", "reasoning"})
 _WORDS = {"form": Form, "invisible": Invisible, "confusables": Confusables, "whitespace": Whitespace}

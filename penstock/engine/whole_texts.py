@@ -7,20 +7,21 @@ back.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from penstock.engine.driving import drive
 from penstock.engine.errors import OptionError
-from penstock.engine.frozen import freeze, is_items, is_mapping
+from penstock.engine.frozen import is_items, is_mapping
 from penstock.engine.message_list import TEXT_KINDS
-from penstock.engine.processor import Processor, one_of
+from penstock.engine.processor import Processor, flag, one_of
 from penstock.engine.results import TextEdits
 from penstock.engine.texts import KeyText, TextPlace, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.context import (
-        Context,
+        AnyContext,
         InputContext,
         InputStepContext,
         OutputResultContext,
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
         ToolResultContext,
     )
     from penstock.engine.edits import Edits
-    from penstock.engine.facts import Key
-    from penstock.engine.message_list import MessageList
+    from penstock.engine.frozen import Layer, Value
     from penstock.engine.messages import Message, Part
     from penstock.engine.texts import Path
 
@@ -38,12 +38,15 @@ Phase = Literal["input", "output", "all"]
 
 PHASES: dict[Phase, tuple[str, ...]] = {
     "input": ("process_input", "process_tool_result"),
-    "output": ("process_output_step", "process_tool_call", "process_output_result"),
+    "output": ("process_output_stream", "process_output_step", "process_tool_call", "process_output_result"),
 }
 PHASES["all"] = (*PHASES["input"], *PHASES["output"])
 
 PART_KINDS: tuple[str, ...] = (*sorted(TEXT_KINDS), "data")
 _LEAST, _MOST = 10**6, 10**30  # numbers whose digits could say something about a person
+
+Changes: TypeAlias = "Value"
+"""What a derived hook gives: None, a changed list or edits; awaitable where the processor judges by waiting."""
 
 
 class Text(NamedTuple):
@@ -56,15 +59,29 @@ class Text(NamedTuple):
     fixed: bool = False
 
 
-class WholeTexts(Processor[dict[str, Any]]):
-    """Works on all texts of a stage at once. ``phase``, ``parts``, ``history`` and ``system`` choose them."""
+class WholeTexts(Processor):
+    """Works on all texts of a stage at once. ``phase``, ``parts``, ``history`` and ``system`` choose them.
 
-    kinds: tuple[str, ...] = PART_KINDS
+    Attributes:
+        kinds: the kinds of parts whose texts it is given.
+        phase: ``input`` (what goes to the model), ``output`` (what comes from it) or ``all``.
+        history: whether it looks at the whole conversation before each model call too.
+        system: whether it looks at system messages too.
+    """
+
+    kinds: tuple[str, ...] = tuple(sorted(TEXT_KINDS))
+    phase: str = "all"
+    history: bool = False
     system: bool = False
+    stages: Iterable[str] | None = PHASES["all"]
 
-    def judge(self, ctx: Context[Any], texts: list[Text]) -> Mapping[TextPlace, Edits]:
+    def judge(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits to make, by place; abort, note or put facts through the context."""
         raise NotImplementedError
+
+    async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
+        """Return what `judge` returns; a subclass may wait here, if it says so (``awaits``)."""
+        return self.judge(ctx, texts)
 
     def __repr__(self) -> str:
         """Show the class and the options that differ from its defaults."""
@@ -96,46 +113,63 @@ class WholeTexts(Processor[dict[str, Any]]):
         chosen = PHASES[phase]
         if "tool" not in self.kinds:
             chosen = tuple(stage for stage in chosen if "tool" not in stage)
+        chosen = tuple(stage for stage in chosen if getattr(self, stage, None) is not None)
         self.stages = (*chosen, "process_input_step") if history else chosen
 
-    def process_input(self, ctx: InputContext) -> MessageList | None:
+    def process_input(self, ctx: InputContext) -> Changes:
         """Look at what the caller sent."""
         return self._guard_messages(ctx, ctx.messages)
 
-    def process_input_step(self, ctx: InputStepContext) -> MessageList | None:
+    def process_input_step(self, ctx: InputStepContext) -> Changes:
         """Look at the whole conversation before each model call (``history=True``)."""
         return self._guard_messages(ctx, ctx.messages)
 
-    def process_output_step(self, ctx: OutputStepContext) -> MessageList | None:
+    def process_output_step(self, ctx: OutputStepContext) -> Changes:
         """Look at the model's answers, calls to tools included, before the tools run."""
         return self._guard_messages(ctx, ctx.message_list.response)
 
-    def process_output_result(self, ctx: OutputResultContext) -> MessageList | None:
+    def process_output_result(self, ctx: OutputResultContext) -> Changes:
         """Look at all that the model answered in this run."""
         return self._guard_messages(ctx, ctx.messages)
 
-    def process_tool_call(self, ctx: ToolCallContext) -> TextEdits | None:
+    def process_tool_call(self, ctx: ToolCallContext) -> Changes:
         """Look at a tool's arguments, keys included."""
-        return self._guard_value(ctx, ctx.arguments, "arguments")
+        return self._run(self._value_guarded(ctx, ctx.arguments, "arguments"))
 
-    def process_tool_result(self, ctx: ToolResultContext) -> TextEdits | None:
+    def process_tool_result(self, ctx: ToolResultContext) -> Changes:
         """Look at a tool's result, keys included."""
-        return self._guard_value(ctx, ctx.result, "result")
+        return self._run(self._value_guarded(ctx, ctx.result, "result"))
 
-    def _guard_messages(self, ctx: Context[Any], messages: tuple[Message, ...]) -> MessageList | None:
+    def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
         shown = (*messages, *ctx.system_messages) if self.system and "input" in ctx.stage else messages
-        settled: dict[str, Message] = ctx.state.setdefault("settled", {})  # what was found to need nothing
+        return self._run(self._messages_guarded(ctx, shown))
+
+    def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
+        return work if self.awaits else drive(work, self.id)
+
+    async def _messages_guarded(self, ctx: AnyContext, shown: Sequence[Message]) -> Changes:
+        settled = _settled(ctx)
         fresh = [message for message in shown if settled.get(message.id) is not message]
         texts = [text for message in fresh for text in message_texts(message, self.kinds)]
-        edits: Mapping[TextPlace, Edits] = self.judge(ctx, texts) if texts else {}
+        edits: Mapping[TextPlace, Edits] = await self.judged(ctx, texts) if texts else {}
         touched = {place.message_id for place in edits}
         settled.update({message.id: message for message in fresh if message.id not in touched})
         return ctx.message_list.edit_text(edits) if edits else None
 
-    def _guard_value(self, ctx: Context[Any], value: Any, field: str) -> TextEdits | None:
+    async def _value_guarded(self, ctx: AnyContext, value: Value, field: str) -> Changes:
         texts = list(value_texts(value, (field,), TextPlace("", 0)))
-        edits: Mapping[TextPlace, Edits] = self.judge(ctx, texts) if texts else {}
+        edits: Mapping[TextPlace, Edits] = await self.judged(ctx, texts) if texts else {}
         return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
+
+
+_SETTLED = "penstock.settled"
+
+
+def _settled(ctx: AnyContext) -> dict[str, Message]:
+    """Return the messages that were found to need nothing, by id; none where the state is no mapping of ours."""
+    state: Value = ctx.state
+    found: dict[str, Message] = state.setdefault(_SETTLED, {}) if isinstance(state, dict) else {}
+    return found
 
 
 def message_texts(message: Message, kinds: Iterable[str]) -> Iterator[Text]:
@@ -154,7 +188,7 @@ def _part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
             yield Text(where._replace(path=(name,)), value, part.type)
 
 
-def value_texts(value: Any, path: Path, where: TextPlace, kind: str = "tool") -> Iterator[Text]:
+def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") -> Iterator[Text]:
     """Yield the strings of a JSON value, keys and long numbers included, each with the key it stands under."""
     for found, text in leaves(value, path):
         yield Text(where._replace(path=found), text, kind, _key_of(found))
@@ -169,7 +203,7 @@ def _key_of(path: Path) -> str:
     return next((step for step in reversed(path[1:]) if isinstance(step, str)), "")
 
 
-def _numbers(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _numbers(value: Layer, path: Path) -> Iterator[tuple[Path, str]]:
     if is_mapping(value):
         for key, item in value.items():
             yield from _numbers(item, (*path, key))
@@ -178,23 +212,6 @@ def _numbers(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
             yield from _numbers(item, (*path, index))
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and _LEAST <= value < _MOST:
         yield path, str(int(value))
-
-
-def tell(ctx: Context[Any], key: Key[Mapping[str, int]], counts: Mapping[str, int]) -> None:
-    """Put counts under a fact, added to those of earlier stages."""
-    before = ctx.get(key) or {}
-    ctx.put(key, freeze({name: before.get(name, 0) + counts.get(name, 0) for name in {**before, **counts}}))
-
-
-def flag(processor: str, option: str, given: object) -> bool:
-    """Return the option if it is a bool.
-
-    Raises:
-        OptionError: it is not.
-    """
-    if not isinstance(given, bool):
-        raise OptionError(processor, option, given, "True or False")
-    return given
 
 
 def _kinds(processor: str, parts: Iterable[str] | None) -> tuple[str, ...]:

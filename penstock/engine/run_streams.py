@@ -1,0 +1,155 @@
+"""`RunStreams`: what a run is to its streams: what they start from, what they leave, and who judges what they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+from penstock.engine.boundary import log
+from penstock.engine.errors import UsageError
+from penstock.engine.executor import overlapped
+from penstock.engine.frozen import EMPTY, FrozenDict
+from penstock.engine.intake import NONE_FRESH
+from penstock.engine.messages import ToolPart
+from penstock.engine.run_core import RunCore
+from penstock.engine.stages import STAGES
+from penstock.engine.state import StageCall
+from penstock.engine.streams.sending import resent
+from penstock.engine.streams.stream import StreamHost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.chunks import Chunk
+    from penstock.engine.messages import Message
+    from penstock.engine.outcome import Outcome
+    from penstock.engine.payload import Payload
+    from penstock.engine.records import Record
+    from penstock.engine.stages import Stage
+    from penstock.engine.streams.stream import Hold
+    from penstock.engine.tripwire import Tripwire
+
+Release = Literal["auto", "live", "step", "result"]
+
+_STREAM = STAGES["process_output_stream"]
+_LLM_RESPONSE = STAGES["process_llm_response"]
+_OUTPUT_STEP = STAGES["process_output_step"]
+_OUTPUT_RESULT = STAGES["process_output_result"]
+
+
+class RunStreams(RunCore):
+    """A run that streams."""
+
+    def _host(self) -> StreamHost:
+        checks = self._run_checks if self._state.pending else None
+        return StreamHost(
+            lambda: self.tripwire,
+            checks,
+            self._stream_begins,
+            self._stream_passed,
+            self._stream_stopped,
+            self._answer_judged,
+        )
+
+    def _held_until(self, release: Release) -> Hold:
+        if release not in get_args(Release):
+            raise UsageError(f"release is one of {', '.join(get_args(Release))}, not {release!r}")
+        needed = self._plans.release
+        if release == "auto":
+            return needed
+        if release == "live" and needed != "live" and not self._plans.told_live:
+            self._plans.told_live = True
+            log.warning(
+                "%s: answers leave before process_output_%s has judged them; what it rejects is retracted (said once)",
+                self._plans.name,
+                needed,
+            )
+        return release
+
+    async def _run_checks(self) -> Outcome:
+        """Run the checks that wait for the model, beside its stream."""
+        pending, mark = self._take_pending(), self._mark()
+        try:
+            _, end = await overlapped(pending, _nothing)
+        except BaseException:
+            self._state.pending = pending  # they gave no verdict, so they still have to
+            raise
+        return self._checked(pending, end, mark)
+
+    def _stream_begins(self) -> tuple[StageCall, Payload]:
+        self._stream_mark = self._mark()
+        return StageCall(self._state, _STREAM, EMPTY, NONE_FRESH), self._ledger.begin(_STREAM, self._state)
+
+    def _stream_passed(self, call: StageCall, before: Payload, end: Payload, out: Sequence[str]) -> Outcome:
+        if out:
+            self._shown.append(out)
+        return self._ended(_STREAM, call, before, end, self._stream_mark)
+
+    def _stream_stopped(
+        self, call: StageCall, before: Payload, tripwire: Tripwire, failure: Exception | None
+    ) -> Outcome:
+        if self.tripwire is not None:
+            return self._stopped(_STREAM)
+        records = () if self._state.records is None else self._state.records[self._stream_mark :]
+        return self._blocked(_STREAM, call, before, before.stopped(tripwire, failure), records)
+
+    async def _answer_judged(self, answer: Message, hold: Hold, held: list[Chunk]) -> tuple[Outcome, list[Chunk]]:
+        """Run the stages that an answer's chunks are held for; with calls to tools, another answer is to come."""
+        answer = self.message_list.completed(answer)
+        info = FrozenDict(finish_reason=_finish_reason(held))
+        messages: Message | None = answer
+        if self._plans.stage(_LLM_RESPONSE.name) is not None:
+            outcome = await self._run(_LLM_RESPONSE, messages, EMPTY, EMPTY)
+            messages = None
+            if outcome.blocked:
+                return outcome, []
+        outcome = await self._run(_OUTPUT_STEP, messages, EMPTY, info)
+        if outcome.blocked:
+            return outcome, []
+        after = outcome.message_list.get(answer.id)
+        leaving = resent(held, answer, after)
+        if hold == "step":
+            return outcome, leaving
+        if after is not None:
+            self._held.append((after, leaving))
+            if any(isinstance(part, ToolPart) and part.state == "call" for part in after.parts):
+                return outcome, []
+        outcome = await self._run(_OUTPUT_RESULT, None, EMPTY, info)
+        return outcome, [] if outcome.blocked else list(outcome.chunks)
+
+    # What a client is told when a later stage has judged
+
+    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload, mark: int) -> Outcome:
+        outcome = super()._ended(stage, call, before, end, mark)
+        if stage is _OUTPUT_RESULT and self._held and not outcome.blocked:
+            held, self._held = self._held, []
+            messages = outcome.message_list
+            sent = [chunk for message, chunks in held for chunk in resent(chunks, message, messages.get(message.id))]
+            return outcome.with_stream((), tuple(sent))
+        return outcome
+
+    def _blocked(
+        self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: Sequence[Record]
+    ) -> Outcome:
+        outcome = super()._blocked(stage, call, before, end, records)
+        if stage.order <= _STREAM.order:
+            return outcome
+        shown = self._shown if stage is _OUTPUT_RESULT else self._shown[-1:]
+        out = [block for blocks in shown for block in blocks]
+        del self._shown[-len(shown) :]
+        self._held = []
+        return outcome.with_stream(out)
+
+
+async def _nothing() -> None:
+    """Be done: what a check beside a stream runs beside."""
+
+
+def _finish_reason(chunks: Sequence[Chunk]) -> str | None:
+    """Return why the model stopped, as its last chunks tell."""
+    for chunk in reversed(chunks):
+        if chunk.type in ("step-finish", "finish"):
+            reason = (
+                chunk.payload.get("reason") or chunk.payload.get("finish_reason") or chunk.payload.get("finishReason")
+            )
+            return None if reason is None else str(reason)
+    return None

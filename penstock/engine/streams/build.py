@@ -1,0 +1,271 @@
+"""Makes pipes of a plan, for one stream. Which arms are taken is decided here, once, from the step's start.
+
+It knows plans, lanes and pipes. It runs nothing but conditions.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from penstock.engine.boundary import after_failure, as_failure, failure_verdict, passes_through, record_failure
+from penstock.engine.context import View
+from penstock.engine.errors import StepFailedError, UsageError
+from penstock.engine.frozen import FrozenDict
+from penstock.engine.joins import join_policy, settled, skip
+from penstock.engine.merge import Branch
+from penstock.engine.mesh import holds
+from penstock.engine.payload import Payload
+from penstock.engine.plan import Chain, Choice, Fork, Mesh, Placed, Plain, Shadow, offloaded, plan_steps
+from penstock.engine.streams.guarded import GuardedPipe
+from penstock.engine.streams.hooks import HookPipe, HookStep
+from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
+from penstock.engine.streams.meshes import MeshLane, MeshStop
+from penstock.engine.streams.placed import PlacedPipe, ShadowPipe
+from penstock.engine.streams.policy import ShadowWork, StreamPolicy, beside, in_turn
+from penstock.engine.streams.steps import Stopped
+from penstock.engine.text_guard import text_guard_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from penstock.engine.edits import Edits
+    from penstock.engine.nodes import Condition
+    from penstock.engine.plan import Block, Call, Way
+    from penstock.engine.streams.hooks import Pipe
+    from penstock.engine.streams.lanes import Lane
+    from penstock.engine.streams.steps import StreamCall
+
+_TEXT = ("fields", "text")  # where a stretch of a streamed text stands, for the merge
+
+
+class Builder:
+    """Makes the pipes of one stream."""
+
+    def __init__(self, shared: StreamCall, clock: Callable[[], float]) -> None:
+        self._shared = shared
+        self._clock = clock
+
+    async def pipes(self, block: Block | None) -> list[Pipe]:
+        """Return the pipes of a block, in order."""
+        if block is None:
+            return []
+        if isinstance(block, Plain):
+            return list(self._plain(block))
+        if isinstance(block, Chain):
+            return [pipe for inner in block.blocks for pipe in await self.pipes(inner)]
+        if isinstance(block, Choice):
+            ways = await self._taken(block)
+            if len(ways) <= 1:
+                return await self.pipes(ways[0].block if ways else None)
+            return [self._guarded(self._fork(ways, block, [await self._lane(way.block) for way in ways]))]
+        if isinstance(block, Placed) and not judges_texts(block):
+            return [await self._placed(block)]
+        if isinstance(block, Shadow):
+            return [await self._shadow(block)]
+        return [self._guarded(await self._lane(block))]
+
+    def _guarded(self, lane: Lane) -> GuardedPipe:
+        return GuardedPipe(lane, self._shared.written)
+
+    def _plain(self, block: Plain) -> Iterator[Pipe]:
+        """Yield the pipes of plain steps: guards of texts each by itself, the others in rows."""
+        hooks: list[HookStep] = []
+        for call in block.calls:
+            if text_guard_of(call[0].processor) is None:
+                hooks.append(HookStep(self._shared.at_work(call[0]), call[1], waits=call[2]))
+                continue
+            if hooks:
+                yield HookPipe(hooks, self._clock)
+                hooks = []
+            yield self._guarded(self._step(call))
+        if hooks:
+            yield HookPipe(hooks, self._clock)
+
+    async def _placed(self, block: Placed) -> Pipe:
+        fallback = None if block.fallback is None else await self.pipes(block.fallback)
+        return PlacedPipe(await self.pipes(block.block), self._policy(block), fallback)
+
+    def _policy(self, block: Placed) -> StreamPolicy:
+        return StreamPolicy(block, self._shared.stage_call, self._shared.payload)
+
+    def _aside(self, block: Shadow) -> tuple[Builder, ShadowWork]:
+        """Return what builds a shadow's steps, and what does their work."""
+        shared = self._shared.beside()
+        background = (
+            None if block.sync or self._shared.stage_call.run.shadow else self._shared.stage_call.run.background
+        )
+        if background is None and not block.sync and not self._shared.stage_call.run.shadow:
+            raise UsageError("this workflow has async shadow steps: use `async with workflow.start() as run`")
+        work = ShadowWork(background)
+        self._shared.closing.append(functools.partial(work.close, shared.close))
+        return Builder(shared, self._clock), work
+
+    async def _shadow(self, block: Shadow) -> Pipe:
+        inner, work = self._aside(block)
+        return ShadowPipe(await inner.pipes(block.block), work)
+
+    # Lanes
+
+    async def _lane(self, block: Block) -> Lane:
+        """Return the lane of a block whose steps all judge texts, or edit nothing."""
+        if isinstance(block, Plain):
+            return _row([self._step(call) for call in block.calls])
+        if isinstance(block, Chain):
+            return _row([await self._lane(inner) for inner in block.blocks])
+        if isinstance(block, Placed):
+            fallback = None if block.fallback is None else await self._lane(block.fallback)
+            return PlacedLane(await self._lane(block.block), self._policy(block), fallback)
+        if isinstance(block, Shadow):
+            inner, work = self._aside(block)
+            return ShadowLane(await inner._lane(block.block), work)
+        if isinstance(block, Fork):
+            return self._fork(block.ways, block, [await self._lane(way.block) for way in block.ways])
+        if isinstance(block, Mesh):
+            return await self._mesh(block)
+        if isinstance(block, Choice):
+            ways = await self._taken(block)
+            lanes = [await self._lane(way.block) for way in ways]
+            return lanes[0] if len(lanes) == 1 else self._fork(ways, block, lanes) if lanes else PassLane()
+        raise UsageError(f"{type(block).__name__} has no place in a stream")
+
+    def _step(self, call: Call) -> Lane:
+        step, hook, waits, _ = call
+        guard = text_guard_of(step.processor)
+        at_work = self._shared.at_work(step)
+        if guard is None:
+            return HookLane(at_work, hook, waits=waits)
+        scan = offloaded(guard.scan) if waits and not guard.awaits else guard.scan
+        return GuardLane(at_work, guard, scan, waits=waits)
+
+    def _fork(self, ways: Sequence[Way], block: Fork | Choice, lanes: Sequence[Lane]) -> Lane:
+        waiting = sum(not way.block.sync for way in ways)
+        return ForkLane(lanes, _Join(self._shared, ways, block), beside if waiting > 1 else in_turn)
+
+    async def _mesh(self, block: Mesh) -> Lane:
+        """Return the lane of the stops that run; those that do not, are seen through."""
+        feeds: list[tuple[int, ...]] = []
+        places: dict[int, int] = {}
+        stops: list[MeshStop] = []
+        for index, stop in enumerate(block.stops):
+            before = tuple(dict.fromkeys(place for source, _ in stop.after for place in feeds[source]))
+            if await self._runs(block, index, places):
+                lane = PassLane() if stop.way is None else await self._lane(stop.way.block)
+                places[index] = len(stops)
+                stops.append(MeshStop(lane, _nearest(stops, before)))
+                feeds.append((places[index],))
+            else:
+                feeds.append(before)
+                skip([] if stop.way is None else [stop.way], self._shared.stage_call)
+        ways = [stop.way for stop in block.stops if stop.way is not None]
+        return MeshLane(stops, _Join(self._shared, ways, block))
+
+    async def _runs(self, block: Mesh, index: int, places: dict[int, int]) -> bool:
+        stop = block.stops[index]
+        view = View(self._shared.stage_call, self._shared.payload)
+        for source, when in stop.after:
+            if source in places and (
+                when is None or await self._holds(when, view, f"{block.path}/{stop.id}[when]", None)
+            ):
+                return True
+        return not stop.after
+
+    # Conditions
+
+    async def _taken(self, block: Choice) -> list[Way]:
+        """Return the ways of a branch that are taken, by what is known at the step's start."""
+        view = View(self._shared.stage_call, self._shared.payload)
+        taken: list[Way | None] = []
+        for number, condition in enumerate(block.conditions):
+            held = await self._holds(condition, view, f"{block.path}[{number}]", block.on_error)
+            if held is None:
+                return []
+            if held:
+                taken.append(block.ways[number])
+                if not block.every:
+                    break
+        ways = [way for way in (taken or [block.otherwise]) if way is not None]
+        known = [way for way in (*block.ways, block.otherwise) if way is not None]
+        skip([way for way in known if way not in ways], self._shared.stage_call)
+        return ways
+
+    async def _holds(self, condition: Condition, view: View, path: str, on_error: str | None) -> bool | None:
+        """Tell whether a condition holds; None if it broke and the branch's policy is to go on without it.
+
+        Raises:
+            Stopped: it broke, and the policy is to block.
+            StepFailedError: it broke, and the policy is to raise.
+        """
+        try:
+            return await holds(condition, view)
+        except BaseException as error:
+            if passes_through(error):
+                raise
+            call = self._shared.stage_call
+            failure = as_failure(path, path.split("[", 1)[0], call.stage.name, error)
+            record_failure(call, failure, on_error)
+            after = after_failure(on_error, self._shared.payload, failure)
+            if after.tripwire is not None:
+                raise Stopped(after.tripwire, failure) from error
+            return None
+
+
+class _Join:
+    """Merges the edits of branches over a stretch of text, as their join says."""
+
+    def __init__(self, shared: StreamCall, ways: Sequence[Way], block: Fork | Choice | Mesh) -> None:
+        self._shared = shared
+        self._ways = ways
+        self._block = block
+
+    def __call__(self, text: str, branches: Sequence[Edits]) -> Edits:
+        """Return the edits of all as one.
+
+        Raises:
+            Stopped: they conflict, and a guard is concerned.
+            StepFailedError: they conflict.
+        """
+        made = [edits for edits in branches if edits]
+        if len(made) <= 1:
+            return made[0] if made else ()
+        base = Payload(self._shared.payload.message_list, fields=FrozenDict(text=text))
+        named = [Branch(self._name(index), {_TEXT: edits} if edits else {}) for index, edits in enumerate(branches)]
+        delta = settled(base, named, self._ways, self._block, self._shared.stage_call)
+        if isinstance(delta, StepFailedError):
+            policy = join_policy(delta, self._ways)
+            if policy == "block":
+                raise Stopped(failure_verdict(delta), delta)
+            raise delta
+        merged = delta.get(_TEXT, ())
+        return merged if isinstance(merged, tuple) else ()
+
+    def _name(self, index: int) -> str:
+        return self._ways[index].name if len(self._ways) > index else str(index)
+
+
+def _row(lanes: Sequence[Lane]) -> Lane:
+    if not lanes:
+        return PassLane()
+    return functools.reduce(RowLane, lanes)
+
+
+def _nearest(stops: Sequence[MeshStop], sources: Sequence[int]) -> tuple[int, ...]:
+    """Return the sources that no other of them comes behind: what those leave holds the others' work already."""
+    above: set[int] = set()
+    waiting = list(sources)
+    while waiting:
+        for source in stops[waiting.pop()].sources:
+            if source not in above:
+                above.add(source)
+                waiting.append(source)
+    return tuple(source for source in sources if source not in above)
+
+
+def judges_texts(block: Block) -> bool:
+    """Tell whether a block can be a lane: its steps judge texts, or edit nothing, and one of them does judge."""
+    steps = list(plan_steps(block))
+    if isinstance(block, Placed) and block.fallback is not None:
+        steps.extend(plan_steps(block.fallback))
+    guards = [text_guard_of(step.processor) for step in steps]
+    fits = all(guard is not None or step.edits == "nothing" for guard, step in zip(guards, steps, strict=True))
+    return fits and any(guard is not None for guard in guards)

@@ -1,0 +1,158 @@
+"""The pipe of a lane: holds back what is not decided, and lets everything leave in the order it came.
+
+It knows chunks and tracks, no step. Chunks that are no pieces of a text wait behind held text; only transient data
+overtake. Neighbouring texts of an answer are one text to the lane, as its parts are in a message.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.engine.chunks import Chunk
+from penstock.engine.streams.hooks import STEP_ENDS
+from penstock.engine.streams.inputs import INPUTS, Inputs
+from penstock.engine.streams.units import Piece, Unit, leave
+from penstock.engine.streams.values import chunk_texts, rewritten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.streams.lanes import Lane
+
+_KINDS = {f"{kind}-{what}": (kind, what) for kind in ("text", "reasoning") for what in ("start", "delta", "end")}
+_BETWEEN = frozenset({"response-metadata"})
+"""The chunks that may stand between two neighbouring parts of a message."""
+
+
+class GuardedPipe:
+    """A lane, and what it holds back."""
+
+    waits = True
+
+    def __init__(self, lane: Lane, written: list[Chunk]) -> None:
+        self._lane = lane
+        self._written = written
+        self._queue: deque[Piece | Chunk] = deque()
+        self._open: dict[tuple[str, str], Unit] = {}
+        self._resting: Unit | None = None  # its block has ended, and a neighbour may follow
+        self._inputs = Inputs(lane)
+
+    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Take in a chunk; return what may leave."""
+        kind, what = _KINDS.get(chunk.type, ("", ""))
+        if kind in self._lane.kinds:
+            await self._text(kind, what, chunk)
+        elif chunk.transient:
+            return [*await self._judged(chunk), *self._leaving()]
+        else:
+            await self._other(chunk)
+        return self._leaving()
+
+    async def end(self) -> Sequence[Chunk]:
+        """Close all texts; return what is left."""
+        await self._close_all()
+        return self._leaving()
+
+    async def wake(self, now: float) -> Sequence[Chunk]:
+        """Return nothing: it has no timers."""
+        del now
+        return ()
+
+    def deadline(self) -> float | None:
+        """Return None: it has no timers."""
+        return None
+
+    # Texts
+
+    async def _text(self, kind: str, what: str, chunk: Chunk) -> None:
+        unit = self._open.get((kind, chunk.id))
+        if what == "delta":
+            if unit is None:
+                unit = await self._begun(kind, chunk, announced=False)
+            self._queue.append(Piece(unit, chunk, unit.fed))
+            await unit.feed(chunk.text)
+        elif what == "start":
+            if unit is not None:
+                await self._ended(unit)
+            await self._begun(kind, chunk, announced=True)
+            self._queue.append(chunk)
+        else:
+            if unit is not None:
+                await self._ended(unit)
+            self._queue.append(chunk)
+
+    async def _begun(self, kind: str, chunk: Chunk, *, announced: bool) -> Unit:
+        """Return the unit of a block that begins: its neighbour's, or a new one."""
+        for other in [unit for unit in self._open.values() if not unit.announced and unit.kind == kind]:
+            await self._ended(other)
+        unit = self._resting
+        alone = not any(other.kind == "text" for other in self._open.values())
+        if unit is not None and kind == "text" and alone:
+            self._resting = None
+            await unit.goes_on(chunk.id)
+        else:
+            await self._rest_closed()
+            template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
+            unit = Unit(kind, template, self._lane.open(kind, template))
+        unit.announced = announced
+        self._open[kind, chunk.id] = unit
+        return unit
+
+    async def _ended(self, unit: Unit) -> None:
+        """Close a block. Text rests until it is known whether a neighbour follows."""
+        del self._open[unit.kind, unit.id]
+        self._queue.append(Piece(unit, unit.last, unit.fed, tail=True))
+        if unit.kind != "text":
+            await unit.close()
+            return
+        await self._rest_closed()
+        self._resting = unit
+
+    async def _rest_closed(self) -> None:
+        unit, self._resting = self._resting, None
+        if unit is not None:
+            await unit.close()
+
+    async def _close_all(self) -> None:
+        for unit in list(self._open.values()):
+            await self._ended(unit)
+        await self._rest_closed()
+        self._queue.extend(await self._inputs.done())
+
+    # Everything else
+
+    async def _other(self, chunk: Chunk) -> None:
+        if chunk.type in _BETWEEN:
+            self._queue.append(chunk)
+            return
+        await self._rest_closed()
+        if chunk.type in STEP_ENDS:
+            await self._close_all()
+        if chunk.type in INPUTS and "tool" in self._lane.kinds:
+            self._queue.extend(await self._inputs.feed(chunk))
+            return
+        if chunk.type == "tool-call":
+            self._queue.extend(await self._inputs.done())
+        self._queue.extend(await self._judged(chunk))
+
+    async def _judged(self, chunk: Chunk) -> list[Chunk]:
+        """Return a chunk as the lane leaves it; a provider's raw chunks pass no guard, which cannot read them."""
+        if chunk.type == "raw" and self._lane.guards:
+            return []
+        edits = await self._lane.values(chunk, chunk_texts(chunk, self._lane.kinds))
+        return [rewritten(chunk, edits)]
+
+    def _leaving(self) -> list[Chunk]:
+        """Return what may leave, in order: up to the first text that is not decided."""
+        out = list(self._written)
+        self._written.clear()
+        queue = self._queue
+        while queue:
+            head = queue[0]
+            if isinstance(head, Chunk):
+                out.append(head)
+            elif not leave(head, out):
+                break
+            queue.popleft()
+        return out

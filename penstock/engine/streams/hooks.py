@@ -1,0 +1,226 @@
+"""The pipe of hooks that take chunks as they come: one after another, none or several out each time.
+
+It knows steps and chunks, no text. Hooks that cannot wait are called in a plain loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.engine.boundary import close_awaitable
+from penstock.engine.chunks import CONTROL, Chunk
+from penstock.engine.stages import STAGES, WrongReturnError, article
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from penstock.engine.context import OutputStreamContext
+    from penstock.engine.frozen import Value
+    from penstock.engine.plan import HookCall
+    from penstock.engine.streams.steps import StreamStep
+
+STEP_ENDS = frozenset({"step-finish", "finish", "error", "abort"})
+"""The chunks before which a step's last words are due."""
+
+BLOCK_ENDS = frozenset({"text-end", "reasoning-end"})
+NOTHING: tuple[Chunk, ...] = ()
+
+
+class Pipe(Protocol):
+    """What chunks go through. ``waits`` tells that `feed` gives an awaitable."""
+
+    waits: bool
+
+    def feed(self, chunk: Chunk) -> Sequence[Chunk] | Awaitable[Sequence[Chunk]]:
+        """Return what comes of a chunk."""
+        ...
+
+    async def end(self) -> Sequence[Chunk]:
+        """Return what is left when the source has ended."""
+        ...
+
+    async def wake(self, now: float) -> Sequence[Chunk]:
+        """Return what comes of timers that have run out by ``now``."""
+        ...
+
+    def deadline(self) -> float | None:
+        """Return when the next timer runs out, by the clock that `wake` is told; None without one."""
+        ...
+
+
+class HookStep:
+    """One hook at work: how it is called, and when it asked to be woken."""
+
+    __slots__ = ("call", "ctx", "deadline", "flush", "out", "step", "waits", "wake")
+
+    def __init__(self, step: StreamStep, call: HookCall, *, waits: bool) -> None:
+        processor = step.step.processor
+        self.step = step
+        self.ctx: OutputStreamContext = step.ctx
+        self.call = call
+        self.waits = waits
+        self.flush: HookCall | None = getattr(processor, "flush", None)
+        self.wake: HookCall | None = getattr(processor, "wake", None) if processor.timed else None
+        self.deadline: float | None = None
+        self.out = False  # it failed, and is out for the block
+
+
+class HookPipe:
+    """Hooks one after another."""
+
+    __slots__ = ("_clock", "_plain", "_steps", "waits")
+
+    def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
+        self._steps = tuple(steps)
+        self._clock = clock
+        self.waits = any(step.waits or step.flush is not None or step.wake is not None for step in steps)
+        self._plain = tuple((step.ctx, step.call, step) for step in steps)
+
+    def feed(self, chunk: Chunk) -> Sequence[Chunk] | Awaitable[Sequence[Chunk]]:
+        """Pass a chunk through the hooks."""
+        return self._through(chunk, 0) if self.waits else self.plainly(chunk, 0)
+
+    def plainly(self, chunk: Chunk, first: int = 0) -> Sequence[Chunk]:
+        """Pass a chunk through the hooks while ``waits`` is False: none waits, flushes, has a timer, or is out."""
+        for ctx, call, step in self._plain[first:] if first else self._plain:
+            first += 1
+            try:
+                result = call(chunk, ctx)
+                if result is chunk and ctx.effects is None:
+                    continue
+                made = settled(step, chunk, result)
+            except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
+                step.step.broke(error)
+                step.out = self.waits = True  # from now on each call asks whether the step is out
+                continue
+            if len(made) != 1:
+                return [out for inner in made for out in self.plainly(inner, first)]
+            chunk = made[0]
+        return (chunk,)
+
+    async def _through(self, chunk: Chunk, first: int) -> Sequence[Chunk]:
+        """Pass a chunk through the hooks from one on; each says what it kept before a text or the step ends."""
+        ending = chunk.type in STEP_ENDS or chunk.type in BLOCK_ENDS
+        out: list[Chunk] = []
+        for index in range(first, len(self._steps)):
+            step = self._steps[index]
+            if ending:
+                out.extend(await self._on(await self._asked(step, step.flush), index + 1))
+            made = await self._called(step, chunk)
+            if ending:
+                step.out = False
+            if len(made) != 1:
+                out.extend(await self._on(made, index + 1))
+                return out
+            chunk = made[0]
+        out.append(chunk)
+        return out
+
+    async def _on(self, chunks: Sequence[Chunk], first: int) -> Sequence[Chunk]:
+        return [out for chunk in chunks for out in await self._through(chunk, first)]
+
+    async def _called(self, step: HookStep, chunk: Chunk) -> Sequence[Chunk]:
+        if step.out:
+            return (chunk,)
+        try:
+            result = step.call(chunk, step.ctx)
+            if step.waits:
+                result = await result
+            made = settled(step, chunk, result)
+        except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
+            step.step.broke(error)
+            step.out = True
+            return (chunk,)
+        self._set_timer(step)
+        return made
+
+    async def _asked(self, step: HookStep, call: HookCall | None) -> Sequence[Chunk]:
+        """Return what a step says when it is asked: at the end of a text or the step, or when its time has come."""
+        if call is None or step.out:
+            return NOTHING
+        try:
+            result: Value = call(step.ctx)
+            if inspect.isawaitable(result):
+                result = await result
+            made = [*step.step.settle(), *_chunks(result)]
+        except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
+            step.step.broke(error)
+            step.out = True
+            return NOTHING
+        self._set_timer(step)
+        step.step.changed = step.step.changed or bool(made)
+        return made
+
+    async def end(self) -> Sequence[Chunk]:
+        """Return what the hooks have kept."""
+        out: list[Chunk] = []
+        for index, step in enumerate(self._steps):
+            out.extend(await self._on(await self._asked(step, step.flush), index + 1))
+        return out
+
+    async def wake(self, now: float) -> Sequence[Chunk]:
+        """Wake the steps whose time has come."""
+        out: list[Chunk] = []
+        for index, step in enumerate(self._steps):
+            if step.deadline is not None and step.deadline <= now:
+                step.deadline = None
+                out.extend(await self._on(await self._asked(step, step.wake), index + 1))
+        return out
+
+    def deadline(self) -> float | None:
+        """Return when the first of them wants to be woken."""
+        return min((step.deadline for step in self._steps if step.deadline is not None), default=None)
+
+    def _set_timer(self, step: HookStep) -> None:
+        seconds, step.ctx.timer = step.ctx.timer, None
+        if seconds is not None and step.wake is not None:
+            step.deadline = None if seconds == math.inf else self._clock() + seconds
+
+
+def settled(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
+    """Return what a hook made of a chunk, its data chunks first, checked against what it declares."""
+    written = step.step.settle()
+    claims = step.step.step
+    made = [chunk] if claims.role == "observer" else _chunks(result)
+    if claims.edits != "anything":
+        _check_claim(claims.edits, chunk, made)
+    if chunk.type in CONTROL and not any(one.type == chunk.type for one in made):
+        made.append(chunk)  # a control chunk cannot be dropped
+    if len(made) != 1 or made[0] is not chunk:
+        step.step.changed = True
+    return [*written, *made]
+
+
+def _check_claim(edits: str, chunk: Chunk, made: Sequence[Chunk]) -> None:
+    if edits == "nothing" and (len(made) != 1 or made[0] is not chunk):
+        raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
+    if any(one is not chunk and one.with_text(chunk.text) != chunk for one in made):
+        raise WrongReturnError("it declares that it edits stretches of text, but it changed more of the chunk")
+
+
+def _chunks(result: Value) -> list[Chunk]:
+    """Return what a hook gave, as chunks.
+
+    Raises:
+        WrongReturnError: it is something else.
+    """
+    if result is None:
+        return []
+    if isinstance(result, Chunk):
+        return [result]
+    if inspect.isawaitable(result):
+        close_awaitable(result)
+        raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
+    if isinstance(result, (str, dict)) or not isinstance(result, Iterable):
+        raise WrongReturnError(f"it returned {article(result)}; {_TAKES}")
+    made: list[Value] = list(result)
+    wrong = next((one for one in made if not isinstance(one, Chunk)), None)
+    if wrong is not None:
+        raise WrongReturnError(f"it returned {article(wrong)} among its chunks; {_TAKES}")
+    return made
+
+
+_TAKES = f"process_output_stream takes {STAGES['process_output_stream'].returns}"

@@ -1,0 +1,53 @@
+"""Chunks that were held, as they are sent once the answer was judged: as they came, or anew where it was changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.chunks import CONTROL, Chunk
+from penstock.engine.frozen import freeze
+from penstock.engine.messages import DataPart, FilePart, ReasoningPart, SourcePart, TextPart, ToolPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.engine.messages import Message, Part
+
+
+def resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[Chunk]:
+    """Return held chunks as they are to be sent after the answer was judged: anew where it was changed."""
+    if after is not None and after.parts == before.parts:
+        return chunks
+    kept = [chunk for chunk in chunks if chunk.type in CONTROL or chunk.type == "response-metadata" or chunk.transient]
+    ends = next((index for index, chunk in enumerate(kept) if chunk.type in ("step-finish", "finish")), len(kept))
+    run_id = chunks[0].run_id if chunks else ""
+    made = [] if after is None else [chunk for part in _numbered(after) for chunk in _sent(*part, run_id)]
+    return [*kept[:ends], *made, *kept[ends:]]
+
+
+def _numbered(message: Message) -> Iterator[tuple[str, Part]]:
+    for number, part in enumerate(message.parts):
+        yield str(number), part
+
+
+def _sent(id: str, part: Part, run_id: str) -> Iterator[Chunk]:
+    """Yield the chunks that a part is sent as."""
+    if isinstance(part, (TextPart, ReasoningPart)):
+        if part.text:
+            yield Chunk(f"{part.type}-start", id=id, run_id=run_id)
+            yield Chunk(f"{part.type}-delta", part.text, id, run_id=run_id)
+            yield Chunk(f"{part.type}-end", id=id, run_id=run_id)
+    elif isinstance(part, ToolPart):
+        call = {"call_id": part.call_id, "name": part.name, "arguments": part.arguments}
+        yield Chunk("tool-call", id=part.call_id, payload=freeze(call), run_id=run_id)
+        if part.state in ("result", "error"):
+            own = {"result": part.result} if part.state == "result" else {"error": part.error}
+            answer = {"call_id": part.call_id, "name": part.name, **own}
+            yield Chunk(f"tool-{part.state}", id=part.call_id, payload=freeze(answer), run_id=run_id)
+    elif isinstance(part, SourcePart):
+        yield Chunk("source", payload=freeze({"id": part.id, "url": part.url, "title": part.title}), run_id=run_id)
+    elif isinstance(part, FilePart):
+        file = {"data": part.data, "url": part.url, "media_type": part.media_type, "name": part.name}
+        yield Chunk("file", payload=freeze(file), run_id=run_id)
+    elif isinstance(part, DataPart):
+        yield Chunk(f"data-{part.name}", payload=freeze({"data": part.data}), run_id=run_id)

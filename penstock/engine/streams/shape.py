@@ -1,0 +1,51 @@
+"""What leaves a stream, in good shape: no empty texts, and an account of what is out. It knows chunks only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.streams.assembly import Assembly
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.chunks import Chunk
+
+_STARTS = {"text-start": "text-delta", "reasoning-start": "reasoning-delta"}
+_ENDS = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
+_DELTAS = frozenset(_STARTS.values())
+
+
+class Shape:
+    """The last station of a stream. A text's start waits for its first piece; an empty text leaves nothing.
+
+    Attributes:
+        answer: what has left so far.
+    """
+
+    __slots__ = ("_begun", "answer")
+
+    def __init__(self) -> None:
+        self.answer = Assembly()
+        self._begun: dict[tuple[str, str], Chunk] = {}  # starts that wait
+
+    def leaving(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Return chunks as they leave."""
+        out: list[Chunk] = []
+        for chunk in chunks:
+            type = chunk.type
+            if type in _DELTAS:
+                if not chunk.text:
+                    continue
+                if self._begun:
+                    start = self._begun.pop((type, chunk.id), None)
+                    if start is not None:
+                        out.append(start)
+            elif type in _STARTS:
+                self._begun[_STARTS[type], chunk.id] = chunk
+                continue
+            elif type in _ENDS and self._begun.pop((_ENDS[type], chunk.id), None) is not None:
+                continue
+            self.answer.add(chunk)
+            out.append(chunk)
+        return out

@@ -1,0 +1,184 @@
+"""One step at work on one stream: its context, what it did so far, and what its failure means. It knows no chunk's way.
+
+Verdicts leave the graph as `Stopped`; nothing else of the package raises or catches it.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from penstock.engine.boundary import after_failure, as_failure, failure_verdict, passes_through, record, verdict_in
+from penstock.engine.context import OutputStreamContext
+from penstock.engine.payload import Payload
+from penstock.engine.stages import WrongReturnError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.engine.chunks import Chunk
+    from penstock.engine.edits import Edit, Edits
+    from penstock.engine.facts import AnyKey
+    from penstock.engine.frozen import Value
+    from penstock.engine.plan import PlanStep
+    from penstock.engine.state import StageCall
+    from penstock.engine.texts import TextPlace
+    from penstock.engine.tripwire import Tripwire
+
+_MOST_EDITS = 1000  # on one record: a stream may go on for long
+
+
+class Stopped(Exception):  # noqa: N818 - a verdict, no error
+    """Carries a verdict from where it was given to the driver.
+
+    Attributes:
+        tripwire: the verdict.
+        failure: the failure behind it, if it is one of a step that broke.
+    """
+
+    def __init__(self, tripwire: Tripwire, failure: Exception | None = None) -> None:
+        self.tripwire = tripwire
+        self.failure = failure
+        super().__init__(tripwire.reason)
+
+
+class StreamCall:
+    """What the steps of one stream share. Lives as long as the stream.
+
+    Attributes:
+        stage_call: the call of the stage: run and stage.
+        payload: the conversation, and the facts, which grow while the stream runs.
+        facts: those facts: what a step puts, later chunks' hooks see.
+        steps: the steps at work, in the order they were placed.
+        closing: what is to be called when the stream is over, to close shadows.
+        written: data chunks that hooks wrote while they judged texts, until they are taken along.
+    """
+
+    __slots__ = ("closing", "facts", "payload", "stage_call", "steps", "written")
+
+    def __init__(self, stage_call: StageCall, payload: Payload, facts: dict[AnyKey, Value]) -> None:
+        self.stage_call = stage_call
+        self.payload = payload
+        self.facts = facts
+        self.steps: list[StreamStep] = []
+        self.written: list[Chunk] = []
+        self.closing: list[Callable[[], None]] = []
+
+    def at_work(self, step: PlanStep) -> StreamStep:
+        """Return a step made ready for this stream."""
+        made = StreamStep(step, self)
+        self.steps.append(made)
+        return made
+
+    def beside(self) -> StreamCall:
+        """Return one for a shadow: it sees the same, and what its steps tell stays its own."""
+        facts = dict(self.facts)
+        payload = Payload(self.payload.message_list, facts)
+        return StreamCall(self.stage_call.shadowed(), payload, facts)
+
+    def close(self) -> None:
+        """Put on record what each step did."""
+        for step in self.steps:
+            step.close()
+        for close in self.closing:
+            close()
+        self.steps, self.closing = [], []
+
+
+class StreamStep:
+    """One step at work on one stream.
+
+    Attributes:
+        step: the step.
+        ctx: its context, one for the whole stream.
+        changed: whether it changed anything so far.
+    """
+
+    __slots__ = ("_call", "_done", "_edits", "_shared", "_started", "changed", "ctx", "step")
+
+    def __init__(self, step: PlanStep, shared: StreamCall) -> None:
+        self.step = step
+        self._shared = shared
+        self._call = call = shared.stage_call
+        self.ctx: OutputStreamContext = OutputStreamContext(call, step, shared.payload)
+        self.changed = False
+        self._edits: list[tuple[TextPlace, Edit]] = []
+        self._done = False
+        self._started = perf_counter() if call.run.listening else 0.0
+
+    def settle(self) -> list[Chunk]:
+        """Take in what the hook did through its context; return the data chunks that it wrote.
+
+        Raises:
+            Stopped: it aborted.
+            WrongReturnError: it derived a list, which a stream takes from nobody.
+        """
+        effects = self.ctx.effects
+        if effects is None:
+            return []
+        if effects.tripwire is not None:
+            raise self._stopped(effects.tripwire)
+        if effects.facts is not None:
+            self._shared.facts.update(effects.facts)
+            effects.facts = None
+        if effects.watch is not None and effects.watch.derived:
+            effects.watch = None
+            raise WrongReturnError("it derived a list from ctx.message_list; a stream's hook returns chunks only")
+        written, effects.data = effects.data, None
+        return written or []
+
+    def judged(self) -> None:
+        """Take in what it did while it judged a text; data chunks leave with what is decided next."""
+        self._shared.written.extend(self.settle())
+
+    def broke(self, error: BaseException) -> None:
+        """Deal with what a hook raised: return if the stream goes on without it, as its policy says.
+
+        Raises:
+            Stopped: it is a verdict, or a failure that blocks.
+            StepFailedError: a failure that is to be raised.
+        """
+        effects = self.ctx.effects
+        if passes_through(error) or isinstance(error, Stopped):
+            raise error
+        verdict = effects.tripwire if effects is not None and effects.tripwire is not None else verdict_in(error)
+        if verdict is not None:
+            raise self._stopped(verdict) from error
+        step = self.step
+        failure = as_failure(step.path, step.processor_id, self._call.stage.name, error)
+        blocked = failure_verdict(failure) if step.on_error == "block" else None
+        self._record("failed", blocked, type(error).__name__)
+        after = after_failure(step.on_error, self._shared.payload, failure, blocked, step)
+        if after.tripwire is not None:
+            raise Stopped(after.tripwire, failure) from error
+
+    def note_edits(self, place: TextPlace, edits: Edits) -> None:
+        """Keep edits for the record: where, and what was written."""
+        self.changed = True
+        if self._call.run.listening and len(self._edits) < _MOST_EDITS:
+            self._edits.extend((place, edit) for edit in edits)
+
+    def close(self) -> None:
+        """Put on record what it did, unless that is told already."""
+        if not self._done:
+            self._record("edited" if self.changed else "passed")
+
+    def _stopped(self, tripwire: Tripwire) -> Stopped:
+        self._record("tripped", tripwire)
+        return Stopped(tripwire)
+
+    def _record(self, status: Value, tripwire: Tripwire | None = None, error: str | None = None) -> None:
+        self._done = True
+        if self._started:
+            edits = tuple(self._edits)
+            self._edits = []
+            record(
+                self._call,
+                self.step,
+                status,
+                self._started,
+                self.ctx.effects,
+                edits=edits,
+                tripwire=tripwire,
+                error=error,
+            )

@@ -1,0 +1,285 @@
+"""`OutputStream`: one model step's chunks on their way through a workflow. It knows pipes and sources, and a host.
+
+The host is the run: it keeps conversation and verdict, and judges what is judged after the stream. Chunks are pulled
+one at a time; nothing is yielded from within a task group.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from penstock.engine.chunks import Chunk
+from penstock.engine.errors import UsageError
+from penstock.engine.frozen import FrozenDict
+from penstock.engine.notices import notices
+from penstock.engine.payload import Payload
+from penstock.engine.plan import plan_steps
+from penstock.engine.streams.build import Builder
+from penstock.engine.streams.hooks import HookPipe
+from penstock.engine.streams.placed import ended, fed, first_deadline, woken
+from penstock.engine.streams.pull import TaskReader, as_chunk, close_source, iterator_of
+from penstock.engine.streams.shape import Shape
+from penstock.engine.streams.steps import Stopped, StreamCall
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from penstock.engine.facts import AnyKey
+    from penstock.engine.frozen import Value
+    from penstock.engine.messages import Message
+    from penstock.engine.outcome import Outcome
+    from penstock.engine.plan import Block
+    from penstock.engine.state import StageCall
+    from penstock.engine.streams.hooks import Pipe
+    from penstock.engine.streams.pull import Source
+    from penstock.engine.tripwire import Tripwire
+
+Hold = Literal["live", "step", "result"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHost:
+    """What a stream needs of the run that it belongs to.
+
+    Attributes:
+        tripwire: returns the verdict that ended the run, if one did.
+        checks: runs the checks that overlap, and returns their outcome; None if none waits.
+        begin: returns the call of the stage, and what it starts from.
+        passed: keeps what the stream left; it is given what the stage started from, what it ends with, and the ids of
+            the texts that are out.
+        stopped: rolls back to what the stage started from, and tells whether the model gets another attempt.
+        judged: judges an answer whose chunks are held; returns the outcome, and the chunks that may leave.
+    """
+
+    tripwire: Callable[[], Tripwire | None]
+    checks: Callable[[], Awaitable[Outcome]] | None
+    begin: Callable[[], tuple[StageCall, Payload]]
+    passed: Callable[[StageCall, Payload, Payload, Sequence[str]], Outcome]
+    stopped: Callable[[StageCall, Payload, Tripwire, Exception | None], Outcome]
+    judged: Callable[[Message, Hold, list[Chunk]], Awaitable[tuple[Outcome, list[Chunk]]]]
+
+
+class OutputStream:
+    """The chunks of one answer, as they leave the workflow. Made by `Run.process_output_stream`; enter it, iterate.
+
+    Attributes:
+        outcome: how the stream ended: its verdict, text and facts; None until it has ended.
+        judged: the outcome of the stage that its chunks were held for, if they were.
+    """
+
+    def __init__(
+        self, host: StreamHost, block: Block | None, source: Source, hold: Hold, *, sync: bool = False
+    ) -> None:
+        self.outcome: Outcome | None = None
+        self.judged: Outcome | None = None
+        self._host = host
+        self._block = block
+        self._iterator = iterator_of(source)
+        self._hold = hold
+        self._sync = sync
+        self._clock = time.monotonic if sync else anyio.current_time
+        self._timed = any(step.processor.timed for step in plan_steps(block))
+        self._shape = Shape()
+        self._shared: StreamCall | None = None
+        self._reader: TaskReader | None = None
+        self._chunks: AsyncGenerator[Chunk] | None = None
+        self._checks = host.checks
+        self._checked: Outcome | None = None
+        self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
+        self._facts: dict[AnyKey, Value] = {}
+        self._check_error: Exception | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the answer that has left so far; empty once a verdict has stopped it."""
+        return "" if self.outcome is not None and self.outcome.blocked else self._shape.answer.text
+
+    @property
+    def message(self) -> Message:
+        """The answer that has left so far, as a message; what to give to `Run.process_output_step`."""
+        return self._shape.answer.message
+
+    @property
+    def tripwire(self) -> Tripwire | None:
+        """The verdict, if one stopped the stream."""
+        return None if self.outcome is None else self.outcome.tripwire
+
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        """Return the chunks.
+
+        Raises:
+            UsageError: the stream was not entered.
+        """
+        if self._chunks is None:
+            raise UsageError("enter the stream first: async with run.process_output_stream(source) as chunks")
+        return self._chunks
+
+    async def __aenter__(self) -> Self:
+        """Make ready; nothing is read yet."""
+        if (self._timed or self._checks is not None) and not self._sync:
+            self._check_done = anyio.Event()
+            self._reader = TaskReader(self._iterator)
+            await self._reader.open(None if self._checks is None else self._check)
+        self._chunks = self._run()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close everything, however far it was read."""
+        if self._chunks is not None:
+            await self._chunks.aclose()
+        if self._reader is not None:
+            await self._reader.close()
+        else:
+            await close_source(self._iterator)
+        self._close_steps()
+
+    # What leaves
+
+    async def _run(self) -> AsyncGenerator[Chunk]:
+        call, before = self._host.begin()
+        failure: Exception | None = None
+        try:
+            pipes = await self._opened(call, before)
+            leaving = self._shape.leaving
+            quick = self._quick(pipes)
+            advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
+            while True:
+                try:
+                    item = await advance()
+                except Exception as error:  # noqa: BLE001 - the source's: it follows what is left
+                    failure = None if isinstance(error, StopAsyncIteration) else error
+                    break
+                if quick is None or quick.waits:
+                    made = await self._made(pipes, item)
+                else:
+                    made = quick.plainly(item if type(item) is Chunk else as_chunk(item))
+                for chunk in leaving(made) if self._held is None else self._let(leaving(made)):
+                    yield chunk
+            for chunk in await self._rest(leaving(await ended(pipes)), failure, call, before):
+                yield chunk
+        except Stopped as verdict:
+            for chunk in self._stopped(verdict, call, before):
+                yield chunk
+            return
+        if failure is not None:
+            raise failure
+
+    def _stopped(self, verdict: Stopped, call: StageCall, before: Payload) -> tuple[Chunk, ...]:
+        """Return what a client is told of a verdict; before another attempt, what is out is taken back."""
+        self._close_steps()
+        if self.outcome is None or not self.outcome.blocked:
+            self.outcome = self._host.stopped(call, before, verdict.tripwire, verdict.failure)
+        retry = self.outcome.retry_granted
+        out = self._shape.answer.blocks if retry and self._held is None else ()
+        return notices(verdict.tripwire, call.run.run_id, out, retry=retry)
+
+    def _let(self, made: list[Chunk]) -> list[Chunk]:
+        """Hold chunks; return them all once the checks beside have let them pass and nothing else holds them."""
+        held = [] if self._held is None else self._held
+        held.extend(made)
+        if self._hold != "live" or not self._check_passed():
+            return []
+        self._held = None
+        return held
+
+    async def _opened(self, call: StageCall, before: Payload) -> list[Pipe]:
+        """Return the pipes of the stream.
+
+        Raises:
+            Stopped: the run was stopped before, or a check or condition stops it now.
+        """
+        tripwire = self._host.tripwire()
+        if tripwire is not None:
+            raise Stopped(tripwire)  # as if it were given now: one outcome for all
+        if self._sync and self._checks is not None:
+            await self._check()
+            self._check_passed()
+        self._facts = dict(before.facts)
+        self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
+        return await Builder(self._shared, self._clock).pipes(self._block)
+
+    def _quick(self, pipes: Sequence[Pipe]) -> HookPipe | None:
+        """Return the only pipe where it is one of plain hooks, for which nothing needs waiting."""
+        only = pipes[0] if len(pipes) == 1 and not self._timed and self._reader is None else None
+        return only if isinstance(only, HookPipe) else None
+
+    async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str | None:
+        """Return the next item; None if a timer has run out, or the checks beside are done."""
+        reader = self._reader
+        due = first_deadline(pipes)
+        return None if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
+
+    async def _made(self, pipes: Sequence[Pipe], item: Chunk | str | None) -> Sequence[Chunk]:
+        """Return what comes of timers that have run out, and of an item."""
+        made = await woken(pipes, self._clock()) if self._timed else []
+        if item is None:
+            return made
+        out = await fed(pipes, item if type(item) is Chunk else as_chunk(item))
+        return [*made, *out] if made else out
+
+    async def _rest(
+        self, last: list[Chunk], failure: Exception | None, call: StageCall, before: Payload
+    ) -> list[Chunk]:
+        """Return what leaves when the source has ended; of a source that broke, nothing that waits for a later verdict.
+
+        Raises:
+            Stopped: what was held for a verdict is not to leave.
+        """
+        if self._held is not None and self._checks is not None and not self._sync:
+            await self._check_done.wait()
+            self._check_passed()
+        leaving = [*(self._held or ()), *last]
+        self._close_steps()
+        if failure is not None:
+            return leaving if self._hold == "live" else []
+        answer = self._shape.answer
+        end = Payload(before.message_list, FrozenDict(self._facts), FrozenDict(text=answer.text))
+        self.outcome = self._host.passed(call, before, end, answer.blocks if self._hold == "live" else ())
+        if self._hold == "live" or self.outcome.blocked:
+            return leaving if not self.outcome.blocked else []
+        self.judged, leaving = await self._host.judged(self.message, self._hold, leaving)
+        if self.judged.tripwire is not None:
+            self.outcome = self.judged
+            raise Stopped(self.judged.tripwire)
+        return leaving
+
+    def _close_steps(self) -> None:
+        """Put on record what the steps did."""
+        if self._shared is not None:
+            self._shared.close()
+
+    # Checks that run beside
+
+    async def _check(self) -> None:
+        """Run the checks that wait for the model; what leaves is held until their verdict."""
+        try:
+            if self._checks is not None:
+                self._checked = await self._checks()
+        except Exception as error:  # noqa: BLE001 - raised where the chunks are read
+            self._check_error = error
+        finally:
+            self._check_done.set()
+
+    def _check_passed(self) -> bool:
+        """Tell whether the checks have let the request pass; False while they run.
+
+        Raises:
+            Stopped: they have not.
+        """
+        if self._check_error is not None:
+            raise self._check_error
+        if self._checked is None:
+            return False
+        if self._checked.tripwire is not None:
+            self.outcome = self._checked
+            raise Stopped(self._checked.tripwire)
+        return True

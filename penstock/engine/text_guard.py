@@ -1,0 +1,232 @@
+"""`TextGuard`: the base of guards over text. From `find` and `hold` come all of its stages, streams included.
+
+It says what is looked for and how long text must be held for it. Whole texts are judged here; streams are driven by
+`penstock.engine.streams`, with the same calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from penstock.engine import edits as edit_ops
+from penstock.engine.edits import Edit
+from penstock.engine.errors import EditError, UsageError
+from penstock.engine.processor import is_async
+from penstock.engine.text_window import Found, Hit, Spot, TextWindow, moved
+from penstock.engine.whole_texts import Text, WholeTexts
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+
+    from penstock.engine.chunks import Chunk
+    from penstock.engine.context import AnyContext, OutputStreamContext
+    from penstock.engine.edits import Edits
+    from penstock.engine.frozen import Value
+    from penstock.engine.processor import AnyProcessor, ErrorPolicy, ProcessorRole
+    from penstock.engine.texts import TextPlace
+
+MAX_HOLD = 4096
+"""How many characters of a stream a guard may hold back; one that needs more has failed."""
+
+
+_FOUND_TO = "penstock.found_to"  # a window's note: where the last decided finding ended; nothing is found across it
+
+
+class TextGuard(WholeTexts):
+    """Finds what may not pass in texts, whole or streamed, and redacts it or stops the run.
+
+    Write `find`, which returns edits (or aborts), and say how long text must be held back in a stream: by ``reach``,
+    or by `hold`. What leaves a stream then is what the whole text would have become, however it was cut into chunks.
+
+    Attributes:
+        reach: the longest stretch, in characters, that a finding can have, with what it looks at behind its end. None:
+            not known, so a stream's text is held to its end.
+        lookback: how many characters before a finding `find` wants to see in a stream.
+        min_hold: how many characters of a stream are held back at least.
+        max_hold: how many characters of a stream may be held back; beyond it the guard has failed.
+    """
+
+    role: ProcessorRole = "guard"
+    on_error: ErrorPolicy = "block"
+    reach: ClassVar[int | None] = None
+    lookback: int = 64
+    min_hold: int = 0
+    max_hold: int = MAX_HOLD
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Note whether its judgement waits."""
+        super().__init_subclass__(**kwargs)
+        cls.awaits = is_async(cls.find) or is_async(cls.scan)
+        if "edits" not in cls.__dict__ and cls.edits is None:
+            cls.edits = "spans"
+
+    def find(self, text: str, ctx: AnyContext, *, final: bool) -> Value:
+        """Return what is found, as edits in positions of the text, sorted and disjoint; None for nothing.
+
+        May be async. ``final`` tells that the text ends here; where it is False, more follows, and what is found
+        beyond the place that `hold` names is not acted on yet. Depend on nothing but the text: in a stream it is a
+        window, which begins `lookback` characters before what is not decided, or where the last finding ended.
+
+        Args:
+            text: what can be seen of the text.
+            ctx: the context of the stage at hand; ``ctx.abort`` stops the run at once.
+            final: whether the text ends here.
+        """
+        raise NotImplementedError
+
+    def hold(self, text: str, start: int) -> int:
+        """Return the place from which on text must be held back, at least ``start``: before it nothing can change."""
+        return start if self.reach is None else max(start, len(text) - self.reach + 1)
+
+    def scan(
+        self, window: TextWindow, ctx: AnyContext
+    ) -> tuple[Sequence[Found], int] | Awaitable[tuple[Sequence[Found], int]]:
+        """Return what is found in a window, and the place from which on it must be held; by default from `find`.
+
+        Override it where both come from one search. Findings begin at ``window.start`` or later and are sorted; those
+        that end before the place are decided.
+        """
+        cut = min(max(window.notes.get(_FOUND_TO, 0) - window.base, 0), window.start)
+        found: Value = self.find(window.text[cut:], ctx, final=window.final)
+        if self.awaits:
+            return self._awaited(window, cut, found)
+        return self._scanned(window, cut, found)
+
+    async def _awaited(
+        self, window: TextWindow, cut: int, found: Awaitable[Iterable[Found] | None]
+    ) -> tuple[Sequence[Found], int]:
+        return self._scanned(window, cut, await found)
+
+    def _scanned(self, window: TextWindow, cut: int, found: Iterable[Found] | None) -> tuple[Sequence[Found], int]:
+        """Return what `find` found behind what was decided, and from where on the window must be held."""
+        ordered = sorted((moved(item, cut) for item in found or ()), key=_place)
+        known = [item for item in ordered if item.start >= window.start]
+        if window.final:
+            return known, len(window.text)
+        held = self.hold(window.text[cut:], window.start - cut) + cut
+        reached = [item.end for item in known if item.end <= held]
+        if reached:
+            window.notes[_FOUND_TO] = window.base + reached[-1]
+        return known, held
+
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Return the edits for each hit, in positions of its window. By default what was found is the edits.
+
+        Called once for what is decided, never for what may change yet: the place to report, count, and abort.
+        """
+        del ctx
+        return [united(cast("Sequence[Edit]", hit.found)) for hit in hits]
+
+    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> None:
+        """Refuse: the engine drives `find` and `hold` itself, since one chunk alone cannot be judged."""
+        del chunk, ctx
+        raise UsageError(f"{self.id}: a TextGuard's stream is driven by the engine; run it in a workflow")
+
+    async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
+        """Return the edits that whole texts need, by place; neighbouring text parts are read as one, too."""
+        hits: list[Hit] = []
+        for run in neighbours(texts):
+            found = [item for text in run for item in await self._in_one(ctx, text, run)]
+            if len(run) > 1:
+                found.extend(await self._across(ctx, run))
+            if found:
+                hits.append(Hit(window_of(run), sorted(found, key=_place)))
+        return in_places(hits, self.act(hits, ctx)) if hits else {}
+
+    async def _in_one(self, ctx: AnyContext, text: Text, run: Sequence[Text]) -> list[Found]:
+        begin = sum(len(other.text) for other in itertools.takewhile(lambda other: other is not text, run))
+        found = await found_in(self, window_of([text]), ctx)
+        return [moved(item, begin) for item in found]
+
+    async def _across(self, ctx: AnyContext, run: Sequence[Text]) -> list[Found]:
+        """Return what is found only if neighbouring texts are read as one."""
+        window = window_of(run)
+        borders = [spot.start for spot in window.spots[1:]]
+        return [item for item in await found_in(self, window, ctx) if crosses(item, borders)]
+
+
+async def found_in(guard: TextGuard, window: TextWindow, ctx: AnyContext) -> Sequence[Found]:
+    """Return what a guard finds in a whole text."""
+    result = guard.scan(window, ctx)
+    found, _ = (
+        await cast("Awaitable[tuple[Sequence[Found], int]]", result)
+        if guard.awaits
+        else cast("tuple[Sequence[Found], int]", result)
+    )
+    return found
+
+
+def crosses(found: Found, borders: Iterable[int]) -> bool:
+    """Tell whether a finding lies on both sides of one of the places."""
+    return any(found.start < border < found.end for border in borders)
+
+
+def window_of(run: Sequence[Text]) -> TextWindow:
+    """Return the window over whole texts that are read as one."""
+    first = run[0]
+    if len(run) == 1:
+        return TextWindow(first.text, kind=first.kind, key=first.key, fixed=first.fixed, spots=(Spot(0, first.place),))
+    spots: list[Spot] = []
+    begin = 0
+    for text in run:
+        spots.append(Spot(begin, text.place))
+        begin += len(text.text)
+    return TextWindow("".join(text.text for text in run), kind=first.kind, spots=tuple(spots))
+
+
+def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
+    """Yield runs of text parts that follow one another in a message; any other text is by itself."""
+    run: list[Text] = []
+    for text in texts:
+        last = run[-1] if run else None
+        if last is not None and not (
+            last.kind == text.kind == "text"
+            and (last.place.message_id, last.place.part + 1) == (text.place.message_id, text.place.part)
+        ):
+            yield run
+            run = []
+        run.append(text)
+    if run:
+        yield run
+
+
+def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[TextPlace, Edits]:
+    """Return edits by place: one that lies on several puts its text where it begins, and takes the rest away."""
+    edits: dict[TextPlace, list[Edit]] = {}
+    for hit, made in zip(hits, acted, strict=True):
+        for edit in made:
+            text = edit.text
+            for place, start, end in hit.window.pieces(edit.start, edit.end):
+                edits.setdefault(place, []).append(Edit(start, end, text, edit.kind, edit.step))
+                text = ""
+    return {place: tuple(made) for place, made in edits.items()}
+
+
+def united(found: Sequence[Edit]) -> Sequence[Edit]:
+    """Return sorted edits as disjoint ones: what was found in a part and across parts may overlap.
+
+    Raises:
+        EditError: two overlap that no rule unites.
+    """
+    if all(one.end <= other.start for one, other in itertools.pairwise(found)):
+        return found
+    merged, conflicts = edit_ops.merge([(edit,) for edit in found])
+    if any(edit.kind != "redact" for cluster in conflicts for edit in cluster):
+        raise EditError("a guard found stretches that overlap; return disjoint edits")
+    return edit_ops.in_order([*merged, *(edit_ops.cover(cluster) for cluster in conflicts)])
+
+
+def _sorted(found: Value) -> Sequence[Found]:
+    return sorted(found, key=_place) if found else ()
+
+
+def _place(found: Found) -> tuple[int, int]:
+    return (found.start, found.end)
+
+
+def text_guard_of(processor: AnyProcessor) -> TextGuard | None:
+    """Return the processor if it is a `TextGuard` whose stream the engine drives; one with a hook of its own is not."""
+    if isinstance(processor, TextGuard) and type(processor).process_output_stream is TextGuard.process_output_stream:
+        return processor
+    return None
