@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 import anyio
 from anyio import to_thread
 
-from penstock.engine.errors import MessageError
 from penstock.engine.driving import drive
+from penstock.engine.errors import MessageError
 
 if TYPE_CHECKING:
     from penstock.engine.outcome import Outcome

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock import InputContext, Message, Workflow, processor
-from penstock.engine.run import drive
+from penstock.engine.driving import drive
 from penstock.workflows.batch import is_sync
 from penstock.workflows.presets import PRESETS, hygiene
 from penstock.workflows.presets.hygiene import NOTE
