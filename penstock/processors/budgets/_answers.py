@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message
     from penstock.processors.tokens.counters import Counting
-    from penstock.processors.tokens.meter import CutAt
+    from penstock.processors.tokens.meter import CutAt, Place
 
 NOTICE = "data-token-limit-reached"
 """The transient data chunk that tells, once a run, that an answer was cut: ``processor_id``, ``limit``, ``tokens``."""
@@ -57,7 +57,7 @@ class AnswerBudget:
         """Take the options: a limit for ``each`` piece alone; ``stop`` the run instead of cutting."""
         self.limit = limit
         self.counting = counting
-        self.at: CutAt = at
+        self.at: Place = "nowhere" if stop else at
         self.ellipsis = ellipsis
         self.each = each
         self.stop = stop
@@ -149,11 +149,20 @@ class AnswerBudget:
         cuts = {place: (text, out) for place, text, out in self._cuts(ctx.messages) if out != text}
         if not cuts:
             return None
-        tokens = sum(self.counting.fresh(text) for _, text in _texts(ctx.messages))
+        tokens = self._so_far(ctx.messages, next(iter(cuts)))
         if self.stop:
             self._abort(ctx, tokens)
         ctx.note(limit=self.limit, tokens=tokens, counter=self.counting.name)
         return _without(ctx.message_list, cuts, self.ellipsis)
+
+    def _so_far(self, messages: Iterable[Message], stop: TextPlace) -> int:
+        """Return the tokens up to the text that was the first to be too much, that one included."""
+        counts: list[int] = []
+        for place, text in _texts(messages):
+            counts.append(self.counting.fresh(text))
+            if place == stop:
+                break
+        return counts[-1] if self.each else sum(counts)
 
     def _cuts(self, messages: Iterable[Message]) -> Iterator[tuple[TextPlace, str, str]]:
         left, over = self.limit, False

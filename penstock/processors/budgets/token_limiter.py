@@ -128,8 +128,9 @@ class TokenLimiterProcessor(Processor[Used]):
         self._summarize = next(iter(_callbacks(name, summarize=summarize)), None)
         _callbacks(name, pinned=pinned)
         paid = prices(self._counting, counting, token_counter)
+        remove = _remove(name, at_max_remove_tokens, self.limit)
         self._prompt = (
-            MemoryBudget(self.limit, paid, _remove(name, at_max_remove_tokens, self.limit))
+            MemoryBudget(self.limit, paid, remove)
             if trim_mode == "memory-only"
             else PromptBudget(
                 self.limit,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.processors.tokens.counters import Counting
 
 CutAt = Literal["token", "word", "sentence"]
+Place = Literal["token", "word", "sentence", "nowhere"]
 
 _LONG = 512  # characters not yet counted for good, beyond which they are looked at only as they grow
 
@@ -43,12 +44,15 @@ class Meter:
         "over",
     )
 
-    def __init__(self, counter: Counting, budget: int, at: CutAt = "token", ellipsis: str = "") -> None:
-        """Begin a text that may have ``budget`` tokens, the ellipsis of a cut included."""
+    def __init__(self, counter: Counting, budget: int, at: Place = "token", ellipsis: str = "") -> None:
+        """Begin a text that may have ``budget`` tokens, the ellipsis of a cut included.
+
+        ``at`` says where a cut may fall; ``nowhere`` if nobody will look at what the cut leaves.
+        """
         self.over = False
         self._counter = counter
         self._budget = budget
-        self._at: CutAt = at
+        self._at: Place = at
         self._ellipsis = ellipsis
         self._reserve = counter.count(ellipsis) if ellipsis else 0
         self._before = 0  # tokens before `_text`
@@ -92,7 +96,7 @@ class Meter:
 
     def _free(self, *, final: bool) -> int:
         """Return up to where the text may go out, if all of it fits."""
-        if final:
+        if final or self._at == "nowhere":
             return len(self._text)
         if self._at == "token":  # white space goes out with what follows it, so that a cut need not end in it
             return max(self._out, len(self._text.rstrip()))
@@ -118,7 +122,7 @@ class Meter:
 
     def _nice(self, most: int) -> int:
         """Return the last end of a sentence or word up to there; there itself if that would leave nothing."""
-        if self._at == "token":
+        if self._at in ("token", "nowhere"):
             return len(self._text[:most].rstrip())
         if self._at == "sentence":
             end = sentence_end(self._text, self._out, most)
