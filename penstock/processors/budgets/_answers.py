@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock.engine.chunks import Chunk
+from penstock.engine.chunks import CONTENT, Chunk
 from penstock.engine.edits import Edit
 from penstock.engine.messages import TextPart
 from penstock.engine.texts import TextPlace
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NOTICE = "data-token-limit-reached"
 """The transient data chunk that tells, once a run, that an answer was cut: ``processor_id``, ``limit``, ``tokens``."""
+
+_WAITING = CONTENT - {"text-start", "text-delta", "text-end"}  # for these blocks are flushed by who drives the stream
 
 
 class Used:
@@ -70,6 +72,9 @@ class AnswerBudget:
             return self._delta(chunk, ctx)
         if chunk.type in ("object", "object-result"):
             return self._object(chunk, ctx)
+        if chunk.type in _WAITING and (meter := ctx.state.meter) is not None and meter.holds:
+            held = self.flush(ctx)
+            return chunk if held is None else [held, chunk]
         return chunk
 
     def flush(self, ctx: Context[Used]) -> Chunk | None:

@@ -66,6 +66,11 @@ class Meter:
         """The tokens of all that came in until the cut."""
         return self._before + self._counter.fresh(self._text)
 
+    @property
+    def holds(self) -> bool:
+        """Whether something that came in is neither out nor dropped."""
+        return not self.over and self._out < len(self._text)
+
     def feed(self, piece: str, *, final: bool = False) -> str:
         """Return what may go out now; ``final`` ends the text."""
         if self.over:

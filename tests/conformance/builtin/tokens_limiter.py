@@ -8,14 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock import Chunk, Message, MessageList, Workflow, parse_messages
-from penstock.engine.context import OutputStreamContext
 from penstock.engine.errors import OptionError
-from penstock.engine.frozen import EMPTY
-from penstock.engine.payload import Payload
-from penstock.engine.plan import plan_steps
-from penstock.engine.stages import STAGES
-from penstock.engine.state import RunState, StageCall
-from penstock.engine.tripwire import TripwireSignal
 from penstock.processors.budgets import TokenLimiterProcessor
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import chunk, options_named, read, recorded, told, write
@@ -94,7 +87,8 @@ def stream(workflow: Workflow, rows: list[Any]) -> Fields:
             taken.append(row)
             yield chunk(row)
 
-    out = list(drive(workflow, source()))
+    with workflow.start_sync().process_output_stream(source()) as chunks:
+        out = list(chunks)
     texts = "".join(piece.text for piece in out if piece.type == "text-delta")
     others = [recorded(piece) for piece in out if piece.type != "text-delta"]
     returns: list[Any] = []
@@ -109,28 +103,6 @@ def stream(workflow: Workflow, rows: list[Any]) -> Fields:
     verdicts = [{"tripwire": one["payload"]["reason"]} for one in others if one["type"] == "tripwire"]
     notices = [one for one in others if one["type"].startswith("data-")]
     return {"returns": [*returns[: len(returns) - len(verdicts)], *verdicts], "custom_chunks": notices}
-
-
-def drive(workflow: Workflow, source: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Yield what leaves the stream stage: the hook called by hand, for there is no driver yet."""
-    [step] = list(plan_steps(workflow.plans.stage("process_output_stream"))) or [None]
-    if step is None:
-        yield from source
-        return
-    call = StageCall(RunState("run", {}, None, ()), STAGES["process_output_stream"], EMPTY, frozenset())
-    ctx = OutputStreamContext(call, step, Payload(MessageList()))
-    try:
-        for piece in source:
-            yield from _told(ctx, step.processor.process_output_stream(piece, ctx))
-        yield from _told(ctx, step.processor.flush(ctx))
-    except TripwireSignal as signal:
-        yield Chunk("tripwire", payload={"reason": signal.tripwire.reason})
-
-
-def _told(ctx: OutputStreamContext, made: Any) -> list[Chunk]:
-    data = ctx.effects.data if ctx.effects and ctx.effects.data else []
-    ctx.effects = None
-    return [*data, *([] if made is None else [made] if isinstance(made, Chunk) else made)]
 
 
 # What is compared
