@@ -6,9 +6,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from penstock import Message, MessageList, ToolCallFilter, Workflow, dump_messages, parse_messages
+from penstock import (
+    LegacyMemory,
+    MemoryToolCallFilter,
+    Message,
+    MessageList,
+    ToolCallFilter,
+    Workflow,
+    dump_messages,
+    parse_messages,
+)
 from penstock.engine.errors import OptionError
-from penstock.processors.memory import MemoryToolCallFilter
 from tests.conformance.builtin import tool_call_filter_invented
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import options_named, read, told, write
@@ -23,8 +31,7 @@ def run(given: Given) -> Fields:
     options = {name: value for name, value in given.options.items() if name in OPTIONS}
     try:
         if given.method == "memory_process":
-            kept = MemoryToolCallFilter(exclude=options["exclude"]).process(model_read(given.input["messages"]))
-            return {"messages": dump_messages(kept, "ai-sdk-model")}
+            return on_memory(MemoryToolCallFilter(exclude=options["exclude"]), given.input["messages"])
         if given.method == "process_input":
             return on_history(ToolCallFilter(**options, scope="history"), given.input["messages"])
         return on_prompts(ToolCallFilter(**options), given.input["prompts"])
@@ -37,12 +44,18 @@ def model_read(items: list[Any]) -> list[Message]:
     return list(parse_messages(items, "ai-sdk-model"))
 
 
+def on_memory(processor: MemoryToolCallFilter, items: list[Any]) -> Fields:
+    """Run the older filter on what a conversation remembers."""
+    remembered = MessageList().add(model_read(items), source="memory")
+    outcome = Workflow("w").then(LegacyMemory(processor)).check_sync(remembered)
+    return {"messages": dump_messages(outcome.message_list.remembered, "ai-sdk-model"), **told(outcome)}
+
+
 def on_history(processor: ToolCallFilter, rows: list[Any]) -> Fields:
     """Run the input stage on stored messages."""
     outcome = Workflow("w").then(processor).check_sync(MessageList().add(read(rows), source="input"))
     kept = write(outcome.message_list)
-    found = [{"id": row["id"], "role": row["role"], "parts": row["content"]["parts"]} for row in kept]
-    return {"messages": found, **told(outcome)}
+    return {"messages": [shown(row) for row in kept], **told(outcome)}
 
 
 def on_prompts(processor: ToolCallFilter, prompts: list[Any]) -> Fields:
@@ -89,6 +102,34 @@ def what_the_model_has_not_seen_is_kept(options: Fields, given: Fields, expected
         shown += tail
         steps.append({"changed": True, "prompt": shown} if shown != prompt else {"changed": False})
     return {"steps": steps} if steps != expected["steps"] else None
+
+
+def a_stored_turn_that_goes_on_is_kept(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """Likewise, where stored messages end with a result."""
+    messages = given.get("messages", [])
+    if given["method"] != "process_input" or "messages" not in expected or not messages:
+        return None
+    said = [part for part in messages[-1]["content"]["parts"] if part["type"] != "step-start"]
+    states = [part.get("toolInvocation", {}).get("state") for part in said]
+    if states[-1:] not in (["result"], ["output-error"]):
+        return None
+    users = [index for index, message in enumerate(messages) if message["role"] == "user"]
+    turn = [shown(message) for message in messages[users[-1] + 1 if users else 0 :]]
+    ids = {message["id"] for message in turn}
+    new = [*(message for message in expected["messages"] if message["id"] not in ids), *turn]
+    return {"messages": new} if new != expected["messages"] else None
+
+
+def a_preserved_text_is_the_results(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """Where the mark holds another output than the result, the result counts: it is what guards have read."""
+    told = json.dumps(expected)
+    for part in (part for prompt in given.get("prompts", []) for message in prompt for part in calls(message)):
+        mark = marked(part)
+        if mark is not None and mark != part["output"]:
+            theirs, ours = (f"{part['toolName']} result:\n{extracted(value)}" for value in (mark, part["output"]))
+            told = told.replace(json.dumps(theirs), json.dumps(ours))
+    new: Fields = json.loads(told)
+    return new if new != expected else None
 
 
 def media_are_named_not_quoted(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
@@ -198,12 +239,33 @@ def media(value: Any) -> Iterator[Fields]:
             yield from media(item)
 
 
+def shown(row: Fields) -> Fields:
+    """Return what the vectors show of a stored message."""
+    return {"id": row["id"], "role": row["role"], "parts": row["content"]["parts"]}
+
+
+def marked(part: Fields) -> Any:
+    """Return what a result's mark holds; None if it bears none."""
+    return part.get("providerOptions", {}).get("mastra", {}).get("modelOutput")
+
+
+def extracted(value: Any) -> str:
+    """Return the text that the reference makes of an output."""
+    if isinstance(value, list):
+        return "\n".join(map(extracted, value))
+    if isinstance(value, dict):
+        if value.get("type") == "text":
+            return extracted(value.get("value", value.get("text")))
+        for key in ("value", "text"):
+            if key in value:
+                return extracted(value[key])
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def preserved(part: Fields) -> str | None:
-    """Return the text that stays of a marked result; for outputs of plain text and JSON."""
-    found = part.get("providerOptions", {}).get("mastra", {}).get("modelOutput")
-    value = found.get("value") if isinstance(found, dict) else found
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return f"{part['toolName']} result:\n{text}" if text and value is not None else None
+    """Return the text that stays of a marked result."""
+    text = extracted(part["output"])
+    return f"{part['toolName']} result:\n{text}" if text and marked(part) is not None else None
 
 
 def _excluded(part: Fields, options: Fields) -> bool:
@@ -217,9 +279,11 @@ FAMILY = Family(
     rules=(
         a_negative_number_is_refused,
         what_the_model_has_not_seen_is_kept,
-        media_are_named_not_quoted,
+        a_preserved_text_is_the_results,
         a_preserved_result_needs_no_call,
+        media_are_named_not_quoted,
         a_call_in_progress_goes_like_others,
+        a_stored_turn_that_goes_on_is_kept,
         only_calls_and_results_go,
     ),
     defaults=tool_call_filter_invented.DEFAULTS,

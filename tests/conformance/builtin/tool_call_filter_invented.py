@@ -38,10 +38,10 @@ def call(id: str, name: str = "search", **more: Any) -> Fields:
     return {"type": "tool-call", "toolCallId": id, "toolName": name, "input": {"q": id}, **more}
 
 
-def result(id: str, name: str = "search", output: Any = None, *, marked: bool = False) -> Fields:
-    """Return a result, with the mark of an output made for the model if need be."""
+def result(id: str, name: str = "search", output: Any = None, *, marked: Any = False) -> Fields:
+    """Return a result, with the mark of an output made for the model if need be: of this one, or of another."""
     output = {"type": "text", "value": f"r-{id}"} if output is None else output
-    options = {"providerOptions": {"mastra": {"modelOutput": output}}} if marked else {}
+    options = {"providerOptions": {"mastra": {"modelOutput": output if marked is True else marked}}} if marked else {}
     return {"type": "tool-result", "toolCallId": id, "toolName": name, "output": output, **options}
 
 
@@ -50,6 +50,25 @@ def prompts(name: str, options: Fields, *steps: tuple[list[Fields], list[Fields]
     expected = [{"changed": False} if new is None else {"changed": True, "prompt": new} for _, new in steps]
     given = {"method": "process_llm_request", "prompts": [prompt for prompt, _ in steps]}
     return Row("tool_call_filter", name, Given({**DEFAULTS, **options}, given), {"steps": expected})
+
+
+def stored(name: str, options: Fields, states: Sequence[str], expected: Sequence[str]) -> Row:
+    """Return a row on stored messages: a call in each of those states, and the calls that the reference leaves."""
+    tools = [
+        {
+            "type": "tool-invocation",
+            "toolInvocation": {"state": state, "toolName": "search", "toolCallId": f"c{place}", "args": {"q": 1}},
+        }
+        for place, state in enumerate(states)
+    ]
+    rows: list[Fields] = [
+        {"id": "u1", "role": "user", "content": {"format": 2, "parts": [said("hi")]}},
+        {"id": "a1", "role": "assistant", "content": {"format": 2, "parts": [said("t"), *tools]}},
+    ]
+    left = [said("t"), *(part for part in tools if part["toolInvocation"]["toolCallId"] in expected)]
+    shown = [{"id": "u1", "role": "user", "parts": [said("hi")]}, {"id": "a1", "role": "assistant", "parts": left}]
+    given = Given({**DEFAULTS, **options}, {"method": "process_input", "messages": rows})
+    return Row("tool_call_filter", name, given, {"messages": shown})
 
 
 def older(name: str, options: Fields, messages: list[Fields], kept: list[int]) -> Row:
@@ -181,8 +200,32 @@ def rows() -> Sequence[Row]:
                 [user("a"), assistant(call("m1", "email")), tool(result("m1", "email")), user("b")],
             ),
         ),
+        prompts(
+            "another output in the mark",
+            {"preserve_model_output": True},
+            (
+                [assistant(call("c1")), tool(result("c1", marked=["short", {"text": "x"}])), user("b")],
+                [assistant(said("search result:\nshort\nx")), user("b")],
+            ),
+        ),
+        prompts(
+            "bare outputs",
+            {"preserve_model_output": True},
+            (
+                [assistant(call("c1")), tool(result("c1", output="plain", marked=True)), user("b")],
+                [assistant(said("search result:\nplain")), user("b")],
+            ),
+            (
+                [assistant(call("c1")), tool(result("c1", output={"value": {"text": "t"}}, marked=True)), user("b")],
+                [assistant(said("search result:\nt")), user("b")],
+            ),
+        ),
         prompts("no call, no mark", {"preserve_model_output": True}, ([tool(result("c1")), user("b")], [user("b")])),
         prompts("negative", {"filter_after_tool_steps": -1}, ([*ONE, user("b")], [user("a"), user("b")])),
+        stored("a partial call", {}, ["partial-call"], []),
+        stored("a partial call between", {"exclude": ["search"]}, ["call", "partial-call", "call"], ["c1"]),
+        stored("a stored result at the end", {}, ["result"], []),
+        stored("a stored result at the end, named", {"exclude": ["search"]}, ["partial-call", "result"], ["c0"]),
         older("one tool", {"exclude": ["search"]}, OLDER, [0, 3]),
         older("another tool", {"exclude": ["email"]}, OLDER, [0, 1, 2, 3]),
         older("no tool", {"exclude": []}, OLDER, [0, 1, 2, 3]),
