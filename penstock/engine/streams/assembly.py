@@ -21,7 +21,7 @@ from penstock.engine.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from penstock.engine.chunks import Chunk
     from penstock.engine.frozen import Value
@@ -42,24 +42,34 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 class Assembly:
     """What has left a stream so far. Lives as long as the stream."""
 
-    __slots__ = ("_blocks", "_parts", "_writing")
+    __slots__ = ("_parts", "_writing")
 
     def __init__(self) -> None:
         self._parts: list[Block | Part] = []
-        self._writing: dict[tuple[str, str], Block] = {}
-        self._blocks: list[Block] = []
+        self._writing: dict[tuple[str, str], Callable[[str], object]] = {}
 
     def add(self, chunk: Chunk) -> None:
         """Take in a chunk that leaves."""
-        kind = _DELTAS.get(chunk.type)
-        if kind is None:
+        if chunk.type in _DELTAS:
+            self.write(chunk)
+        else:
             self._other(chunk)
-            return
-        block = self._writing.get((kind, chunk.id))
-        if block is None:
-            block = self._writing[kind, chunk.id] = Block(kind, chunk.id)
+
+    def write(self, chunk: Chunk) -> None:
+        """Take in a piece of a text."""
+        key = (chunk.type, chunk.id)
+        write = self._writing.get(key)
+        if write is None:
+            block = Block(_DELTAS[chunk.type], chunk.id)
+            write = self._writing[key] = block.text.write
             self._parts.append(block)
-        block.text.write(chunk.text)
+        write(chunk.text)
+
+    @property
+    def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
+        """The id of the text that was written to last, and what writes to it; no id before and between texts."""
+        key, write = next(reversed(self._writing.items()), (("", None), _unwritten))
+        return (key[1], write) if key[0] == "text-delta" else (None, write)
 
     @property
     def text(self) -> str:
@@ -84,7 +94,7 @@ class Assembly:
 
     def _other(self, chunk: Chunk) -> None:
         if chunk.type in ("text-end", "reasoning-end"):
-            self._writing.pop((chunk.type.removesuffix("-end"), chunk.id), None)
+            self._writing.pop((chunk.type.replace("-end", "-delta"), chunk.id), None)
         elif chunk.type in ("tool-call", "tool-result", "tool-error"):
             self._tool(chunk)
         elif chunk.type == "source":
@@ -141,3 +151,7 @@ def _tool_part(chunk: Chunk, call_id: str, name: str, arguments: Value) -> ToolP
     if chunk.type == "tool-error":
         return ToolPart(call_id, name, arguments, state="error", error=str(named(chunk, "error")))
     return ToolPart(call_id, name, arguments, state="result", result=json_value(named(chunk, "result"), "result"))
+
+
+def _unwritten(text: str) -> None:
+    """Write nowhere: there is no text."""

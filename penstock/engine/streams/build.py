@@ -269,3 +269,11 @@ def judges_texts(block: Block) -> bool:
     guards = [text_guard_of(step.processor) for step in steps]
     fits = all(guard is not None or step.edits == "nothing" for guard, step in zip(guards, steps, strict=True))
     return fits and any(guard is not None for guard in guards)
+
+
+def plain_hooks(block: Block | None) -> bool:
+    """Tell whether a plan is one row of hooks that take chunks and do not wait."""
+    return isinstance(block, Plain) and all(
+        not waits and text_guard_of(step.processor) is None and getattr(step.processor, "flush", None) is None
+        for step, _, waits, _ in block.calls
+    )

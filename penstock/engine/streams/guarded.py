@@ -28,8 +28,6 @@ _BETWEEN = frozenset({"response-metadata"})
 class GuardedPipe:
     """A lane, and what it holds back."""
 
-    waits = True
-
     def __init__(self, lane: Lane, written: list[Chunk]) -> None:
         self._lane = lane
         self._written = written

@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.boundary import close_awaitable
 from penstock.engine.chunks import CONTROL, Chunk
 from penstock.engine.stages import STAGES, WrongReturnError, article
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.context import OutputStreamContext
     from penstock.engine.frozen import Value
@@ -30,11 +30,9 @@ NOTHING: tuple[Chunk, ...] = ()
 
 
 class Pipe(Protocol):
-    """What chunks go through. ``waits`` tells that `feed` gives an awaitable."""
+    """What chunks go through."""
 
-    waits: bool
-
-    def feed(self, chunk: Chunk) -> Sequence[Chunk] | Awaitable[Sequence[Chunk]]:
+    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Return what comes of a chunk."""
         ...
 
@@ -54,7 +52,7 @@ class Pipe(Protocol):
 class HookStep:
     """One hook at work: how it is called, and when it asked to be woken."""
 
-    __slots__ = ("call", "ctx", "deadline", "flush", "out", "step", "waits", "wake")
+    __slots__ = ("call", "ctx", "deadline", "flush", "free", "out", "step", "waits", "wake")
 
     def __init__(self, step: StreamStep, call: HookCall, *, waits: bool) -> None:
         processor = step.step.processor
@@ -66,40 +64,66 @@ class HookStep:
         self.wake: HookCall | None = getattr(processor, "wake", None) if processor.timed else None
         self.deadline: float | None = None
         self.out = False  # it failed, and is out for the block
+        self.free = step.step.edits == "anything" and step.step.role != "observer"
+
+
+class Raised(NamedTuple):
+    """What a hook raised in place of a result."""
+
+    error: BaseException
+
+
+NOT_CALLED = object()
+
+
+def _returned(result: Value) -> Value:
+    if type(result) is Raised:
+        raise result.error
+    return result
 
 
 class HookPipe:
     """Hooks one after another."""
 
-    __slots__ = ("_clock", "_plain", "_steps", "waits")
+    __slots__ = ("_clock", "_left", "_out", "_row", "_steps")
 
     def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
         self._steps = tuple(steps)
         self._clock = clock
-        self.waits = any(step.waits or step.flush is not None or step.wake is not None for step in steps)
-        self._plain = tuple((step.ctx, step.call, step) for step in steps)
+        self._row = tuple((step.ctx, step.call, step, step.free) for step in steps)
+        self._left: tuple[HookStep, Chunk, Value] | None = None  # where `quickly` left off, and why
+        self._out = False  # whether a step has ever been out
 
-    def feed(self, chunk: Chunk) -> Sequence[Chunk] | Awaitable[Sequence[Chunk]]:
+    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Pass a chunk through the hooks."""
-        return self._through(chunk, 0) if self.waits else self.plainly(chunk, 0)
+        if self._left is None:
+            return await self._through(chunk, 0)
+        (step, chunk, result), self._left = self._left, None
+        made = await self._called(step, chunk, given=result)
+        return await self._on(made, self._steps.index(step) + 1)
 
-    def plainly(self, chunk: Chunk, first: int = 0) -> Sequence[Chunk]:
-        """Pass a chunk through the hooks while ``waits`` is False: none waits, flushes, has a timer, or is out."""
-        for ctx, call, step in self._plain[first:] if first else self._plain:
-            first += 1
+    def quickly(self, chunk: Chunk | str) -> Chunk | None:
+        """Return what comes of a piece of text that every hook gives back, or changes freely; None for all else.
+
+        Then the next call of `feed` goes on where this one left off.
+        """
+        if type(chunk) is not Chunk or chunk.type != "text-delta" or self._out:
+            return None
+        for ctx, call, step, free in self._row:
             try:
                 result = call(chunk, ctx)
-                if result is chunk and ctx.effects is None:
-                    continue
-                made = settled(step, chunk, result)
-            except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
-                step.step.broke(error)
-                step.out = self.waits = True  # from now on each call asks whether the step is out
-                continue
-            if len(made) != 1:
-                return [out for inner in made for out in self.plainly(inner, first)]
-            chunk = made[0]
-        return (chunk,)
+            except BaseException as error:  # noqa: BLE001 - dealt with where all failures are
+                self._left = (step, chunk, Raised(error))
+                return None
+            if ctx.effects is not None or (
+                result is not chunk and (not free or type(result) is not Chunk or result.type != "text-delta")
+            ):
+                self._left = (step, chunk, result)
+                return None
+            if result is not chunk:
+                step.step.changed = True
+                chunk = result
+        return chunk
 
     async def _through(self, chunk: Chunk, first: int) -> Sequence[Chunk]:
         """Pass a chunk through the hooks from one on; each says what it kept before a text or the step ends."""
@@ -122,17 +146,18 @@ class HookPipe:
     async def _on(self, chunks: Sequence[Chunk], first: int) -> Sequence[Chunk]:
         return [out for chunk in chunks for out in await self._through(chunk, first)]
 
-    async def _called(self, step: HookStep, chunk: Chunk) -> Sequence[Chunk]:
+    async def _called(self, step: HookStep, chunk: Chunk, given: Value = NOT_CALLED) -> Sequence[Chunk]:
+        """Return what a hook makes of a chunk; ``given``: what it returned already."""
         if step.out:
             return (chunk,)
         try:
-            result = step.call(chunk, step.ctx)
+            result = step.call(chunk, step.ctx) if given is NOT_CALLED else _returned(given)
             if step.waits:
                 result = await result
             made = settled(step, chunk, result)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             step.step.broke(error)
-            step.out = True
+            step.out = self._out = True
             return (chunk,)
         self._set_timer(step)
         return made
@@ -148,7 +173,7 @@ class HookPipe:
             made = [*step.step.settle(), *_chunks(result)]
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             step.step.broke(error)
-            step.out = True
+            step.out = self._out = True
             return NOTHING
         self._set_timer(step)
         step.step.changed = step.step.changed or bool(made)

@@ -23,8 +23,7 @@ async def fed(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
     for pipe in pipes:
         made: list[Chunk] = []
         for one in chunks:
-            out = pipe.feed(one)
-            made.extend(await out if pipe.waits else out)  # type: ignore[misc, arg-type]
+            made.extend(await pipe.feed(one))
         chunks = made
     return chunks
 
@@ -59,8 +58,6 @@ def first_deadline(pipes: Sequence[Pipe]) -> float | None:
 
 class PlacedPipe:
     """Pipes under a policy. After a failure they are out for the block; their fallback takes the chunk at hand on."""
-
-    waits = True
 
     def __init__(self, pipes: Sequence[Pipe], policy: StreamPolicy, fallback: Sequence[Pipe] | None) -> None:
         self._pipes = pipes
@@ -107,8 +104,6 @@ class PlacedPipe:
 
 class ShadowPipe:
     """Pipes that see every chunk and change nothing."""
-
-    waits = True
 
     def __init__(self, pipes: Sequence[Pipe], aside: Aside) -> None:
         self._pipes = pipes

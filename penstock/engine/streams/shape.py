@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.streams.assembly import Assembly
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.chunks import Chunk
 
@@ -29,6 +29,11 @@ class Shape:
         self.answer = Assembly()
         self._begun: dict[tuple[str, str], Chunk] = {}  # starts that wait
 
+    @property
+    def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
+        """The id of the text that is being written, and what takes in a piece of it; no id where none is."""
+        return (None, _nothing) if self._begun else self.answer.at_hand
+
     def leaving(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Return chunks as they leave."""
         out: list[Chunk] = []
@@ -49,3 +54,7 @@ class Shape:
             self.answer.add(chunk)
             out.append(chunk)
         return out
+
+
+def _nothing(text: str) -> None:
+    """Take in nothing."""

@@ -19,8 +19,7 @@ from penstock.engine.frozen import FrozenDict
 from penstock.engine.notices import notices
 from penstock.engine.payload import Payload
 from penstock.engine.plan import plan_steps
-from penstock.engine.streams.build import Builder
-from penstock.engine.streams.hooks import HookPipe
+from penstock.engine.streams.build import Builder, plain_hooks
 from penstock.engine.streams.placed import ended, fed, first_deadline, woken
 from penstock.engine.streams.pull import TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.shape import Shape
@@ -127,7 +126,8 @@ class OutputStream:
             self._check_done = anyio.Event()
             self._reader = TaskReader(self._iterator)
             await self._reader.open(None if self._checks is None else self._check)
-        self._chunks = self._run()
+        plain = self._held is None and self._reader is None and not self._timed and plain_hooks(self._block)
+        self._chunks = self._run_plainly() if plain else self._run()
         return self
 
     async def __aexit__(
@@ -150,7 +150,6 @@ class OutputStream:
         try:
             pipes = await self._opened(call, before)
             leaving = self._shape.leaving
-            quick = self._quick(pipes)
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
             while True:
                 try:
@@ -158,12 +157,41 @@ class OutputStream:
                 except Exception as error:  # noqa: BLE001 - the source's: it follows what is left
                     failure = None if isinstance(error, StopAsyncIteration) else error
                     break
-                if quick is None or quick.waits:
-                    made = await self._made(pipes, item)
-                else:
-                    made = quick.plainly(item if type(item) is Chunk else as_chunk(item))
-                for chunk in leaving(made) if self._held is None else self._let(leaving(made)):
+                made = leaving(await self._made(pipes, item))
+                for chunk in made if self._held is None else self._let(made):
                     yield chunk
+            for chunk in await self._rest(leaving(await ended(pipes)), failure, call, before):
+                yield chunk
+        except Stopped as verdict:
+            for chunk in self._stopped(verdict, call, before):
+                yield chunk
+            return
+        if failure is not None:
+            raise failure
+
+    async def _run_plainly(self) -> AsyncGenerator[Chunk]:
+        """Do what `_run` does where the graph is a row of hooks that do not wait, with less ado for each chunk."""
+        call, before = self._host.begin()
+        failure: Exception | None = None
+        try:
+            pipes = await self._opened(call, before)
+            quickly = pipes[0].quickly  # type: ignore[attr-defined]
+            leaving, advance = self._shape.leaving, self._iterator.__anext__
+            text, write = self._shape.at_hand
+            while True:
+                try:
+                    item = await advance()
+                except Exception as error:  # noqa: BLE001 - the source's: it follows what is left
+                    failure = None if isinstance(error, StopAsyncIteration) else error
+                    break
+                piece = quickly(item)
+                if piece is not None and piece.id == text and piece.text:
+                    write(piece.text)
+                    yield piece
+                    continue
+                for chunk in leaving(await self._made(pipes, item) if piece is None else (piece,)):
+                    yield chunk
+                text, write = self._shape.at_hand
             for chunk in await self._rest(leaving(await ended(pipes)), failure, call, before):
                 yield chunk
         except Stopped as verdict:
@@ -206,11 +234,6 @@ class OutputStream:
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
         return await Builder(self._shared, self._clock).pipes(self._block)
-
-    def _quick(self, pipes: Sequence[Pipe]) -> HookPipe | None:
-        """Return the only pipe where it is one of plain hooks, for which nothing needs waiting."""
-        only = pipes[0] if len(pipes) == 1 and not self._timed and self._reader is None else None
-        return only if isinstance(only, HookPipe) else None
 
     async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str | None:
         """Return the next item; None if a timer has run out, or the checks beside are done."""
