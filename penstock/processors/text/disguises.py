@@ -24,7 +24,7 @@ _FOLD = str.maketrans(
     {letter: plain for row, latin in LOOKALIKES.values() for letter, plain in zip(row, latin, strict=True)}
 )
 _MARK = re.compile("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
-_PLAIN = re.compile(r"[\t-\r -~]*")  # ASCII that reads as it is written
+_PLAIN = re.compile(r"[\t-\r -~]*+")
 _GONE = "\u200b"
 # ECMA-48's control sequences and strings; the bounds are wide of what terminals understand.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+[@-~]|\][^\x07\x1b\n]{0,256}+(?:\x07|\x1b\\))")
@@ -49,26 +49,29 @@ class Reading(NamedTuple):
 
     Attributes:
         text: how it reads.
-        source: what was read, of the same length as the text; what belongs to an escape sequence is masked.
+        source: what was read, place by place that of the text; what belongs to an escape sequence is masked.
         units: escape sequences, as stretches of the source.
-        hold: where an escape sequence begins that the text's end leaves unfinished; else the text's length.
     """
 
     text: str
     source: str
     units: Sequence[Span] = ()
-    hold: int = 0
 
 
-def read(text: str) -> Reading:
-    """Return how a text reads."""
+def is_plain(text: str, start: int) -> bool:
+    """Tell at a glance that what stands from ``start`` on reads as it is written; False if that takes a closer look."""
+    return _PLAIN.fullmatch(text, start) is not None
+
+
+def read(text: str, *, final: bool = True) -> Reading:
+    """Return how a text reads; if it is not ``final``, up to the escape sequence that its end leaves unfinished."""
     if "\x1b" not in text:
-        plain = text if text.isascii() and _PLAIN.fullmatch(text) else text.translate(_LETTERS)
-        return Reading(plain, text, (), len(text))
+        return Reading(text.translate(_LETTERS), text)
     units = [found.span() for found in _ESCAPE.finditer(text)]
     source = _ESCAPE.sub(lambda found: _GONE * len(found.group()), text)
-    rest = _UNFINISHED.search(source)
-    return Reading(source.translate(_LETTERS), source, units, rest.start() if rest else len(text))
+    rest = None if final else _UNFINISHED.search(source)
+    source = source[: rest.start()] if rest else source
+    return Reading(source.translate(_LETTERS), source, units)
 
 
 class Places:

@@ -100,8 +100,8 @@ def labelled(name: str, replacement: str, label: str, value: Value, *, whole: st
         replacement: what stands in its place.
         label: a pattern, in any case.
         value: how the value must look.
-        whole: the words that a label begins with, as a pattern; given if the label is found, too.
+        whole: the trigger that a label begins with; given if the label is found, too.
     """
     before = Shape(rf"(?:{label}){_BEHIND}[:=!]", regex.ASCII | regex.IGNORECASE) if whole else None
-    trigger = rf"[:=]|(?i:{whole})" if whole else "[:=]"
+    trigger = f"[:=]|{whole}" if whole else "[:=]"
     return BuiltIn(name, replacement, trigger, _Labelled(label, value, before).search)

@@ -27,6 +27,10 @@ WORD_HELD = 96
 """How many characters of the last word are held, since a trigger may come behind it: a rule's trigger and what it lets
 grow to the left of it are shorter together. The longest is an e-mail address's local part: 64 (RFC 5321, 4.5.3.1.1)."""
 
+LETTER = "A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u04ff"
+"""Letters of words that e-mail addresses are made of, as the inside of a character class: ASCII, Latin, Greek and
+Cyrillic. Other scripts are written without spaces, so a word would not end. No trigger has a letter of them."""
+
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _GROWTH = 64  # how far a find may grow to the left
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.processors.text import validators
-from penstock.processors.text.patterns import BuiltIn
+from penstock.processors.text.patterns import LETTER, BuiltIn
 from penstock.processors.text.phones import DASH, phones
 from penstock.processors.text.shapes import Shape, Trace
 
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
 _REACH = 40  # how far before a number the words that explain it may stand
 
-# E-mail: ASCII, Latin, Greek and Cyrillic letters; others are written without spaces, so a word would not end.
-_LETTER = "A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u04ff"
-_LOCAL = re.compile(rf"[{_LETTER}0-9._%+-]")
-_DOMAIN = re.compile(rf"@(?:[{_LETTER}0-9_-]+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]{{2,59}}|[{_LETTER}]{{2,63}})")
-_DOMAIN_CHARS = re.compile(rf"@[{_LETTER}0-9_.-]*")
+_LOCAL = re.compile(rf"[{LETTER}0-9._%+-]")
+_DOMAIN = re.compile(rf"@(?:[{LETTER}0-9_-]+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]{{2,59}}|[{LETTER}]{{2,63}})")
+_DOMAIN_CHARS = re.compile(rf"@[{LETTER}0-9_.-]*")
 _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 255  # RFC 5321, 4.5.3.1
 
 _GROUPS = re.compile(r"(?<!\d)\d+")
@@ -34,16 +32,19 @@ _CARD_SHAPES = re.compile(
     r"1?[2-9]|4,4,4,4(?:,[1-3])?|4,6,[45]|4,4,4,[1-7]|6,(?:6|7|8|9|10|11|12|13)|4,4,5|4,5,6|4,3,3,3"
 )
 _CARD_ZONE = re.compile(r"\d(?:[^\n\d]{0,2}\d){11,}")
+_CARD_TAIL = re.compile(rf"{_CARD_ZONE.pattern}|\d(?:[^\n\d]{{0,2}}\d)*[^\n\d]{{0,2}}\Z")
 _GLUED = re.compile(r"(?:[^\W_]|\d\.)$")  # part of a word, or behind a decimal point
 _CARD_DIGITS = range(12, 20)
 _MOST_GROUPS = 5
 
 _SSN = Shape(rf"(?<!\d)(?<!\d[{DASH}.])\d{{3}}([{DASH} .]?)\d{{2}}([{DASH} .]?)\d{{4}}(?!\d)(?![{DASH}]\d)", flags=0)
+_SSN_READ = 16  # no more characters than that are read from one place on
 _ALL_SAME = 3  # one digit and two separators: 000-00-0000
 _SSN_CUE = re.compile(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
 
 _IPV4 = Shape(r"(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _VERSION_CUE = re.compile(r"(?i)(?:\bv|\bver|version|release|build|firmware|\bapi)[ .:#=]{0,3}$")
+_IPV4_READ, _IPV6_READ = 20, 64
 _IPV6 = Shape(
     r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,8}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{1,4})?(?![\w:]|\.\d)", flags=0
 )
@@ -88,11 +89,8 @@ def cards(text: str, start: int, *, final: bool) -> Scan:
 
 
 def _card_groups(text: str, start: int, *, final: bool) -> Iterator[list[Span]]:
-    """Yield runs of groups of digits that hold all cards; in a whole text only those that hold enough digits."""
-    if not final:
-        yield [found.span() for found in _GROUPS.finditer(text, start)]
-        return
-    for zone in _CARD_ZONE.finditer(text, start):
+    """Yield groups of digits that stand close together, enough for a card or so near the end that it may yet come."""
+    for zone in (_CARD_ZONE if final else _CARD_TAIL).finditer(text, start):
         yield [found.span() for found in _GROUPS.finditer(text, *zone.span())]
 
 
@@ -121,7 +119,7 @@ def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
 
 def ssns(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of US social security numbers: parted by dashes, or any way after words that say so."""
-    matches, hold = _SSN.walk(text, start, final=final)
+    matches, hold = _SSN.walk(text, start, final=final, longest=_SSN_READ)
     return [Trace(*found.span(), *found.span(), _is_ssn(text, found)) for found in matches], hold
 
 
@@ -137,7 +135,7 @@ def _is_ssn(text: str, found: regex.Match[str]) -> bool:
 
 def ip_addresses_4(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of IP addresses of version 4; loopback, unspecified ones and version numbers are none."""
-    matches, hold = _IPV4.walk(text, start, final=final)
+    matches, hold = _IPV4.walk(text, start, final=final, longest=_IPV4_READ)
     return [Trace(*found.span(), *found.span(), _is_ipv4(text, found)) for found in matches], hold
 
 
@@ -149,7 +147,7 @@ def _is_ipv4(text: str, found: regex.Match[str]) -> bool:
 
 def ip_addresses_6(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of IP addresses of version 6; loopback and unspecified ones are none."""
-    matches, hold = _IPV6.walk(text, start, final=final)
+    matches, hold = _IPV6.walk(text, start, final=final, longest=_IPV6_READ)
     return [Trace(*found.span(), *found.span(), _is_ipv6(found.group())) for found in matches], hold
 
 

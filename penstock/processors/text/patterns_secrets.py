@@ -193,7 +193,7 @@ _BLOCKS = (
         "basic-auth",
         "[BASIC_AUTH]",
         r"[Bb](?<![A-Za-z0-9][Bb])(?i:asic)\s{1,8}[A-Za-z0-9+/]{8,}={0,2}",
-        trigger="(?i:basic)",
+        trigger="[Bb](?<![A-Za-z0-9].)(?i:asic)",
         check=validators.basic_credentials,
     ),
     *(
@@ -205,7 +205,7 @@ _BEARER = shaped(
     "bearer-token",
     "[BEARER_TOKEN]",
     r"[Bb](?<![A-Za-z0-9][Bb])(?i:earer):?\s{1,8}[A-Za-z0-9._~+/-]*[A-Za-z0-9_~+/-]=*",
-    trigger="(?i:bearer)",
+    trigger="[Bb](?<![A-Za-z0-9].)(?i:earer)",
     check=validators.bearer,
 )
 
@@ -215,7 +215,7 @@ _API_KEY = labelled(
     "[API_KEY]",
     r"(?<![a-z0-9])(?:api|app|access|auth|secret|private|client)[ _-]?(?:key|token|secret)(?:[ _-]?id)?",
     Value(r"A-Za-z0-9_.+/=~-", r"A-Za-z0-9_.+/=~-", 20, lambda found, _: not validators.placeholder(found)),
-    whole="api|app|access|auth|secret|private|client",
+    whole="[Aa](?<![A-Za-z0-9].)(?i:pi|pp|ccess|uth)|[CPScps](?<![A-Za-z0-9].)(?i:lient|rivate|ecret)",
 )
 _VALUE = labelled(
     "secret-value",

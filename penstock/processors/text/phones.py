@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import regex
+
 from penstock.processors.text.shapes import Shape, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import regex
 
     from penstock.processors.text.shapes import Scan
 
@@ -23,7 +23,9 @@ DASH = r"\-\u2010-\u2015\u2212"
 _ZONE = re.compile(r"\d(?:[^\n\d]{0,3}\d){5,}")  # digits close together: no number below is shorter or looser
 _REACH = 40  # how far before a number the words that explain it may stand
 _AFTER = 12  # how far behind it one may end
+_TAIL = regex.compile(rf"(?r)[^\d .\u00a0{DASH}/(),;:+eEiInNoOsS\u017ftTxX]")  # not in a number, nor right behind it
 _LONGEST = 96  # characters of a number with its extension, and what is seen behind it
+_BEHIND = 24  # characters of an extension, and what is seen behind it
 
 _SEP = rf"[ .\u00a0{DASH}]"
 _EXTENSION = r"(?:[ ,;]{0,2}(?:x|ext\.?|extension)[ .]?\d{1,6})?"
@@ -86,14 +88,16 @@ def _numbers(shape: Shape, text: str, start: int, *, final: bool) -> tuple[list[
     found = _in_zones(shape.compiled, text, start)
     if final:
         return list(found), len(text)
-    return shape.settled(found, text, start, longest=_LONGEST)
+    near = max(start, len(text) - _LONGEST)
+    tail = _TAIL.search(text, near)
+    return shape.settled(found, text, start, since=tail.end() if tail else near)
 
 
 def _in_zones(pattern: regex.Pattern[str], text: str, start: int) -> Iterator[regex.Match[str]]:
     reach = start
     for zone in _ZONE.finditer(text, start):
         low, high = max(zone.start() - 2, reach), zone.end()  # a sign before
-        for found in pattern.finditer(text, low, min(high + _LONGEST, len(text))):
+        for found in pattern.finditer(text, low, high + _BEHIND):
             if found.start() >= high:
                 break
             reach = found.end()

@@ -52,17 +52,21 @@ class Shape:
         """What tells where it is open."""
         return opening(self.compiled.pattern, self.compiled.flags)
 
-    def walk(self, text: str, start: int, *, final: bool) -> tuple[list[regex.Match[str]], int]:
-        """Return the settled matches from ``start`` on, and the place from which on they are not."""
+    def walk(self, text: str, start: int, *, final: bool, longest: int = 0) -> tuple[list[regex.Match[str]], int]:
+        """Return the settled matches from ``start`` on, and the place from which on they are not.
+
+        ``longest`` is how many characters, at most, the pattern reads from one place on; 0 if that has no bound.
+        """
         found = self.compiled.finditer(text, start)
-        return (list(found), len(text)) if final else self.settled(found, text, start)
+        since = len(text) - longest if longest else 0
+        return (list(found), len(text)) if final else self.settled(found, text, start, since=since)
 
     def settled(
-        self, found: Iterator[regex.Match[str]], text: str, start: int, timeout: float | None = None, longest: int = 0
+        self, found: Iterator[regex.Match[str]], text: str, start: int, timeout: float | None = None, since: int = 0
     ) -> tuple[list[regex.Match[str]], int]:
         """Return those of the matches, found from ``start`` on, that no continuation changes, and where one may.
 
-        ``longest`` is how many characters, at most, the pattern reads from one place on; 0 if that has no bound.
+        ``since`` is a place from which on alone a match can be open.
 
         Raises:
             TimeoutError: it took longer than it may.
@@ -70,14 +74,13 @@ class Shape:
         if self.opening is None:
             return [], start
         kept: list[regex.Match[str]] = []
-        nearest = max(start, len(text) - longest) if longest else start
-        open_at = self.open_at(text, nearest, timeout)
+        open_at = self.open_at(text, max(start, since), timeout)
         for match in found:
             low, high = match.span()
             if low >= open_at:
                 break
             if high > open_at:
-                open_at = self.open_at(text, max(high, nearest), timeout)
+                open_at = self.open_at(text, max(high, since), timeout)
             if low == high and self.opening.other.match(text, low, partial=True, timeout=timeout):
                 return kept, low
             kept.append(match)

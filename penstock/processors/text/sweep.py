@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.processors.text.disguises import Places, read
+import regex
+
+from penstock.processors.text.disguises import Places, is_plain, read
 from penstock.processors.text.marks import Marks
-from penstock.processors.text.patterns import LOOKBACK, WORD_HELD
+from penstock.processors.text.patterns import LETTER, LOOKBACK, WORD_HELD
 from penstock.processors.text.shapes import Trace
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ Indexed: TypeAlias = "tuple[int, Trace]"
 """A trace with the place of its rule among all rules."""
 
 _NO_RULE = -1
+_NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
 
 class Sweep:
@@ -39,17 +42,17 @@ class Sweep:
         ``before`` is how the end of what stands before ``start`` reads; None if as it is written.
         """
         found, hold = self._one(text, start, final=final)
-        rest = text[start:] if start else text
-        reading = read(rest)
+        if before is None and is_plain(text, start):
+            return found, hold
+        rest = text[start:]
+        reading = read(rest, final=final)
         if before is None and reading.text == rest:
-            return found, min(hold, start + reading.hold)
+            return found, hold
         context = text[max(start - LOOKBACK, 0) : start] if before is None else before
         shift = len(context)
         again, behind = self._one(context + reading.text, shift, final=final)
         places = Places(reading)
         hold = min(hold, start + places.start(behind - shift))
-        if not final:
-            hold = min(hold, start + reading.hold)
         found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
         found.extend((_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
         return found, hold
@@ -84,6 +87,8 @@ class Sweep:
     @staticmethod
     def remembered(text: str, start: int, before: str | None, hold: int) -> str | None:
         """Return how the end of what stands before ``hold`` reads; None if as it is written."""
+        if before is None and is_plain(text, start):
+            return None
         released = text[start:hold]
         plain = read(released).text
         if before is None and plain == released:
@@ -103,7 +108,11 @@ def _single(index: int, search: Search) -> Callable[..., tuple[Sequence[Indexed]
 
 def _last_word(text: str, start: int) -> int:
     """Return where the last word begins, or that part of it which a rule may still reach back to."""
-    return max(text.rfind(" ", start) + 1, text.rfind("\n", start) + 1, len(text) - WORD_HELD, start)
+    low = max(len(text) - WORD_HELD, start)
+    if text.isascii():
+        return max(text.rfind(" ", low) + 1, text.rfind("\n", low) + 1, low)
+    found = _NOT_IN_WORD.search(text, low)
+    return found.end() if found else low
 
 
 def _back(trace: Trace, places: Places, shift: int, start: int) -> Trace:
