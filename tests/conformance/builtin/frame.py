@@ -162,10 +162,9 @@ def judge(family: Family | None, row: Row, play: Play = honest) -> Finding:
         what = f"no method {row.given.method!r}" if family is not None else "no module serves this file"
         return Finding(row.file, row.name, "missing", detail=what)
     try:
-        fields = play(family, row)
+        return compare(family, row, play(family, row))
     except Exception as error:  # noqa: BLE001 - whatever a broken implementation does is a finding
         return Finding(row.file, row.name, "missing", detail=f"{type(error).__name__}: {error}")
-    return compare(family, row, fields)
 
 
 def compare(family: Family, row: Row, fields: Fields) -> Finding:

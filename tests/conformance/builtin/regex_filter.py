@@ -11,7 +11,8 @@ from penstock.processors.text import Violation
 from tests.conformance.builtin import regex_invented, regex_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.regex_whole import rules_logged
-from tests.conformance.builtin.shapes import constructed, options_named, read, told, write
+from tests.conformance.builtin.shapes import constructed, joined, options_named, read, streamed, told, write
+from tests.conformance.builtin.streaming import streamed_through
 
 OPTIONS = ("rules?", "presets?", "stream_carryover_size", "strategy", "phase", "include_redacted_values")
 SHOWN = ("strategy", "phase", "messageId", "partIndex", "redactions")
@@ -42,6 +43,8 @@ def run(given: Given) -> Fields:
 
 def stages(given: Given, workflow: Workflow) -> Fields:
     """Run the input or the result stage on a text or on stored messages."""
+    if "chunks" in given.input:
+        return with_leaks(streamed_through(workflow, given.input["chunks"]))
     if "text" in given.input:
         role = "user" if given.method == "process_input" else "assistant"
         messages = [Message(role, given.input["text"], id="m1")]
@@ -53,6 +56,16 @@ def stages(given: Given, workflow: Workflow) -> Fields:
         return told(outcome) or {"text": outcome.text}
     after = {message["id"]: message for message in write(outcome.message_list)}
     return {"messages": [after[message.id] for message in messages]}
+
+
+def with_leaks(fields: Fields) -> Fields:
+    """Add to a verdict what left of the block that it is about from its first match on; nothing may."""
+    matches = fields.get("tripwire", {}).get("metadata", {}).get("matches", ())
+    for match in matches[:1]:
+        block = match.get("message_id")
+        mine = [row for row in fields["emitted"] if block in ("", row.get("payload", {}).get("id"))]
+        fields["tripwire"]["leaked"] = joined(mine)[match["index"] :]
+    return fields
 
 
 class Logs(logging.Handler):
@@ -108,6 +121,32 @@ def projection(fields: Fields) -> Fields:
     return fields
 
 
+def in_stream(fields: Fields) -> Fields:
+    """Of a stream the joined text of each block and the other chunks in order; what was found, whenever it was told.
+
+    Of a verdict only what was found first: the stream ends there, so what stands behind it may be unread. How much of
+    what stands before it was out by then is a matter of time; what left from it on is compared.
+    """
+    if "tripwire" in fields:
+        metadata = fields["tripwire"].get("metadata", {})
+        first = min(metadata.get("matches", ()), key=lambda one: (one.get("part", 0), one["index"]), default=None)
+        fields["tripwire"]["metadata"] = {**metadata, "matches": [] if first is None else [first]}
+    fields = projection(fields)
+    if "tripwire" in fields:
+        fields.pop("emitted", None)
+        fields.pop("text", None)
+    if "emitted" in fields:
+        fields["emitted"] = streamed(fields["emitted"])
+    if "violations" in fields:
+        redactions = [match for one in fields["violations"] if isinstance(one, dict) for match in one["redactions"]]
+        others = [one for one in fields["violations"] if isinstance(one, list) and "tripwire" not in fields]
+        fields["violations"] = [*redactions, *others]
+    if "tripwire" in fields:
+        del fields["tripwire"]["names"]
+    fields.pop("found", None)
+    return fields
+
+
 def verdict(tripwire: Fields) -> Fields:
     """Return the rules that a verdict names, and the places of their matches; whether it quotes what it found."""
     metadata = tripwire.get("metadata", {})
@@ -117,6 +156,7 @@ def verdict(tripwire: Fields) -> Fields:
         "strategy": metadata.get("strategy"),
         "names": sorted(set(rules_logged([{"text": tripwire["reason"]}]))),
         "matches": sorted({(one["index"], one["rule"]) for one in matches}),
+        "leaked": tripwire.get("leaked", ""),
         "quotes": [one["match"] for one in matches if not one.get("match", "[]").startswith("[")],
     }
 
@@ -126,7 +166,7 @@ def reports(violations: list[Any]) -> list[Any]:
     details = [violation["detail"] for violation in violations]
     others = {(one["strategy"], match["rule"]) for one in details for match in one["redactions"]}
     return [
-        *({name: one[name] for name in SHOWN} for one in details if one["strategy"] == "redact"),
+        *({name: one.get(name) for name in SHOWN} for one in details if one["strategy"] == "redact"),
         *sorted(list(one) for one in others if one[0] != "redact"),
     ]
 
@@ -134,7 +174,10 @@ def reports(violations: list[Any]) -> list[Any]:
 FAMILY = Family(
     files=("regex_filter",),
     run=run,
-    projections=dict.fromkeys(("process_input", "process_output_result", "construct"), projection),
+    projections={
+        **dict.fromkeys(("process_input", "process_output_result", "construct"), projection),
+        "stream_through_runner": in_stream,
+    },
     rules=regex_rules.RULES,
     defaults=DEFAULTS,
     invented=regex_invented.rows,

@@ -86,6 +86,7 @@ CONTENTS: dict[str, tuple[str, Any]] = {
         },
     ),
 }
+TOOL = {"type": "tool-call", "payload": {"toolCallId": "c1", "toolName": "search", "args": {"q": "x"}}}
 OWN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("cat Cat CAT", {"name": "x", "pattern": "cat", "flags": "g"}),
     ("cat Cat CAT", {"name": "x", "pattern": "cat", "flags": "gi", "replacement": "dog"}),
@@ -98,7 +99,7 @@ OWN: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def rows() -> list[Row]:
     """Return all rows."""
-    return [*presets(), *own(), *messages(), *unknown()]
+    return [*presets(), *own(), *messages(), *unknown(), *streams()]
 
 
 def presets() -> Iterator[Row]:
@@ -136,6 +137,35 @@ def messages() -> Iterator[Row]:
         ]
         for strategy in ("redact", "warn", "block"):
             yield row({"presets": ["pii"], "strategy": strategy}, "process_input", told, name)
+
+
+def streams() -> Iterator[Row]:
+    """Yield texts as streams: whole, in two, in pieces, with a chunk between, with two blocks, and without an end."""
+    texts = [(preset, text) for preset, texts in TEXTS.items() for text in texts]
+    for index, (preset, text) in enumerate(texts):
+        middle = len(text) // 2
+        cuts = [[text], [text[:middle], text[middle:]], list(text), [text[:middle], TOOL, text[middle:]]]
+        for strategy in ("redact", "block", "warn"):
+            for cut in (*cuts, [f"{text} ", {"id": "t2", "text": "b@c.io"}]):
+                yield stream({"presets": [preset], "strategy": strategy}, cut, ended=index % 2 == 0)
+        yield stream({"presets": [preset], "strategy": "redact", "phase": "input"}, cuts[1], ended=True)
+    for text, rule in OWN:
+        yield stream({"rules": [rule], "strategy": "redact"}, list(text), ended=True)
+
+
+def stream(options: Fields, pieces: list[Any], *, ended: bool) -> Row:
+    """Return a row of a stream; a piece is a text of the block t1, or what a payload holds."""
+    deltas = [{"id": "t1", "text": piece} if isinstance(piece, str) else piece for piece in pieces]
+    chunks = [one if "type" in one else {"type": "text-delta", "payload": one} for one in deltas]
+    finish = {"type": "finish", "payload": {"finishReason": "stop"}}
+    options = complete(options)
+    given = {"method": "stream_through_runner", "chunks": [*chunks, finish] if ended else chunks}
+    found = {one: matches(options, one.text) if options["phase"] != "input" else [] for one in segments(given)}
+    expected = shown(options, given, {}, found)
+    del expected["found"]
+    cut = f"{len(pieces)} pieces" if all(isinstance(one, str) for one in pieces) else "pieces and others"
+    name = f"stream {options['strategy']} {'+'.join(options['presets'])} {cut} {deltas[0]['text']}"
+    return Row("regex_filter", name, Given(options, given), expected)
 
 
 def unknown() -> Iterator[Row]:

@@ -27,6 +27,11 @@ PRESETS = {
     ),
     "urls": (("url", r"https?://[^\s\"'<>\[\]{}|\\^`]+", "[URL]"),),
 }
+PHASES = {
+    "process_input": "processInput",
+    "process_output_result": "processOutputResult",
+    "stream_through_runner": "processOutputStream",
+}
 REDACTED = "[REDACTED]"
 
 
@@ -115,6 +120,8 @@ def segments(given: Fields) -> Iterator[Segment]:
     """Yield every text of the messages: of text, reasoning and tools, and the flattened copy beside them."""
     if "text" in given:
         yield Segment("m1", 0, (), given["text"])
+    for block, text in blocks(given).items():
+        yield Segment(block, 0, (), text)
     for message in given.get("messages", ()):
         content = message["content"]
         if isinstance(content, str):
@@ -126,6 +133,16 @@ def segments(given: Fields) -> Iterator[Segment]:
                     yield Segment(message["id"], index, ("parts", index, *path), text)
             if content.get("content") and not is_copy(content):
                 yield Segment(message["id"], len(parts), ("content",), content["content"])
+
+
+def blocks(given: Fields) -> dict[str, str]:
+    """Return the whole texts of a stream, by block."""
+    texts: dict[str, str] = {}
+    for row in given.get("chunks", ()):
+        if row.get("type") == "text-delta":
+            id = row["payload"].get("id", "")
+            texts[id] = texts.get(id, "") + row["payload"]["text"]
+    return texts
 
 
 def part_texts(part: Fields) -> Iterator[tuple[tuple[Any, ...], str]]:
@@ -158,14 +175,18 @@ def judged(options: Fields, given: Fields, expected: Fields, change: Change, *, 
 
     With ``unread`` the change is that texts which the reference does not read are searched.
     """
-    side = "output" if "output" in given["method"] else "input"
-    if options["phase"] not in ("all", side) or "error" in expected or "emitted" in expected:
+    if options["phase"] not in ("all", side_of(given)) or "error" in expected:
         return None
     before = {segment: ordered(options, recorded(options, expected, segment)) for segment in segments(given)}
     chosen = {segment: found for segment, found in before.items() if segment.unread or not unread}
     changed = {segment: change(options, segment.text, found) for segment, found in chosen.items()}
     after = {segment: ordered(options, changed.get(segment, found)) for segment, found in before.items()}
     return None if before == after and not (unread and has_copies(given)) else shown(options, given, expected, after)
+
+
+def side_of(given: Fields) -> str:
+    """Return the phase that a method is of."""
+    return "input" if given["method"] == "process_input" else "output"
 
 
 def has_copies(given: Fields) -> bool:
@@ -185,6 +206,8 @@ def ordered(options: Fields, found: Iterable[Match]) -> list[Match]:
 def recorded(options: Fields, expected: Fields, segment: Segment) -> list[Match]:
     """Return what was found in a text, as far as the row tells it; lengths and places it leaves out are looked up."""
     found = matches(options, segment.text)
+    if "emitted" in expected:  # what the reference found in pieces says little about the whole
+        return expected.get("found", {}).get(segment, found)
     if options["strategy"] == "redact":
         details = [violation["detail"] for violation in expected.get("violations", ())]
         mine = [one for one in details if is_about(one, segment)]
@@ -228,6 +251,8 @@ def shown(options: Fields, given: Fields, expected: Fields, found: Found) -> Fie
     """Return the expectation that says what was found, by the strategy."""
     names = list(dict.fromkeys(one.rule for ones in found.values() for one in ones))
     given_back = {name: copy.deepcopy(given[name]) for name in ("text", "messages") if name in given}
+    if "chunks" in given:
+        return left(options, given, found)
     told: list[Any] = [(segment.key, *one) for segment, ones in found.items() for one in ones]  # for the next rules
     if options["strategy"] == "warn":
         logs = [{"level": "warn", "text": f"matched: {', '.join(names)}", "matches": told}] if names else []
@@ -243,9 +268,60 @@ def shown(options: Fields, given: Fields, expected: Fields, found: Found) -> Fie
     return {**given_back, "violations": reported, "logs": expected.get("logs", [])}
 
 
+def left(options: Fields, given: Fields, found: Found) -> Fields:
+    """Return what leaves a stream: as the whole text of each block would, the other chunks where they stood in it."""
+    regions = {segment.id: united(options, ones) for segment, ones in found.items()}
+    texts, emitted = blocks(given), list[Any]()
+    at = dict.fromkeys(texts, 0)
+    for row in [row for row in given["chunks"] if "type" in row]:
+        if row["type"] != "text-delta":
+            emitted.append(row)
+            continue
+        id = row["payload"].get("id", "")
+        start, at[id] = at[id], at[id] + len(row["payload"]["text"])
+        hit = next((one for one in regions[id] if one.start < at[id]), None)
+        stops = options["strategy"] == "block" and hit is not None
+        known = regions[id] if options["strategy"] == "redact" else []
+        end = hit.start if stops and hit is not None else at[id]
+        text = upto(texts[id], known, end)[len(upto(texts[id], known, start)) :]
+        emitted.append({**row, "payload": {**row["payload"], "text": text}})
+        if stops:
+            return {"emitted": emitted, "text": joined(emitted), **verdict_on(hit), "logs": [], "found": found}
+    return {"emitted": emitted, "text": joined(emitted), **told_of(options, given, regions), "found": found}
+
+
+def upto(text: str, regions: Iterable[Match], place: int) -> str:
+    """Return the text up to a place with the replacements in; one that reaches beyond it is whole."""
+    inside = [one for one in regions if one.start < place]
+    return applied(text[: max([place, *(one.end for one in inside)])], inside)
+
+
+def joined(rows: Iterable[Fields]) -> str:
+    """Return the text of a stream."""
+    return "".join(row["payload"]["text"] for row in rows if row["type"] == "text-delta")
+
+
+def verdict_on(hit: Match | None) -> Fields:
+    """Return the verdict on what is found first."""
+    assert hit is not None
+    told = [{"rule": name, "index": hit.start} for name in hit.names]
+    return {"tripwire": {"reason": f"blocked: {hit.rule}", "metadata": {"strategy": "block", "matches": told}}}
+
+
+def told_of(options: Fields, given: Fields, regions: dict[str, list[Match]]) -> Fields:
+    """Return what is reported and logged of a stream that goes on to its end."""
+    names = [one.rule for ones in regions.values() for one in ones]
+    if options["strategy"] != "redact":
+        logs = [{"level": "warn", "text": f"matched: {', '.join(names)}"}] if names else []
+        return {"violations": [], "logs": logs}
+    texts = blocks(given)
+    segments = [Segment(id, 0, (), text) for id, text in texts.items() if regions[id]]
+    return {"violations": [violation(options, given, one, regions[one.id]) for one in segments], "logs": []}
+
+
 def violation(options: Fields, given: Fields, segment: Segment, regions: Iterable[Match]) -> Fields:
     """Return what is reported of the redactions in one text."""
-    phase = "processOutputResult" if given["method"] == "process_output_result" else "processInput"
+    phase = PHASES[given["method"]]
     told = []
     for one in regions:
         redaction = {"rule": one.rule, "index": one.start, "length": one.end - one.start}

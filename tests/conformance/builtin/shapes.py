@@ -68,8 +68,8 @@ def recorded(piece: Chunk) -> Fields:
         return {"type": piece.type, "data": payload, "transient": piece.transient}
     if piece.type == "object":
         return {"type": piece.type, **payload}
-    named = {"id": piece.id, "text": piece.text}
-    return {"type": piece.type, "payload": {**{name: it for name, it in named.items() if it}, **payload}}
+    named = {name: it for name, it in (("id", piece.id), ("text", piece.text)) if it or piece.type == "text-delta"}
+    return {"type": piece.type, "payload": {**named, **payload}}
 
 
 def streamed(emitted: Iterable[Mapping[str, Any]]) -> list[Any]:

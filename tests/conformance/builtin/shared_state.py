@@ -1,0 +1,70 @@
+"""The vectors of chains in which a class may stand twice: what one instance holds is no other's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import BatchPartsProcessor, RegexFilterProcessor, TokenLimiterProcessor, Workflow
+from tests.conformance.builtin.batch_parts import DEFAULTS as BATCH
+from tests.conformance.builtin.frame import Family, Fields, Given
+from tests.conformance.builtin.regex_filter import DEFAULTS as REGEX
+from tests.conformance.builtin.regex_whole import applied, matches, united
+from tests.conformance.builtin.shapes import streamed
+from tests.conformance.builtin.streaming import streamed_through
+
+LIMIT: Fields = {"strategy": "truncate", "count_mode": "cumulative", "trim_mode": "best-fit"}
+COUNTED = {"token_counter": "heuristic", "counting": "reference"}
+DEFAULTS = {"RegexFilterProcessor": REGEX, "BatchPartsProcessor": BATCH, "TokenLimiterProcessor": LIMIT}
+MAKE: dict[str, Any] = {
+    "RegexFilterProcessor": RegexFilterProcessor,
+    "BatchPartsProcessor": BatchPartsProcessor,
+    "TokenLimiterProcessor": lambda **options: TokenLimiterProcessor(**options, **COUNTED),
+}
+BYTES = 4  # to a token, as the reference estimates
+
+
+def complete(options: Fields) -> Fields:
+    """Return the options with the defaults of each processor of the chain."""
+    chain = [{**one, "options": {**DEFAULTS[one["type"]], **one["options"]}} for one in options["chain"]]
+    return {**options, "chain": chain}
+
+
+def run(given: Given) -> Fields:
+    """Run the stream stage with the chain."""
+    workflow = Workflow("w")
+    for one in given.options["chain"]:
+        workflow = workflow.then(MAKE[one["type"]](**one["options"]))
+    return streamed_through(workflow, given.input["chunks"])
+
+
+def projection(fields: Fields) -> Fields:
+    """The joined text of each block, and the other chunks in their order."""
+    if "emitted" in fields:
+        fields["emitted"] = streamed(fields["emitted"])
+    return fields
+
+
+def each_instance_has_its_own_state(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """Two of a class do what each does alone, one after the other."""
+    kinds = [one["type"] for one in options["chain"]]
+    deltas = [row for row in given["chunks"] if row["type"] == "text-delta"]
+    if len(set(kinds)) == len(kinds) or not deltas:
+        return None
+    text = "".join(row["payload"]["text"] for row in deltas)
+    for one in options["chain"]:
+        if one["type"] == "RegexFilterProcessor":
+            text = applied(text, united(one["options"], matches(one["options"], text)))
+        if one["type"] == "TokenLimiterProcessor":
+            text = text.encode()[: one["options"]["limit"] * BYTES].decode(errors="ignore")
+    whole = {**deltas[0], "payload": {**deltas[0]["payload"], "text": text}}
+    others = [row for row in given["chunks"] if row["type"] != "text-delta"]
+    return {**expected, "emitted": [whole, *others], "text": text}
+
+
+FAMILY = Family(
+    files=("shared_state",),
+    run=run,
+    projections={"stream_through_runner": projection},
+    rules=(each_instance_has_its_own_state,),
+    defaults=complete,
+)
