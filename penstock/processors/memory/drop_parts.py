@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.errors import OptionError
 from penstock.engine.frozen import is_mapping
 from penstock.engine.messages import UnknownPart
+from penstock.processors.conversations.names import names_of
 from penstock.processors.conversations.pairs import says_something
 from penstock.processors.memory._scopes import Dropper
 
@@ -40,10 +41,9 @@ class DropParts(Dropper):
         """
         if id is not None:
             self.id = id
-        names = frozenset[object](() if isinstance(types, str) else types)
-        if not names or not all(isinstance(name, str) for name in names):
-            raise OptionError(type(self).__name__, "types", types, "a list of types, not empty")
-        self.types = names
+        self.types = names_of(type(self).__name__, "types", types, "types of parts")
+        if not self.types:
+            raise OptionError(type(self).__name__, "types", types, "a list of types of parts, not empty")
         self.place(scope)
 
     def left(self, messages: Sequence[Message]) -> Sequence[Message]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
 from penstock.engine.messages import ToolPart
+from penstock.processors.conversations.names import names_of
 from penstock.processors.conversations.pairs import pair_key, without_pairs
 from penstock.processors.memory.legacy import LegacyMemoryProcessor
 
@@ -31,12 +31,7 @@ class MemoryToolCallFilter(LegacyMemoryProcessor):
             OptionError: it is no list of names.
         """
         super().__init__()
-        names = (
-            None if exclude is None else (frozenset[object]([0]) if isinstance(exclude, str) else frozenset(exclude))
-        )
-        if names is not None and not all(isinstance(name, str) for name in names):
-            raise OptionError(type(self).__name__, "exclude", exclude, "a list of tools' names")
-        self.exclude = names
+        self.exclude = None if exclude is None else names_of(type(self).__name__, "exclude", exclude)
 
     def process(
         self,

@@ -9,6 +9,7 @@ from penstock.engine.frozen import is_mapping
 from penstock.engine.messages import ToolPart
 from penstock.engine.processor import Processor, one_of
 from penstock.engine.results import Answer
+from penstock.processors.conversations.names import names_of
 from penstock.processors.conversations.relaying import relaid
 from penstock.processors.prompt._removal import replaced, without
 from penstock.processors.prompt._results import is_marked, preserved, result_text, stub
@@ -82,12 +83,12 @@ class ToolCallFilter(Processor):
         """
         if id is not None:
             self.id = id
-        self.exclude = None if exclude is None else self._names("exclude", exclude)
+        self.exclude = None if exclude is None else names_of(type(self).__name__, "exclude", exclude)
         self.filter_after_tool_steps = self._count("filter_after_tool_steps", filter_after_tool_steps)
         self.preserve_model_output = (
             preserve_model_output
             if isinstance(preserve_model_output, bool)
-            else self._names("preserve_model_output", preserve_model_output)
+            else names_of(type(self).__name__, "preserve_model_output", preserve_model_output)
         )
         self.keep_errors = self._flag("keep_errors", keep_errors)
         self.keep_last = self._counts(keep_last)
@@ -105,12 +106,6 @@ class ToolCallFilter(Processor):
 
     # Options
 
-    def _names(self, option: str, given: Iterable[str]) -> frozenset[str]:
-        names = frozenset(given) if not isinstance(given, str) else frozenset([None])
-        if not all(isinstance(name, str) for name in names):
-            raise OptionError(type(self).__name__, option, given, "a list of tools' names")
-        return frozenset(name for name in names if name is not None)
-
     def _flag(self, option: str, given: object) -> bool:
         if not isinstance(given, bool):
             raise OptionError(type(self).__name__, option, given, "True or False")
@@ -126,8 +121,10 @@ class ToolCallFilter(Processor):
             return self._count("keep_last", given) or 0
         return {name: self._count("keep_last", count) or 0 for name, count in given.items()}
 
-    def _recall(self, given: str | None) -> str | None:
-        if given is not None and (self.max_result_size is None or self.scope != "prompt" or not given):
+    def _recall(self, given: object) -> str | None:
+        if given is None:
+            return None
+        if not isinstance(given, str) or not given or self.max_result_size is None or self.scope != "prompt":
             allowed = 'a tool\'s name, beside max_result_size= and scope="prompt": else there is nothing to recall'
             raise OptionError(type(self).__name__, "recall", given, allowed)
         return given

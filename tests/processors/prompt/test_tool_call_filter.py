@@ -310,7 +310,9 @@ def test_a_conversation_of_nothing_but_old_calls_becomes_empty() -> None:
         (lambda: ToolCallFilter(max_result_size=-1), "max_result_size"),
         (lambda: ToolCallFilter(token_counter=3), "token_counter"),  # type: ignore[arg-type]
         (lambda: ToolCallFilter(scope="memory"), "scope"),  # type: ignore[arg-type]
+        (lambda: ToolCallFilter(exclude=3), "exclude"),  # type: ignore[arg-type]
         (lambda: ToolCallFilter(recall="read"), "recall"),
+        (lambda: ToolCallFilter(recall=3, max_result_size=9), "recall"),  # type: ignore[arg-type]
         (lambda: ToolCallFilter(recall="read", max_result_size=9, scope="history"), "recall"),
     ],
 )
