@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.changes import Gone
-from penstock.engine.delta import compose_hints, diff, text_changes
+from penstock.engine.delta import compose_hints, diff, only_removes, text_changes
 from penstock.engine.errors import BlockedError, EditError, StepFailedError, UsageError
 from penstock.engine.frozen import EMPTY, FrozenDict
 from penstock.engine.message_list import MessageList
@@ -300,7 +300,11 @@ def _check_claim(step: PlanStep, before: Payload, after: Payload, result: object
     """Refuse changes that go beyond what the processor declares."""
     if step.edits == "anything" or after is before:
         return
-    if step.edits == "spans" and isinstance(result, MessageList) and result.edits_only:
+    if (
+        step.edits == "spans"
+        and isinstance(result, MessageList)
+        and (result.edits_only or only_removes(before.message_list, after.message_list))
+    ):
         return
     changes = diff(before, after, step.path, told_edits(result))
     beyond = [change for change in changes.values() if step.edits == "nothing" or not isinstance(change, (tuple, Gone))]

@@ -80,6 +80,19 @@ def text_changes(before: Payload, after: Payload, known: Hints, step: str) -> di
     return found
 
 
+def only_removes(base: MessageList, new: MessageList) -> bool:
+    """Tell whether a list is another with messages taken out, and nothing else; quick where they were neighbours."""
+    old, now = base.entries, new.entries
+    front = 0
+    while front < len(now) and front < len(old) and old[front] is now[front]:
+        front += 1
+    back = 0
+    while front + back < len(now) and front + back < len(old) and old[-1 - back] is now[-1 - back]:
+        back += 1
+    between = iter(old[front : len(old) - back]) if front + back < len(now) else iter(())
+    return all(any(one is entry for one in between) for entry in now[front : len(now) - back])
+
+
 def compose_hints(first: Hints, second: Hints) -> dict[TextPlace, Edits]:
     """Return the text edits of two steps that ran one after the other as one, at the places there were before both."""
     composed = dict(first)

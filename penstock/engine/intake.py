@@ -26,8 +26,8 @@ def taken_in(stage: Stage, messages: object, before: MessageList) -> tuple[Messa
     if isinstance(messages, MessageList):
         if messages is before:
             return before, NONE_FRESH
-        known = {entry.message.id for entry in before.entries}
-        return messages, frozenset(entry.message.id for entry in messages.entries if entry.message.id not in known)
+        brought = frozenset([entry[0].id for entry in messages.entries])
+        return messages, brought.difference([entry[0].id for entry in before.entries])
     base = before if stage.keeps else before.with_entries(())
     role: Literal["user", "assistant"] = "assistant" if stage.source == "response" else "user"
     completed = [base.completed(message) for message in parsed(messages, role)]

@@ -177,16 +177,14 @@ class MessageList:
         self._require(gone)
         return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
 
-    def keep(self, *ids: str) -> MessageList:
-        """Return the list with only the messages of those ids, and the system's.
+    def keep(self, places: Iterable[int]) -> MessageList:
+        """Return the list with only what stands at those places of `entries`, in order; the cost is that of the rest.
 
         Raises:
-            UsageError: an id that the list does not hold.
+            IndexError: a place beyond the end.
         """
-        wanted = set(ids)
-        entries = tuple([entry for entry in self._entries if entry[0].id in wanted or entry[1] == "system"])
-        held = {entry[0].id for entry in entries}
-        self._require(wanted - held or ())
+        entries = tuple([self._entries[place] for place in sorted(set(places))])
+        held = {entry[0].id for entry in entries} if self._edits else frozenset[str]()
         return self._derive(entries, forget={place.message_id for place in self._edits} - held)
 
     def clear(self, source: Source | None = None) -> MessageList:
@@ -292,7 +290,7 @@ class MessageList:
         return made
 
     def _require(self, ids: Iterable[str]) -> None:
-        if not set(ids) <= {entry.message.id for entry in (self._entries if ids else ())}:
+        if not set(ids) <= {entry.message.id for entry in self._entries}:
             raise UsageError("the list holds no message of such an id: take ids from its messages, add() new ones")
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:

@@ -246,3 +246,47 @@ def test_what_a_hook_may_not_return_is_told_with_the_cure(result: Any, words: st
 def test_a_list_is_cleared_on_purpose() -> None:
     """By the method that says so."""
     assert returned(lambda ctx: ctx.message_list.clear("input")).messages == ()
+
+
+def test_places_can_be_kept() -> None:
+    """In order, whatever order they are given in; what was edited and stays is still on record."""
+    messages = MessageList([Message.user("a", id="1"), Message.user("b", id="2"), Message.user("c", id="3")])
+    place = TextPlace("3", 0, ("text",))
+    edited = messages.edit_text({place: [Edit(0, 1, "C")], TextPlace("1", 0, ("text",)): [Edit(0, 1, "A")]})
+    kept = edited.keep([2, 1, 2])
+    assert [message.text for message in kept] == ["b", "C"]
+    assert set(kept.recorded_edits) == {place}
+    with pytest.raises(IndexError):
+        messages.keep([3])
+
+
+def test_a_step_that_edits_spans_may_take_messages_out_anywhere_but_not_put_others_in() -> None:
+    """At the beginning, at the end and in the middle; another order is more than that."""
+
+    def kept(*places: int) -> list[str]:
+        @processor("process_input", edits="spans")
+        def takes_out(ctx: InputContext) -> MessageList:
+            return ctx.message_list.keep(places)
+
+        given = [Message.user(text, id=text) for text in "abcd"]
+        return [message.text for message in Workflow("w").then(takes_out).check_sync(given).messages]
+
+    assert [kept(0, 1), kept(2, 3), kept(0, 3), kept(1, 2), kept(0, 2)] == [
+        ["a", "b"],
+        ["c", "d"],
+        ["a", "d"],
+        ["b", "c"],
+        ["a", "c"],
+    ]
+
+    @processor("process_input", edits="spans")
+    def turns_round(ctx: InputContext) -> list[Message]:
+        return list(reversed(ctx.messages))
+
+    @processor("process_input", edits="spans")
+    def doubles(ctx: InputContext) -> MessageList:
+        return ctx.message_list.add("more")
+
+    for hook in (turns_round, doubles):
+        with pytest.raises(StepFailedError, match="changed more"):
+            Workflow("w").then(hook).check_sync([Message.user("a"), Message.user("b")])

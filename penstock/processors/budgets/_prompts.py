@@ -4,38 +4,76 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.processors.budgets._conversations import Conversation
 from penstock.processors.budgets._walk import Walk, by_priority, orphans, stale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from penstock.engine.context import Context
-    from penstock.engine.message_list import Entry
     from penstock.engine.messages import Message
     from penstock.processors.tokens.prices import Prices
-
-PINNED = "pinned"
-PRIORITY = "priority"
 
 
 class Trim(NamedTuple):
     """What a budget leaves of a conversation.
 
     Attributes:
-        kept: the messages that stay, in order; the system's are not among them.
-        dropped: those that go, in order.
+        view: the conversation.
+        kept: the places, among its messages, of those that stay.
         tokens: what the prompt costs then.
         room: what is left of the budget.
     """
 
-    kept: tuple[Message, ...]
-    dropped: tuple[Message, ...]
+    view: Conversation
+    kept: frozenset[int]
     tokens: float
     room: float
 
+    @property
+    def dropped(self) -> tuple[Message, ...]:
+        """The messages that go, in order."""
+        return tuple([message for place, message in enumerate(self.view.messages) if place not in self.kept])
 
-class PromptBudget:
-    """A number of tokens for the prompt, and what must stay in it whatever it costs."""
+    @property
+    def places(self) -> list[int]:
+        """What stays, by its places in the list, the system's messages included."""
+        first, places = self.view.first, self.view.places
+        return [*self.view.system, *((first + place if places is None else places[place]) for place in self.kept)]
+
+
+class Budget:
+    """A number of tokens for a prompt. It remembers the last conversation it looked at."""
+
+    def __init__(self, limit: int, prices: Prices) -> None:
+        self.limit = limit
+        self.prices = prices
+        self._last: Conversation | None = None
+
+    def view(self, ctx: Context[Any]) -> Conversation:
+        """Return the conversation; the stages of a run show the same one again and again."""
+        entries = ctx.message_list.entries
+        last = self._last
+        if last is None or last.entries is not entries:
+            last = self._last = Conversation(entries)
+        return last
+
+    def taken(self, view: Conversation) -> float:
+        """Return what the system's messages cost."""
+        return sum([self.prices.costs.system(view.entries[place][0]) for place in view.system])
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both have equal options."""
+        return isinstance(other, Budget) and self._options() == other._options()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _options(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_last"}
+
+
+class PromptBudget(Budget):
+    """A budget that lets through what is new, and what must stay whatever it costs."""
 
     def __init__(
         self,
@@ -47,119 +85,75 @@ class PromptBudget:
         pinned: Callable[[Message], bool] | None,
     ) -> None:
         """Take the options; ``spare`` tokens are kept free where messages are dropped."""
-        self.limit = limit
-        self.prices = prices
+        super().__init__(limit, prices)
         self.contiguous = contiguous
         self.spare = spare
         self.pinned = pinned
 
     def trim(self, ctx: Context[Any], *, prompt: bool) -> Trim | None:
         """Return what stays, or None if all does; stop the run if what must stay does not fit, or nothing does."""
-        system, entries = parted(ctx.message_list.entries)
-        if not entries:
+        view = self.view(ctx)
+        count = len(view.messages)
+        if not count:
             ctx.abort("there are no messages to send to the model")
-        taken = sum(map(self.prices.costs.system, system))
+        taken = self.taken(view)
         budget = self.limit - taken - self.prices.costs.conversation
         told = {"system_tokens": round(taken, 6), "limit": self.limit}
         if budget <= 0:
             ctx.abort("the system messages alone use up the token limit", metadata=told)
-        told |= {"remaining_budget": round(budget, 6), "message_count": len(entries)}
-        walk = self._walked(entries, budget, prompt=prompt)
+        walk = self._walked(view, budget, prompt=prompt)
         if walk is None or not walk.kept:
+            told |= {"remaining_budget": round(budget, 6), "message_count": count}
             ctx.abort("what must be sent to the model does not fit into the token limit", metadata=told)
-        if len(walk.kept) == len(entries):
+        if len(walk.kept) == count:
             return None
-        return _trim(entries, walk.kept, taken + self.prices.costs.conversation + walk.spent, budget - walk.spent)
+        tokens = round(self.limit - budget + walk.spent, 6)
+        return Trim(view, frozenset(walk.kept), tokens, budget - walk.spent)
 
-    def _walked(self, entries: Sequence[Entry], budget: float, *, prompt: bool) -> Walk | None:
-        walk = self._filled(entries, budget, prompt=prompt)
-        if walk is not None and self.spare and len(walk.kept) < len(entries):
-            return self._filled(entries, budget - self.spare, prompt=prompt) or walk
+    def _walked(self, view: Conversation, budget: float, *, prompt: bool) -> Walk | None:
+        walk = self._filled(view, budget, prompt=prompt)
+        if walk is not None and self.spare and len(walk.kept) < len(view.messages):
+            return self._filled(view, budget - self.spare, prompt=prompt) or walk
         return walk
 
-    def _filled(self, entries: Sequence[Entry], budget: float, *, prompt: bool) -> Walk | None:
-        prices = self.prices
-
-        def price(message: Message) -> float:
-            return prices.of(message, prompt=prompt)
-
-        messages = [entry[0] for entry in entries]
-        walk = Walk(messages, price, budget)
-        if not walk.must(self._fixed(entries)):
+    def _filled(self, view: Conversation, budget: float, *, prompt: bool) -> Walk | None:
+        walk = Walk(view.messages, self.prices.sent if prompt else self.prices.kept, budget)
+        if not walk.must([*view.said, *view.pinned(), *self._chosen(view)]):
             return None
-        priorities = {} if self.contiguous else _priorities(messages)
-        order = by_priority(len(messages), priorities)
-        walk.fill(order, contiguous=self.contiguous, least=prices.costs.least)
+        order = by_priority(len(view.messages), {} if self.contiguous else view.priorities())
+        walk.fill(order, contiguous=self.contiguous, least=self.prices.costs.least)
         return walk
 
-    def _fixed(self, entries: Sequence[Entry]) -> list[int]:
-        """Return the indexes of what is pinned, or was said in this run."""
-        pinned = self.pinned
-        fixed = [
-            index
-            for index, entry in enumerate(entries)
-            if entry[1] == "response" or (entry[0].metadata and entry[0].metadata.get(PINNED) is True)
-        ]
-        return fixed if pinned is None else [*fixed, *(at for at, entry in enumerate(entries) if pinned(entry[0]))]
-
-    def __eq__(self, other: object) -> bool:
-        """Tell whether both have equal options."""
-        return isinstance(other, PromptBudget) and vars(self) == vars(other)
-
-    __hash__ = None  # type: ignore[assignment]
+    def _chosen(self, view: Conversation) -> list[int]:
+        chosen = self.pinned
+        return [] if chosen is None else [at for at, message in enumerate(view.messages) if chosen(message)]
 
 
-class MemoryBudget:
-    """A number of tokens for the whole conversation, beyond which the oldest of what memory brought goes."""
+class MemoryBudget(Budget):
+    """A budget for the whole conversation, beyond which the oldest of what memory brought goes."""
 
     def __init__(self, limit: int, prices: Prices, remove: float) -> None:
         """Take the options; ``remove`` tokens below the limit are made free where it is exceeded."""
-        self.limit = limit
-        self.prices = prices
+        super().__init__(limit, prices)
         self.remove = remove
 
     def trim(self, ctx: Context[Any], *, prompt: bool) -> Trim | None:
         """Return what stays, or None if all does. It may stay above the limit: only memory's messages go."""
-        system, entries = parted(ctx.message_list.entries)
-        costs = [self.prices.of(entry[0], prompt=prompt) for entry in entries]
-        total = sum(map(self.prices.costs.system, system)) + self.prices.costs.conversation + sum(costs)
+        view = self.view(ctx)
+        price = self.prices.sent if prompt else self.prices.kept
+        costs = [price(message) for message in view.messages]
+        total = self.taken(view) + self.prices.costs.conversation + sum(costs)
         if total <= self.limit:
             return None
-        messages = [entry[0] for entry in entries]
-        free = {at for at, entry in enumerate(entries) if entry[1] == "memory" and not _is_pinned(entry[0])}
+        free = set(view.of("memory")).difference(view.pinned())
         gone: set[int] = set()
-        for group in stale(messages, free):
-            if total - sum(costs[at] for at in gone) <= self.limit - self.remove:
+        left = total
+        for group in stale(view.messages, free):
+            if left <= self.limit - self.remove:
                 break
             gone.update(group)
-        gone |= orphans(messages, gone, free)
+            left -= sum(costs[at] for at in group)
+        gone |= orphans(view.messages, gone, free)
         total -= sum(costs[at] for at in gone)
-        kept = set(range(len(messages))) - gone
-        return _trim(entries, kept, total, self.limit - total) if gone else None
-
-    def __eq__(self, other: object) -> bool:
-        """Tell whether both have equal options."""
-        return isinstance(other, MemoryBudget) and vars(self) == vars(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def parted(entries: Sequence[Entry]) -> tuple[list[Message], Sequence[Entry]]:
-    """Return the system messages, and the entries of all others."""
-    system = [entry[0] for entry in entries if entry[1] == "system"]
-    return system, [entry for entry in entries if entry[1] != "system"] if system else entries
-
-
-def _trim(entries: Sequence[Entry], kept: set[int], tokens: float, room: float) -> Trim:
-    stays = tuple([entries[index][0] for index in sorted(kept)])
-    goes = tuple([entry[0] for index, entry in enumerate(entries) if index not in kept])
-    return Trim(stays, goes, round(tokens, 6), room)
-
-
-def _is_pinned(message: Message) -> bool:
-    return message.metadata.get(PINNED) is True
-
-
-def _priorities(messages: Sequence[Message]) -> dict[int, float]:
-    marked = [(index, message.metadata.get(PRIORITY)) for index, message in enumerate(messages) if message.metadata]
-    return {index: given for index, given in marked if isinstance(given, (int, float)) and not isinstance(given, bool)}
+        kept = frozenset(range(len(costs))) - gone
+        return Trim(view, kept, round(total, 6), self.limit - total) if gone else None

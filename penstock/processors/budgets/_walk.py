@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import ToolPart
+from penstock.engine.messages import TextPart, ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -44,16 +44,17 @@ class Walk:
     def fill(self, order: Iterable[int], *, contiguous: bool, least: float) -> None:
         """Keep as many of the others as fit, in that order."""
         refused: set[int] = set()
+        kept, budget, price, messages = self.kept, self._budget, self._price, self.messages
         for index in order:
-            if index in self.kept or index in refused:
+            if index in kept or index in refused:
                 continue
             group = self.group(index)
-            unit = self._wanting([*group, *self._question(group[0])])
-            need = sum(self._price(self.messages[member]) for member in unit)
-            if self.spent + need <= self._budget:
-                self.kept.update(unit)
+            unit = [member for member in (*group, *self._question(group[0])) if member not in kept]
+            need = sum([price(messages[member]) for member in unit])
+            if self.spent + need <= budget:
+                kept.update(unit)
                 self.spent += need
-            elif contiguous or self._budget - self.spent < least:
+            elif contiguous or budget - self.spent < least:
                 return
             else:
                 refused.update(group)
@@ -73,9 +74,6 @@ class Walk:
         if self._asked is None or not self._asked[0] < index <= self._asked[1]:
             self._asked = (newest_user(self.messages, index), index)
         return (self._asked[0],) if self._asked[0] >= 0 else ()
-
-    def _wanting(self, members: Iterable[int]) -> list[int]:
-        return [member for member in members if member not in self.kept]
 
     def _keep(self, index: int) -> None:
         if index not in self.kept:
@@ -114,7 +112,10 @@ def _root(parent: dict[int, int], index: int) -> int:
 
 
 def _has_tools(message: Message) -> bool:
-    return any(type(part) is ToolPart for part in message.parts)
+    parts = message.parts
+    if len(parts) == 1 and type(parts[0]) is TextPart:
+        return False
+    return any(type(part) is ToolPart for part in parts)
 
 
 def by_priority(count: int, priorities: dict[int, float]) -> Iterable[int]:

@@ -220,10 +220,10 @@ class TokenLimiterProcessor(Processor[Used]):
         return (*ctx.message_list.tagged(self.id), *trim.dropped)
 
     def _applied(self, ctx: Context[Used], trim: Trim, summary: object) -> MessageList:
-        told = {"dropped": len(trim.dropped), "kept": len(trim.kept), "tokens": trim.tokens}
+        told = {"dropped": len(trim.view.messages) - len(trim.kept), "kept": len(trim.kept), "tokens": trim.tokens}
         ctx.note(**told, limit=self.limit, counter=self._counting.name)
         ctx.put(self.trimmed, {**told, "stage": ctx.stage})
-        kept = ctx.message_list.keep(*[message.id for message in trim.kept])
+        kept = ctx.message_list.keep(trim.places)
         if summary is None:
             return kept
         if not isinstance(summary, str):

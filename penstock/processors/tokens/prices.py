@@ -31,14 +31,22 @@ class Prices:
         self._kept: Memo[str, tuple[Message, float]] = Memo(len)
         self._sent: Memo[str, tuple[Message, float]] = Memo(len)
 
-    def of(self, message: Message, *, prompt: bool = False) -> float:
-        """Return what a message costs, as it is kept, or as it goes to the model."""
-        memo = self._sent if prompt else self._kept
-        found = memo.get(message.id)
+    def kept(self, message: Message) -> float:
+        """Return what a message costs, as it is kept."""
+        found = self._kept.get(message.id)
         if found is not None and (found[0] is message or found[0] == message):
             return found[1]
-        cost = self.costs.of(message, prompt=prompt)
-        memo.put(message.id, (message, cost))
+        cost = self.costs.of(message)
+        self._kept.put(message.id, (message, cost))
+        return cost
+
+    def sent(self, message: Message) -> float:
+        """Return what a message costs, as it goes to the model."""
+        found = self._sent.get(message.id)
+        if found is not None and (found[0] is message or found[0] == message):
+            return found[1]
+        cost = self.costs.of(message, prompt=True)
+        self._sent.put(message.id, (message, cost))
         return cost
 
     def __eq__(self, other: object) -> bool:

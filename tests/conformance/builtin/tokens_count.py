@@ -16,7 +16,7 @@ def run(given: Given) -> Fields:
     if given.method == "count_tokens":
         return {"tokens": counts.count(given.input["text"])}
     [message] = read([given.input["message"]])
-    return {"tokens": prices(counts, "reference" if heuristic else "reference-1.0").of(message)}
+    return {"tokens": prices(counts, "reference" if heuristic else "reference-1.0").kept(message)}
 
 
 def projection(fields: Fields) -> Fields:
