@@ -149,6 +149,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter as MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter as MemoryToolCallFilter
     from penstock.processors.prompt.tool_call_filter import ToolCallFilter as ToolCallFilter
+    from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor
     from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
     from penstock.processors.text.reports import PatternMatch as PatternMatch
     from penstock.processors.text.reports import Violation as Violation
@@ -245,6 +246,7 @@ _HOMES = {
     "penstock.processors.memory.token_limiter": ("MemoryTokenLimiter",),
     "penstock.processors.memory.tool_call_filter": ("MemoryToolCallFilter",),
     "penstock.processors.prompt.tool_call_filter": ("ToolCallFilter",),
+    "penstock.processors.streaming.batch_parts": ("BatchPartsProcessor",),
     "penstock.processors.text.regex_filter": ("RegexFilterProcessor",),
     "penstock.processors.text.reports": ("PatternMatch", "Violation"),
     "penstock.processors.text.rules": ("RegexRule",),
