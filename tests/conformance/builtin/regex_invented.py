@@ -99,7 +99,7 @@ OWN: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def rows() -> list[Row]:
     """Return all rows."""
-    return [*presets(), *own(), *messages(), *unknown(), *streams()]
+    return [*unknown(), *own(), *messages(), *presets(), *streams()]
 
 
 def presets() -> Iterator[Row]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock import BatchPartsProcessor, RegexFilterProcessor, TokenLimiterProcessor, Workflow
 from tests.conformance.builtin.batch_parts import DEFAULTS as BATCH
-from tests.conformance.builtin.frame import Family, Fields, Given
+from tests.conformance.builtin.frame import Family, Fields, Given, Row
 from tests.conformance.builtin.regex_filter import DEFAULTS as REGEX
 from tests.conformance.builtin.regex_whole import applied, matches, united
 from tests.conformance.builtin.shapes import streamed
@@ -61,10 +61,44 @@ def each_instance_has_its_own_state(options: Fields, given: Fields, expected: Fi
     return {**expected, "emitted": [whole, *others], "text": text}
 
 
+CHAINS: tuple[tuple[tuple[str, Fields], ...], ...] = (
+    (
+        ("RegexFilterProcessor", {"presets": ["pii"], "strategy": "redact", "stream_carryover_size": 4}),
+        ("RegexFilterProcessor", {"presets": ["urls"], "strategy": "redact", "stream_carryover_size": 4}),
+    ),
+    (
+        ("RegexFilterProcessor", {"presets": ["pii"], "strategy": "redact"}),
+        ("RegexFilterProcessor", {"presets": ["urls"], "strategy": "redact"}),
+    ),
+    (("BatchPartsProcessor", {}), ("BatchPartsProcessor", {"batch_size": 3}), ("BatchPartsProcessor", {})),
+    (
+        ("BatchPartsProcessor", {"batch_size": 2}),
+        ("RegexFilterProcessor", {"presets": ["pii", "urls"], "strategy": "redact"}),
+        ("BatchPartsProcessor", {"batch_size": 4}),
+    ),
+)
+
+
+def invented() -> list[Row]:
+    """Return other chains over the recorded text, cut in two and letter by letter; the reference's answer is any."""
+    text = "mail bob@acme.com or see https://a.example now"
+    finish = {"type": "finish", "payload": {"finishReason": "stop"}}
+    rows = []
+    for chain in CHAINS:
+        for pieces in ([text[:20], text[20:]], list(text)):
+            deltas = [{"type": "text-delta", "payload": {"id": "t1", "text": piece}} for piece in pieces]
+            given = {"method": "stream_through_runner", "chunks": [*deltas, finish]}
+            options = complete({"chain": [{"type": kind, "options": more} for kind, more in chain]})
+            name = f"{' '.join(kind for kind, _ in chain)} {len(pieces)} pieces"
+            rows.append(Row("shared_state", name, Given(options, given), {"emitted": [], "text": ""}))
+    return rows
+
+
 FAMILY = Family(
     files=("shared_state",),
     run=run,
     projections={"stream_through_runner": projection},
     rules=(each_instance_has_its_own_state,),
     defaults=complete,
+    invented=invented,
 )
