@@ -291,8 +291,10 @@ class OutputStreamContext(Context[S]):
         The processor declares ``timed = True``. A new call replaces the last.
 
         Raises:
-            UsageError: the seconds are negative or no number.
+            UsageError: the processor is not ``timed``, or the seconds are negative.
         """
+        if not self._step.timed:
+            raise UsageError(f"{self._step.processor_id!r} asks to be woken; declare timed = True, and write wake(ctx)")
         if seconds is not None and not seconds >= 0:
             raise UsageError(f"wake_after takes seconds, 0 or more, or None, not {seconds!r}")
         self.timer = math.inf if seconds is None else seconds

@@ -39,6 +39,7 @@ class PlanStep:
         "provides",
         "role",
         "stage",
+        "timed",
         "told_open",
     )
 
@@ -51,6 +52,7 @@ class PlanStep:
         self.on_error = on_error
         self.edits: EditsClaim = claims.edits
         self.role = claims.role
+        self.timed = step.processor.timed
         self.stage = stage
         self.told_open = False  # whether the log has said that its failures let runs go on
 

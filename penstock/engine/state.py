@@ -45,6 +45,11 @@ class StepLike(Protocol):
         ...
 
     @property
+    def timed(self) -> bool:
+        """Whether it may ask to be woken in a stream."""
+        ...
+
+    @property
     def new_state(self) -> NewState:
         """Makes the step's state for a request."""
         ...

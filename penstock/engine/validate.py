@@ -26,6 +26,7 @@ from penstock.engine.nodes import (
 from penstock.engine.plan import topological
 from penstock.engine.processor import Processor, claims_of
 from penstock.engine.stages import STAGES
+from penstock.engine.stream_parallels import opaque_parallels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,7 @@ def problems(root: Node, stage: str | None = None) -> tuple[str, ...]:
             *_policy_problems(resolved),
             *_idle_picks(resolved),
             *unsafe_parallels(resolved),
+            *opaque_parallels(resolved),
             *unmet_facts(resolved),
         ]
     if not any(True for _ in steps_of(resolved)):

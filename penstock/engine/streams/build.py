@@ -21,7 +21,7 @@ from penstock.engine.streams.guarded import GuardedPipe
 from penstock.engine.streams.hooks import HookPipe, HookStep
 from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
 from penstock.engine.streams.meshes import MeshLane, MeshStop
-from penstock.engine.streams.placed import PlacedPipe, ShadowPipe
+from penstock.engine.streams.placed import PlacedPipe, ShadowPipe, fed
 from penstock.engine.streams.policy import ShadowWork, StreamPolicy, beside, in_turn
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.text_guard import text_guard_of
@@ -118,7 +118,7 @@ class Builder:
             return PlacedLane(await self._lane(block.block), self._policy(block), fallback)
         if isinstance(block, Shadow):
             inner, work = self._aside(block)
-            return ShadowLane(await inner._lane(block.block), work)
+            return ShadowLane(functools.partial(fed, await inner.pipes(block.block)), work)
         if isinstance(block, Fork):
             return self._fork(block.ways, block, [await self._lane(way.block) for way in block.ways])
         if isinstance(block, Mesh):

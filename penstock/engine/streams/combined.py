@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine import edits as edit_ops
+from penstock.engine.chunks import Chunk
 from penstock.engine.errors import StepFailedError
 from penstock.engine.streams.deltas import Composer, Delta, Merger, shifted
 
@@ -175,21 +176,26 @@ class PlacedTrack:
 
 
 class ShadowTrack:
-    """A track that sees the text and decides nothing: all of it is let go as it is."""
+    """Pipes that see a text and decide nothing: all of it is let go as it is."""
 
-    __slots__ = ("_aside", "_fed", "_track")
+    __slots__ = ("_aside", "_fed", "_show", "_template")
 
-    def __init__(self, track: Track, aside: Aside) -> None:
-        self._track = track
+    def __init__(self, show: Callable[[Chunk], Awaitable[object]], aside: Aside, template: Chunk) -> None:
+        self._show = show
         self._aside = aside
+        self._template = template
         self._fed = 0
 
     async def feed(self, text: str, *, final: bool) -> Delta:
-        """Show it the text, aside."""
+        """Show them the piece, and the end of the text, aside."""
         self._fed += len(text)
-        await self._aside(lambda: self._track.feed(text, final=final))
+        if text:
+            piece = self._template.with_text(text)
+            await self._aside(lambda: self._show(piece))
+        if final:
+            end = Chunk(self._template.type.replace("-delta", "-end"), id=self._template.id)
+            await self._aside(lambda: self._show(end))
         return Delta((), self._fed)
 
     async def border(self) -> None:
-        """Show it the border, aside."""
-        await self._aside(self._track.border)
+        """Do nothing: they see chunks, whatever they belong to."""

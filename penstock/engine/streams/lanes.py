@@ -227,22 +227,25 @@ class PlacedLane:
 
 
 class ShadowLane:
-    """A lane that sees everything and changes nothing."""
+    """Pipes that see everything and change nothing."""
 
+    kinds = EVERY_KIND
     guards = False
 
-    def __init__(self, lane: Lane, aside: Aside) -> None:
-        self._lane = lane
+    def __init__(self, show: Callable[[Chunk], Awaitable[object]], aside: Aside) -> None:
+        self._show = show
         self._aside = aside
-        self.kinds = lane.kinds
 
     def open(self, kind: str, template: Chunk) -> Track:
         """Return a track for a new text."""
-        return ShadowTrack(self._lane.open(kind, template), self._aside)
+        del kind
+        return ShadowTrack(self._show, self._aside, template)
 
     async def values(self, chunk: Chunk, texts: list[Text]) -> PlaceEdits:
-        """Show it the chunk, aside."""
-        await self._aside(lambda: self._lane.values(chunk, texts))
+        """Show them the chunk, aside."""
+        del texts
+        if chunk.type != PROBE:
+            await self._aside(lambda: self._show(chunk))
         return {}
 
 

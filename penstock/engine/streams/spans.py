@@ -64,8 +64,8 @@ class Span:
         )
 
     def decide(self, until: int, lookback: int) -> None:
-        """Move on: what stands before a place is decided; what is no longer looked back at is forgotten."""
-        self._start = until - self.base
+        """Move on: what stands before a place of the window is decided; what is no longer looked back at, forgotten."""
+        self._start = until
         self._held = len(self._text) - self._start
         cut = self._start - lookback
         if cut > _TRIM:
