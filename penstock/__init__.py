@@ -142,6 +142,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.tripwire import Tripwire as Tripwire
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
+    from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
     from penstock.processors.memory.drop_messages import DropMessages as DropMessages
     from penstock.processors.memory.drop_parts import DropParts as DropParts
     from penstock.processors.memory.legacy import LegacyMemory as LegacyMemory
@@ -240,6 +241,7 @@ _HOMES = {
         "Workflow",
         "member",
     ),
+    "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
     "penstock.processors.memory.drop_messages": ("DropMessages",),
     "penstock.processors.memory.drop_parts": ("DropParts",),
     "penstock.processors.memory.legacy": ("LegacyMemory", "LegacyMemoryProcessor"),
