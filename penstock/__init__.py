@@ -138,6 +138,11 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.results import TextEdits as TextEdits
     from penstock.engine.run import Run as Run
     from penstock.engine.run_sync import SyncRun as SyncRun
+    from penstock.engine.streams.stream import OutputStream as OutputStream
+    from penstock.engine.streams.sync import SyncOutputStream as SyncOutputStream
+    from penstock.engine.text_guard import TextGuard as TextGuard
+    from penstock.engine.text_window import Hit as Hit
+    from penstock.engine.text_window import TextWindow as TextWindow
     from penstock.engine.texts import TextPlace as TextPlace
     from penstock.engine.tripwire import Tripwire as Tripwire
     from penstock.engine.workflow import Workflow as Workflow
@@ -236,6 +241,13 @@ _HOMES = {
     "penstock.engine.run": ("Run",),
     "penstock.engine.run_sync": ("SyncRun",),
     "penstock.engine.texts": ("TextPlace",),
+    "penstock.engine.streams.stream": ("OutputStream",),
+    "penstock.engine.streams.sync": ("SyncOutputStream",),
+    "penstock.engine.text_guard": ("TextGuard",),
+    "penstock.engine.text_window": (
+        "Hit",
+        "TextWindow",
+    ),
     "penstock.engine.tripwire": ("Tripwire",),
     "penstock.engine.workflow": (
         "Workflow",
