@@ -16,6 +16,7 @@ TOOL: Fields = {"type": "tool-call", "payload": {"toolCallId": "c1", "toolName":
 OTHERS: tuple[Fields, ...] = (
     TOOL,
     {"type": "object", "object": {"a": 1}},
+    {"type": "raw", "payload": {"x": 1}},
     {"type": "finish", "payload": {"finishReason": "stop"}},
 )
 
@@ -87,6 +88,10 @@ class Reference:
 
 def rows() -> Iterator[Row]:
     """Yield streams of all kinds, the same ones each time."""
+    texts = [{"type": "text-delta", "payload": {"id": "t1", "text": letter}} for letter in "ab"]
+    aside = [texts[0], OTHERS[2], texts[1], *[{"flush": True}] * 3]
+    collecting = {"batch_size": 5, "max_wait_time": None, "emit_on_non_text": False}
+    yield row("flushed to the last", collecting, aside, writer=False)
     dice = random.Random(7)  # noqa: S311 - not for secrets
     for index in range(ROWS):
         options = {
@@ -106,11 +111,11 @@ def events(dice: random.Random) -> Iterator[Fields]:
     for letter in "abcdefghij"[: dice.randint(0, 10)]:
         yield {"type": "text-delta", "payload": {"id": "t1", "text": letter if dice.random() < OFTEN else ""}}
         if dice.random() < 1 / 4:
-            yield dice.choice(OTHERS[:2])
+            yield dice.choice(OTHERS[:3])
         if dice.random() < 1 / 8:
             yield dice.choice([{"wait_ms": 10}, {"wait_ms": 80}, {"flush": True}])
     if dice.random() < 1 / 2:
-        yield OTHERS[2]
+        yield OTHERS[3]
 
 
 def row(name: str, options: Fields, given: list[Fields], *, writer: bool) -> Row:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import BatchPartsProcessor, Workflow
+from penstock import Workflow
+from penstock.processors.streaming import BatchPartsProcessor
 from tests.conformance.builtin import batch_invented
 from tests.conformance.builtin.batch_rules import RULES
 from tests.conformance.builtin.frame import Family, Fields, Given
@@ -12,12 +13,15 @@ from tests.conformance.builtin.shapes import HEAD, constructed, options_named
 from tests.conformance.builtin.streaming import streamed_through
 
 OPTIONS = ("batch_size", "max_wait_time", "emit_on_non_text")
+MILLISECONDS = 1000  # in one of our seconds: the reference counts in them
 DEFAULTS: Fields = {"batch_size": 5, "max_wait_time": None, "emit_on_non_text": True}
 
 
 def run(given: Given) -> Fields:
     """Run the stream stage with one batcher; a call by call recording is a stream that ends after it."""
     options = {name: given.options[name] for name in OPTIONS}
+    if options["max_wait_time"] is not None:
+        options["max_wait_time"] /= MILLISECONDS
 
     def made() -> BatchPartsProcessor:
         return BatchPartsProcessor(**options)

@@ -6,17 +6,20 @@ from typing import Any
 
 from tests.conformance.builtin.frame import Fields
 
+ASIDE = ("raw", "response-metadata")
+
 
 def batched(options: Fields, given: Fields) -> list[Any]:
     """Return the chunks that leave: texts of a block joined up to the size, at a flush, in time and at the end."""
     left: list[Any] = []
     held: list[Any] = []
     waited = 0
-    for event in [*(given.get("events", given.get("chunks", ()))), {"flush": True}]:
+    for event in [*given.get("events", given.get("chunks", ())), {"flush": True}]:
         waited += event.get("wait_ms", 0)
         late = 0 < (options["max_wait_time"] or 0) <= waited
         other = event.get("type", "text-delta") != "text-delta"
-        if held and (late or "flush" in event or other or held[0]["payload"]["id"] != event_id(event, held)):
+        stops = other and (options["emit_on_non_text"] or event["type"] not in ASIDE)
+        if held and (late or "flush" in event or stops or (not other and another_block(event, held))):
             left.append(as_one(held))
             held = []
         if other:
@@ -24,15 +27,17 @@ def batched(options: Fields, given: Fields) -> list[Any]:
         elif "payload" in event:
             waited = waited if held else 0
             held.append(event)
-        if len(held) >= options["batch_size"]:
+        if sum(one["payload"]["text"] != "" for one in held) >= options["batch_size"]:
             left.append(as_one(held))
             held = []
     return left
 
 
-def event_id(event: Fields, held: list[Any]) -> str:
-    """Return the block of an event; what is no text is of the block at hand."""
-    return str(event["payload"]["id"] if "payload" in event else held[0]["payload"]["id"])
+def another_block(event: Fields, held: list[Any]) -> bool:
+    """Tell whether a text is of another block than those held, or of another run's."""
+    if "payload" not in event:
+        return False
+    return (event["payload"].get("id"), event.get("runId")) != (held[0]["payload"].get("id"), held[0].get("runId"))
 
 
 def as_one(held: list[Any]) -> Fields:
@@ -83,7 +88,7 @@ def the_end_sends_what_is_left(options: Fields, given: Fields, expected: Fields)
 def blocks_stay_apart(options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """Texts of two blocks are never joined."""
     rows = given.get("events", given.get("chunks", ()))
-    ids = {row["payload"]["id"] for row in rows if row.get("type") == "text-delta"}
+    ids = {(row["payload"].get("id"), row.get("runId")) for row in rows if row.get("type") == "text-delta"}
     return expectation(options, given, expected) if len(ids) > 1 and options["batch_size"] > 0 else None
 
 
@@ -94,10 +99,26 @@ def what_a_provider_says_is_kept(options: Fields, given: Fields, expected: Field
     return expectation(options, given, expected) if more and options["batch_size"] > 0 else None
 
 
+def an_empty_piece_counts_for_nothing(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """A batch is full when so many pieces of text are there; one without text is none."""
+    rows = [row for row in given.get("events", given.get("chunks", ())) if row.get("type") == "text-delta"]
+    empty = any(row["payload"]["text"] == "" for row in rows)
+    return expectation(options, given, expected) if empty and options["batch_size"] > 0 else None
+
+
+def what_has_no_place_in_an_answer_passes_by(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """Where other chunks do not send the text, those about the answer do not wait for it."""
+    aside = any(row.get("type") in ASIDE for row in given.get("events", given.get("chunks", ())))
+    covered = aside and not options["emit_on_non_text"] and options["batch_size"] > 0
+    return expectation(options, given, expected) if covered else None
+
+
 RULES = (
     a_size_is_positive,
     a_timer_sends,
     blocks_stay_apart,
     what_a_provider_says_is_kept,
+    an_empty_piece_counts_for_nothing,
+    what_has_no_place_in_an_answer_passes_by,
     the_end_sends_what_is_left,
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import BatchPartsProcessor, RegexFilterProcessor, TokenLimiterProcessor, Workflow
+from penstock import RegexFilterProcessor, Workflow
+from penstock.processors.budgets import TokenLimiterProcessor
+from penstock.processors.streaming import BatchPartsProcessor
 from tests.conformance.builtin.batch_parts import DEFAULTS as BATCH
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
 from tests.conformance.builtin.regex_filter import DEFAULTS as REGEX
