@@ -14,7 +14,18 @@ from report import as_json, show
 from rich.console import Console
 from rich.progress import track
 
-NAMES = ("chain", "chain_sync", "parallel", "branch", "concurrent", "records", "imports", "processors", "peers")
+NAMES = (
+    "chain",
+    "chain_sync",
+    "parallel",
+    "branch",
+    "concurrent",
+    "records",
+    "imports",
+    "processors",
+    "token_limiter",
+    "peers",
+)
 WIDTH = 150
 """The characters of a line where nobody knows the width, as in a file."""
 

@@ -48,6 +48,9 @@ class Walk:
         for index in order:
             if index in kept or index in refused:
                 continue
+            if not contiguous and least >= 0 and price(messages[index]) > budget - self.spent:
+                refused.add(index)  # what belongs to it makes it no cheaper
+                continue
             group = self.group(index)
             unit = [member for member in (*group, *self._question(group[0])) if member not in kept]
             need = sum([price(messages[member]) for member in unit])
