@@ -34,7 +34,7 @@ class Outcome:
         retry_granted: whether the run's budget allows the retry that the tripwire, or `Retry`, asks for.
     """
 
-    __slots__ = ("_call", "_out", "_payload", "_records", "_released", "retry_granted", "tripwire")
+    __slots__ = ("_call", "_out", "_payload", "_records", "_released", "_told", "retry_granted", "tripwire")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Outcome:
         self._records = records
         self._out: Sequence[str] = ()
         self._released: tuple[Chunk, ...] = ()
+        self._told = False
 
     @property
     def stage(self) -> str:
@@ -126,15 +127,20 @@ class Outcome:
         """What a streaming client is to be sent now: what was held for this stage, or word of its verdict.
 
         Of a verdict one ``tripwire``, or one ``step-finish`` with the reason ``retry`` before another attempt; before
-        it one ``retract`` with the ids of the texts that are out.
+        it one ``retract`` with the ids of the texts that are out. A stage called after the verdict says nothing.
         """
-        if self.tripwire is None:
+        if self.tripwire is None or self._told:
             return self._released
         return notices(self.tripwire, self._call.run.run_id, self._out, retry=self.retry_granted)
 
     def with_stream(self, out: Sequence[str], released: tuple[Chunk, ...] = ()) -> Outcome:
         """Return the outcome, which knows what of the answer is out, and what may leave now."""
         self._out, self._released = out, released
+        return self
+
+    def after_verdict(self) -> Outcome:
+        """Return the outcome as one of a stage that was called after the run was stopped."""
+        self._told = True
         return self
 
     @property

@@ -165,7 +165,9 @@ class RunCore:
 
     async def _run(self, stage: Stage, messages: object, fields: Values, info: Values) -> Outcome:
         block, call = self._ready.get(stage.name) or self._made_ready(stage)
-        if self.tripwire is not None or (self._state.pending and not stage.overlaps and await self._drained()):
+        if self.tripwire is not None:
+            return self._stopped(stage).after_verdict()
+        if self._state.pending and not stage.overlaps and await self._drained():
             return self._stopped(stage)
         before = start = self._ledger.begin(stage, self._state)
         fresh = NONE_FRESH
