@@ -107,10 +107,10 @@ def counting(owner: str, given: object, encoding: str) -> Counting:
         return Counting(BPECounter(encoding, owner=owner))
     if given == HEURISTIC:
         return Counting(HeuristicCounter())
+    if isinstance(given, str):  # before what has a method `count`, as every str has
+        return Counting(BPECounter(given, owner=owner))
     if isinstance(given, TokenCounter):
         return Counting(given)
-    if isinstance(given, str):
-        return Counting(BPECounter(given, owner=owner))
     if callable(given):
         return Counting(FunctionCounter(cast("Callable[[str], int]", given)))
     if callable(getattr(given, "count_message", None)):  # texts are counted by the encoding
