@@ -1,9 +1,9 @@
 r"""The pattern that tells where another one is still open: a match may yet begin there, end elsewhere, or vanish. Pure.
 
-A search with ``partial=True`` reports a place as soon as a path from there has read to the end of the text. Two things
-must be added. A match that was found before any such path is settled, so the pattern becomes an atomic group, and what
-follows it, a character that no text has, makes a match that ends where the text ends open. What looks at the next
-character without reading it (``\b``, ``$``) is made to read it.
+A search with ``partial=True`` reports a place as soon as a path from there reads past the text's end, unless the whole
+pattern fits first. Two things must be added. The pattern becomes an atomic group that nothing can follow, so it never
+fits, and the paths behind the first that does are not tried: a match found before the end was read is settled. And
+what looks at the next character without reading it (``\b``, ``$``) is made to read it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import regex
 
-_NEVER = "[\U0010fffe\U0010ffff]"  # a class: of a single character the library makes a shortcut that reads less
+_NEVER = "(?!)"
 _READ_NEXT = {
     **{f"\\{letter}": rf"(?:(?=[\s\S])\{letter})" for letter in "bBmMZz"},
     "$": r"(?:(?=\n[\s\S]|[\s\S])$)",  # it may stand before a newline that ends the text

@@ -169,7 +169,7 @@ _UNMARKED = (  # no prefix to jump to: something in the middle is, or a word nea
 )
 
 _LONGEST_HEADER = 2000  # characters of a token's header; the longest ones carry a certificate
-_LONGEST_KEY = 4000  # characters within a block: an RSA key of 4,096 bits has 3,300
+_LONGEST_KEY = 3900  # characters within a block: an RSA key of 4,096 bits has 3,300; a stream holds no more
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _BLOCKS = (
     shaped(
