@@ -48,10 +48,6 @@ class Profile:
         return not passive or self.confusables == "fold" or self.trim or self.strip_control_chars
 
 
-HYGIENE = Profile(form="NFKC", confusables="fold", preserve_emojis=False)
-"""How guards look through a disguise: styled and look-alike letters folded, what cannot be seen gone."""
-
-
 @dataclass(slots=True)
 class Normalised:
     """The text as it becomes; the edits, in positions of the text before; how much of what kind was found."""
