@@ -53,6 +53,10 @@ CONTENTS: dict[str, tuple[str, Any]] = {
             ],
         },
     ),
+    "a match in two parts": (
+        "user",
+        {"format": 2, "parts": [{"type": "text", "text": "hello a@"}, {"type": "text", "text": "b.io and more"}]},
+    ),
     "copy": ("user", {"format": 2, "parts": [{"type": "text", "text": "mail a@b.io"}], "content": "mail a@b.io"}),
     "another copy": ("user", {"format": 2, "parts": [{"type": "text", "text": "mail"}], "content": "mail a@b.io"}),
     "copy alone": ("user", {"format": 2, "parts": [], "content": "mail a@b.io"}),
@@ -137,6 +141,20 @@ def messages() -> Iterator[Row]:
         ]
         for strategy in ("redact", "warn", "block"):
             yield row({"presets": ["pii"], "strategy": strategy}, "process_input", told, name)
+
+
+NEIGHBOURS = (("mail a@b.io ", " c@d.io"), ("mail a@b.io", "plain text"), ("mail a@b.io", "c@d.io"))
+
+
+def neighbours() -> list[Row]:
+    """Return rows whose parts are texts that stand beside each other, each complete in itself."""
+    rows = []
+    for texts in NEIGHBOURS:
+        content = {"format": 2, "parts": [{"type": "text", "text": text} for text in texts]}
+        told = [{"id": "m1", "role": "user", "createdAt": "2026-01-01T00:00:00.000Z", "content": content}]
+        options = {"presets": ["pii"], "strategy": "redact"}
+        rows.append(row(options, "process_input", told, " | ".join(texts)))
+    return rows
 
 
 def streams() -> Iterator[Row]:

@@ -6,11 +6,22 @@ Each rule adds to what was recorded, or takes from it, what is right by a shape 
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import re
 from collections.abc import Callable, Iterable
 
 from tests.conformance.builtin.frame import Fields
-from tests.conformance.builtin.regex_whole import PRESETS, Match, judged, matches, rules_logged, segments, shown
+from tests.conformance.builtin.regex_whole import (
+    PRESETS,
+    Match,
+    judged,
+    matches,
+    recorded,
+    rules_logged,
+    segments,
+    shown,
+    side_of,
+)
 
 PHONE = re.compile(
     r"(?<![\w@#$%])(?<!\d[-.,/:])"
@@ -188,6 +199,24 @@ def links_of_every_kind_are_found(options: Fields, given: Fields, expected: Fiel
     return judged(options, given, expected, preset("urls", change))
 
 
+def neighbours_are_read_as_one(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """What shows only where two parts of a message are read as one is found; what each shows by itself stands."""
+    if "messages" not in given or "error" in expected or options["phase"] not in ("all", side_of(given)):
+        return None
+    found = {one: list(recorded(options, expected, one)) for one in segments(given)}
+    parted = False
+    for one, other in itertools.pairwise([segment for segment in found if not segment.unread]):
+        border = len(one.text)
+        for match in matches(options, one.text + other.text):
+            known = any(own.end > match.start for own in found[one])
+            known |= any(own.start < match.end - border for own in found[other])
+            if (other.id, other.part) == (one.id, one.part + 1) and match.start < border < match.end and not known:
+                found[one].append(match)
+                found[other].append(Match(0, match.end - border, "", ""))
+                parted = True
+    return shown(options, given, expected, found) if parted else None
+
+
 def an_unknown_preset_is_refused(options: Fields, _given: Fields, _expected: Fields) -> Fields | None:
     """Nobody should believe to be guarded who is not."""
     return None if set(options["presets"]) <= set(PRESETS) else {"error": "presets"}
@@ -214,6 +243,7 @@ RULES = (
     a_bearer_has_a_token,
     keys_of_providers_are_found,
     links_of_every_kind_are_found,
+    neighbours_are_read_as_one,
     an_unknown_preset_is_refused,
     every_strategy_reports,
 )

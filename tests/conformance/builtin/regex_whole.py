@@ -248,12 +248,12 @@ def rules_logged(logs: Iterable[Fields]) -> list[str]:
 
 
 def shown(options: Fields, given: Fields, expected: Fields, found: Found) -> Fields:
-    """Return the expectation that says what was found, by the strategy."""
-    names = list(dict.fromkeys(one.rule for ones in found.values() for one in ones))
+    """Return the expectation that says what was found, by the strategy; a match of no rule is another's rest."""
+    names = list(dict.fromkeys(one.rule for ones in found.values() for one in ones if one.rule))
     given_back = {name: copy.deepcopy(given[name]) for name in ("text", "messages") if name in given}
     if "chunks" in given:
         return left(options, given, found)
-    told: list[Any] = [(segment.key, *one) for segment, ones in found.items() for one in ones]  # for the next rules
+    told: list[Any] = [(segment.key, *one) for segment, ones in found.items() for one in ones if one.rule]
     if options["strategy"] == "warn":
         logs = [{"level": "warn", "text": f"matched: {', '.join(names)}", "matches": told}] if names else []
         return {**given_back, "violations": [], "logs": logs}
@@ -262,7 +262,8 @@ def shown(options: Fields, given: Fields, expected: Fields, found: Found) -> Fie
         tripwire = {"reason": f"blocked: {', '.join(names)}", "metadata": {"strategy": "block", "matches": matched}}
         return {**({"tripwire": tripwire} if names else given_back), "violations": [], "logs": []}
     regions = {segment: united(options, ones) for segment, ones in found.items()}
-    reported = [violation(options, given, *one) for one in regions.items() if one[1]]
+    named = {segment: [one for one in ones if one.rule] for segment, ones in regions.items()}
+    reported = [violation(options, given, *one) for one in named.items() if one[1]]
     for segment, ones in regions.items():
         rewrite(given_back, segment, applied(segment.text, ones))
     return {**given_back, "violations": reported, "logs": expected.get("logs", [])}
