@@ -120,7 +120,9 @@ class TokenLimiterProcessor(Processor[Used]):
         self.side: str = one_of(name, "side", side, get_args(Side))
         self.stages = self._stages_of(name)
         self.role: ProcessorRole = "guard" if strategy == "abort" else "transform"
-        self.edits = "spans" if summarize is None else "anything"
+        # An answer loses parts while others are cut, and chunks wait behind text: that is more than stretches of text.
+        only_removes = summarize is None and not set(self.stages) & set(_ANSWER)
+        self.edits = "spans" if only_removes else "anything"
         self._counting = as_counting(name, token_counter, encoding)
         one_of(name, "counting", counting, get_args(Way))
         one_of(name, "cut_at", cut_at, get_args(CutAt))
