@@ -7,7 +7,7 @@ content and data chunks can be dropped for good.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from penstock.engine.frozen import EMPTY, FrozenDict, freeze
 
@@ -43,6 +43,7 @@ CONTROL: frozenset[str] = frozenset(
 """How a stream is driven; bookkept before processors see it, so it cannot be lost by dropping it."""
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """One piece of a stream.

@@ -179,15 +179,17 @@ def compile_plan(root: Node, stage_name: str) -> Block | None:
     return _compile(root, STAGES[stage_name])
 
 
-def plan_steps(block: Block | None) -> Iterator[PlanStep]:
-    """Yield the steps of a plan, in declared order."""
+def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[PlanStep]:
+    """Yield the steps of a plan, in declared order; on request, also those that stand in for others."""
     if block is None:
         return
     if isinstance(block, Plain):
         yield from (call[0] for call in block.calls)
         return
     for inner in _inside(block):
-        yield from plan_steps(inner)
+        yield from plan_steps(inner, fallbacks=fallbacks)
+    if fallbacks and isinstance(block, Placed):
+        yield from plan_steps(block.fallback, fallbacks=True)
 
 
 def enforced_steps(block: Block | None) -> Iterator[PlanStep]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.chunks import Chunk
+    from penstock.engine.frozen import Values
     from penstock.engine.messages import Message
     from penstock.engine.outcome import Outcome
     from penstock.engine.payload import Payload
@@ -95,7 +96,7 @@ class RunStreams(RunCore):
     async def _answer_judged(self, answer: Message, hold: Hold, held: list[Chunk]) -> tuple[Outcome, list[Chunk]]:
         """Run the stages that an answer's chunks are held for; with calls to tools, another answer is to come."""
         answer = self.message_list.completed(answer)
-        info = FrozenDict(finish_reason=_finish_reason(held))
+        info: Values = FrozenDict(finish_reason=_finish_reason(held))
         messages: Message | None = answer
         if self._plans.stage(_LLM_RESPONSE.name) is not None:
             outcome = await self._run(_LLM_RESPONSE, messages, EMPTY, EMPTY)

@@ -105,7 +105,7 @@ class TextGuard(WholeTexts):
         if window.final:
             return known, len(window.text)
         held = self.hold(window.text[cut:], window.start - cut) + cut
-        reached = [item.end for item in known if item.end <= held]
+        reached = [item.end for item in known if item.end <= held and item.start < held]
         if reached:
             window.notes[_FOUND_TO] = window.base + reached[-1]
         return known, held
@@ -215,10 +215,6 @@ def united(found: Sequence[Edit]) -> Sequence[Edit]:
     if any(edit.kind != "redact" for cluster in conflicts for edit in cluster):
         raise EditError("a guard found stretches that overlap; return disjoint edits")
     return edit_ops.in_order([*merged, *(edit_ops.cover(cluster) for cluster in conflicts)])
-
-
-def _sorted(found: Value) -> Sequence[Found]:
-    return sorted(found, key=_place) if found else ()
 
 
 def _place(found: Found) -> tuple[int, int]:

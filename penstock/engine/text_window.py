@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from penstock.engine.edits import Edit
+from penstock.engine.frozen import Value
 from penstock.engine.texts import TextPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Self
-
-    from penstock.engine.frozen import Value
 
 
 class Found(Protocol):
@@ -68,7 +67,7 @@ class TextWindow:
     kind: str = "text"
     key: str = ""
     fixed: bool = False
-    notes: dict[str, Value] = field(default_factory=dict)
+    notes: dict[str, Value] = field(default_factory=dict[str, Value])
     spots: Sequence[Spot] = (Spot(0, NOWHERE),)
 
     def locate(self, at: int) -> tuple[TextPlace, int]:
@@ -110,5 +109,5 @@ def moved(found: Found, by: int) -> Found:
         return found
     if isinstance(found, Edit):
         return replace(found, start=found.start + by, end=found.end + by)
-    named: _Movable = found  # type: ignore[assignment]
-    return named._replace(start=found.start + by, end=found.end + by)
+    named = cast("_Movable", found)
+    return named._replace(start=found.start + by, end=found.end + by)  # pyright: ignore[reportPrivateUsage] - public in named tuples

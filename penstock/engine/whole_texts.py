@@ -168,7 +168,9 @@ _SETTLED = "penstock.settled"
 def _settled(ctx: AnyContext) -> dict[str, Message]:
     """Return the messages that were found to need nothing, by id; none where the state is no mapping of ours."""
     state: Value = ctx.state
-    found: dict[str, Message] = state.setdefault(_SETTLED, {}) if isinstance(state, dict) else {}
+    if not is_mapping(state):
+        return {}
+    found: dict[str, Message] = state.setdefault(_SETTLED, {})
     return found
 
 

@@ -42,9 +42,10 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 class Assembly:
     """What has left a stream so far. Lives as long as the stream."""
 
-    __slots__ = ("_parts", "_writing")
+    __slots__ = ("_announced", "_parts", "_writing")
 
     def __init__(self) -> None:
+        self._announced: set[tuple[str, str]] = set()
         self._parts: list[Block | Part] = []
         self._writing: dict[tuple[str, str], Callable[[str], object]] = {}
 
@@ -60,10 +61,16 @@ class Assembly:
         key = (chunk.type, chunk.id)
         write = self._writing.get(key)
         if write is None:
+            self._end_bare(chunk.type)
             block = Block(_DELTAS[chunk.type], chunk.id)
             write = self._writing[key] = block.text.write
             self._parts.append(block)
         write(chunk.text)
+
+    def _end_bare(self, type: str) -> None:
+        """Take it that texts which nothing announced have ended: nothing else will end them."""
+        for key in [key for key in self._writing if key[0] == type and key not in self._announced]:
+            del self._writing[key]
 
     @property
     def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
@@ -93,8 +100,12 @@ class Assembly:
         return Message("assistant", parts)
 
     def _other(self, chunk: Chunk) -> None:
-        if chunk.type in ("text-end", "reasoning-end"):
-            self._writing.pop((chunk.type.replace("-end", "-delta"), chunk.id), None)
+        if chunk.type in ("text-start", "reasoning-start"):
+            self._announced.add((chunk.type.replace("-start", "-delta"), chunk.id))
+        elif chunk.type in ("text-end", "reasoning-end"):
+            key = (chunk.type.replace("-end", "-delta"), chunk.id)
+            self._announced.discard(key)
+            self._writing.pop(key, None)
         elif chunk.type in ("tool-call", "tool-result", "tool-error"):
             self._tool(chunk)
         elif chunk.type == "source":

@@ -263,9 +263,7 @@ def _nearest(stops: Sequence[MeshStop], sources: Sequence[int]) -> tuple[int, ..
 
 def judges_texts(block: Block) -> bool:
     """Tell whether a block can be a lane: its steps judge texts, or edit nothing, and one of them does judge."""
-    steps = list(plan_steps(block))
-    if isinstance(block, Placed) and block.fallback is not None:
-        steps.extend(plan_steps(block.fallback))
+    steps = list(plan_steps(block, fallbacks=True))
     guards = [text_guard_of(step.processor) for step in steps]
     fits = all(guard is not None or step.edits == "nothing" for guard, step in zip(guards, steps, strict=True))
     return fits and any(guard is not None for guard in guards)

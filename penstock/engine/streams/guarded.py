@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import Chunk
+from penstock.engine.streams.assembly import named
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.inputs import INPUTS, Inputs
 from penstock.engine.streams.units import Piece, Unit, leave
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from penstock.engine.streams.lanes import Lane
 
 _KINDS = {f"{kind}-{what}": (kind, what) for kind in ("text", "reasoning") for what in ("start", "delta", "end")}
-_BETWEEN = frozenset({"response-metadata"})
-"""The chunks that may stand between two neighbouring parts of a message."""
+_TOOLS = frozenset({"tool-call", "tool-result", "tool-error"})
 
 
 class GuardedPipe:
@@ -33,7 +33,10 @@ class GuardedPipe:
         self._written = written
         self._queue: deque[Piece | Chunk] = deque()
         self._open: dict[tuple[str, str], Unit] = {}
+        self._announced: set[tuple[str, str]] = set()
         self._resting: Unit | None = None  # its block has ended, and a neighbour may follow
+        self._latest: Unit | None = None  # the text that is the message's last part so far
+        self._calls: set[str] = set()
         self._inputs = Inputs(lane)
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
@@ -64,37 +67,43 @@ class GuardedPipe:
     # Texts
 
     async def _text(self, kind: str, what: str, chunk: Chunk) -> None:
-        unit = self._open.get((kind, chunk.id))
-        if what == "delta":
+        key = (kind, chunk.id)
+        unit = self._open.get(key)
+        if what == "delta" and chunk.text:
             if unit is None:
-                unit = await self._begun(kind, chunk, announced=False)
+                unit = await self._begun(kind, chunk)
             self._queue.append(Piece(unit, chunk, unit.fed))
             await unit.feed(chunk.text)
-        elif what == "start":
+            return
+        if what != "delta":
             if unit is not None:
                 await self._ended(unit)
-            await self._begun(kind, chunk, announced=True)
-            self._queue.append(chunk)
-        else:
-            if unit is not None:
-                await self._ended(unit)
-            self._queue.append(chunk)
+            if what == "start":
+                await self._bare_ended(kind)
+                self._announced.add(key)
+            else:
+                self._announced.discard(key)
+        self._queue.append(chunk)
 
-    async def _begun(self, kind: str, chunk: Chunk, *, announced: bool) -> Unit:
-        """Return the unit of a block that begins: its neighbour's, or a new one."""
-        for other in [unit for unit in self._open.values() if not unit.announced and unit.kind == kind]:
-            await self._ended(other)
+    async def _bare_ended(self, kind: str) -> None:
+        """Close the texts of a kind that nothing announced: nothing will end them, either."""
+        for unit in list(self._open.values()):
+            if unit.kind == kind and (kind, unit.id) not in self._announced:
+                await self._ended(unit)
+
+    async def _begun(self, kind: str, chunk: Chunk) -> Unit:
+        """Return the unit of a block whose first piece this is: its neighbour's, or a new one."""
+        await self._bare_ended(kind)
         unit = self._resting
         alone = not any(other.kind == "text" for other in self._open.values())
-        if unit is not None and kind == "text" and alone:
+        if unit is not None and unit is self._latest and kind == "text" and alone:
             self._resting = None
             await unit.goes_on(chunk.id)
         else:
             await self._rest_closed()
             template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
             unit = Unit(kind, template, self._lane.open(kind, template))
-        unit.announced = announced
-        self._open[kind, chunk.id] = unit
+        self._latest = self._open[kind, chunk.id] = unit
         return unit
 
     async def _ended(self, unit: Unit) -> None:
@@ -121,10 +130,9 @@ class GuardedPipe:
     # Everything else
 
     async def _other(self, chunk: Chunk) -> None:
-        if chunk.type in _BETWEEN:
-            self._queue.append(chunk)
-            return
-        await self._rest_closed()
+        if self._is_part(chunk):
+            self._latest = None
+            await self._rest_closed()
         if chunk.type in STEP_ENDS:
             await self._close_all()
         if chunk.type in INPUTS and "tool" in self._lane.kinds:
@@ -133,6 +141,15 @@ class GuardedPipe:
         if chunk.type == "tool-call":
             self._queue.extend(await self._inputs.done())
         self._queue.extend(await self._judged(chunk))
+
+    def _is_part(self, chunk: Chunk) -> bool:
+        """Tell whether it becomes a part of the message, so that texts around it are no neighbours."""
+        if chunk.type in _TOOLS:
+            call = str(named(chunk, "call_id") or chunk.id)
+            known = call in self._calls
+            self._calls.add(call)
+            return not known
+        return chunk.type in ("source", "file") or (chunk.is_data and not chunk.transient)
 
     async def _judged(self, chunk: Chunk) -> list[Chunk]:
         """Return a chunk as the lane leaves it; a provider's raw chunks pass no guard, which cannot read them."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.boundary import close_awaitable
@@ -107,23 +106,24 @@ class HookPipe:
 
         Then the next call of `feed` goes on where this one left off.
         """
-        if type(chunk) is not Chunk or chunk.type != "text-delta" or self._out:
+        if not isinstance(chunk, Chunk) or chunk.type != "text-delta" or self._out:
             return None
+        piece: Chunk = chunk
         for ctx, call, step, free in self._row:
             try:
-                result = call(chunk, ctx)
+                result = call(piece, ctx)
             except BaseException as error:  # noqa: BLE001 - dealt with where all failures are
-                self._left = (step, chunk, Raised(error))
+                self._left = (step, piece, Raised(error))
                 return None
             if ctx.effects is not None or (
-                result is not chunk and (not free or type(result) is not Chunk or result.type != "text-delta")
+                result is not piece and (not free or type(result) is not Chunk or result.type != "text-delta")
             ):
-                self._left = (step, chunk, result)
+                self._left = (step, piece, result)
                 return None
-            if result is not chunk:
+            if result is not piece:
                 step.step.changed = True
-                chunk = result
-        return chunk
+                piece = result
+        return piece
 
     async def _through(self, chunk: Chunk, first: int) -> Sequence[Chunk]:
         """Pass a chunk through the hooks from one on; each says what it kept before a text or the step ends."""
@@ -156,11 +156,18 @@ class HookPipe:
                 result = await result
             made = settled(step, chunk, result)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
-            step.step.broke(error)
-            step.out = self._out = True
-            return (chunk,)
+            kept = await self._broken(step, error)
+            return (chunk,) if chunk in kept else (*kept, chunk)
         self._set_timer(step)
         return made
+
+    async def _broken(self, step: HookStep, error: BaseException) -> Sequence[Chunk]:
+        """Put a step that failed out for the block, if its policy lets the stream go on; return what it had kept."""
+        step.step.broke(error)
+        self._out = True
+        kept = await self._asked(step, step.flush)
+        step.out, step.deadline = True, None
+        return kept
 
     async def _asked(self, step: HookStep, call: HookCall | None) -> Sequence[Chunk]:
         """Return what a step says when it is asked: at the end of a text or the step, or when its time has come."""
@@ -172,6 +179,8 @@ class HookPipe:
                 result = await result
             made = [*step.step.settle(), *_chunks(result)]
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
+            if call is not step.flush:
+                return await self._broken(step, error)
             step.step.broke(error)
             step.out = self._out = True
             return NOTHING
@@ -239,9 +248,10 @@ def _chunks(result: Value) -> list[Chunk]:
     if inspect.isawaitable(result):
         close_awaitable(result)
         raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
-    if isinstance(result, (str, dict)) or not isinstance(result, Iterable):
+    other: object = result
+    if isinstance(other, (str, dict)) or not hasattr(other, "__iter__"):
         raise WrongReturnError(f"it returned {article(result)}; {_TAKES}")
-    made: list[Value] = list(result)
+    made: list[Value] = [*result]
     wrong = next((one for one in made if not isinstance(one, Chunk)), None)
     if wrong is not None:
         raise WrongReturnError(f"it returned {article(wrong)} among its chunks; {_TAKES}")

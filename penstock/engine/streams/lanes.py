@@ -86,12 +86,19 @@ class GuardLane:
                 edits = await self._guard.judged(self._step.ctx, mine)
             self._step.judged()
             _check_editable(mine, edits)
+            edits = self._checked(mine, edits)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             self._step.broke(error)
             return {}
         for place, made in edits.items():
             self._step.note_edits(place, made)
         return edits
+
+    def _checked(self, texts: list[Text], edits: PlaceEdits) -> PlaceEdits:
+        """Return edits in order, under the step's name."""
+        known = {text.place: text.text for text in texts}
+        path = self._step.step.path
+        return {place: edit_ops.stamp(edit_ops.normalise(made, known[place]), path) for place, made in edits.items()}
 
     async def _so_far(self, texts: list[Text]) -> PlaceEdits:
         """Return what a snapshot becomes: edits as far as its texts are decided, and what is not is cut off."""

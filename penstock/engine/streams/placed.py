@@ -83,12 +83,14 @@ class PlacedPipe:
 
     async def wake(self, now: float) -> Sequence[Chunk]:
         """Wake the steps inside."""
+        if self._out:
+            return await woken(self._fallback or (), now)
         made = await self._tried(lambda: woken(self._pipes, now))
         return NOTHING if made is None else made
 
     def deadline(self) -> float | None:
         """Return the first one inside."""
-        return None if self._out else first_deadline(self._pipes)
+        return first_deadline((self._fallback or ()) if self._out else self._pipes)
 
     async def _tried(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return what the work gives; None if the pipes are out, or fail now and the stream goes on."""
@@ -108,6 +110,7 @@ class ShadowPipe:
     def __init__(self, pipes: Sequence[Pipe], aside: Aside) -> None:
         self._pipes = pipes
         self._aside = aside
+        self._told: float | None = None  # the deadline that the pipes were told of, though they may not be there yet
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Show them the chunk, aside."""
@@ -121,9 +124,11 @@ class ShadowPipe:
 
     async def wake(self, now: float) -> Sequence[Chunk]:
         """Wake the steps inside, aside."""
+        self._told = first_deadline(self._pipes)
         await self._aside(lambda: woken(self._pipes, now))
         return NOTHING
 
     def deadline(self) -> float | None:
-        """Return the first one inside."""
-        return first_deadline(self._pipes)
+        """Return the first one inside, unless it is told already."""
+        due = first_deadline(self._pipes)
+        return None if due == self._told else due

@@ -6,7 +6,7 @@ One chunk is asked for at a time, so that a source is never ahead of who reads. 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import anyio
 
@@ -45,9 +45,9 @@ def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
         UsageError: it cannot be iterated over.
     """
     if isinstance(source, AsyncIterable):
-        return source.__aiter__()
+        return cast("AsyncIterable[Chunk | str]", source).__aiter__()
     if isinstance(source, Iterable) and not isinstance(source, (str, bytes)):
-        return FromSync(iter(source))
+        return FromSync(iter(cast("Iterable[Chunk | str]", source)))
     raise UsageError(f"a stream's source is an iterable of chunks, sync or async, not {type(source).__name__}")
 
 

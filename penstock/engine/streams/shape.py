@@ -45,6 +45,7 @@ class Shape:
                 if self._begun:
                     start = self._begun.pop((type, chunk.id), None)
                     if start is not None:
+                        self.answer.add(start)
                         out.append(start)
             elif type in _STARTS:
                 self._begun[_STARTS[type], chunk.id] = chunk

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.engine.outcome import Outcome
     from penstock.engine.plan import Block
     from penstock.engine.state import StageCall
-    from penstock.engine.streams.hooks import Pipe
+    from penstock.engine.streams.hooks import HookPipe, Pipe
     from penstock.engine.streams.pull import Source
     from penstock.engine.tripwire import Tripwire
 
@@ -81,10 +81,10 @@ class OutputStream:
         self._host = host
         self._block = block
         self._iterator = iterator_of(source)
-        self._hold = hold
+        self._hold: Hold = hold
         self._sync = sync
         self._clock = time.monotonic if sync else anyio.current_time
-        self._timed = any(step.processor.timed for step in plan_steps(block))
+        self._timed = any(step.processor.timed for step in plan_steps(block, fallbacks=True))
         self._shape = Shape()
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None
@@ -175,7 +175,7 @@ class OutputStream:
         failure: Exception | None = None
         try:
             pipes = await self._opened(call, before)
-            quickly = pipes[0].quickly  # type: ignore[attr-defined]
+            quickly = cast("HookPipe", pipes[0]).quickly
             leaving, advance = self._shape.leaving, self._iterator.__anext__
             text, write = self._shape.at_hand
             while True:

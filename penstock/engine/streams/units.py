@@ -20,7 +20,6 @@ class Unit:
     Attributes:
         kind: ``text`` or ``reasoning``.
         id: the id of the block at hand.
-        announced: whether the block at hand began with a chunk that said so.
         last: a chunk of the text, for what is written behind its end.
         fed: how long the text is so far.
         closed: whether the text has ended.
@@ -28,13 +27,12 @@ class Unit:
         gone: up to where it has left, or was taken away.
     """
 
-    __slots__ = ("_track", "announced", "closed", "decided", "fed", "gone", "id", "kind", "last")
+    __slots__ = ("_track", "closed", "decided", "fed", "gone", "id", "kind", "last")
 
     def __init__(self, kind: str, template: Chunk, track: Track) -> None:
         self.kind = kind
         self.id = template.id
         self.last = template
-        self.announced = False
         self.fed = 0
         self.gone = 0
         self.closed = False
