@@ -35,6 +35,8 @@ from tests.engine.streams.toys import (
 )
 
 LETTERS = "aab#x -"
+APART = ("ab", "aab", "ba", "x a", "b-")
+"""Words that do not overlap with themselves: what is written beside one does not cover it."""
 WORDS = ("a", "ab", "aab", "ba", "aa", "x a", "b-", "abab")
 BLOCKED = ("#", "#a", "b#", "x#x")
 SPOKEN = ("*", "[X]", "ab", "a", "·····")
@@ -74,9 +76,9 @@ class Dice:
         if roll.random() < 0.12:
             rule = Rule(roll.choice(BLOCKED), "block", "*", "", ahead)
             return rule if self.blocks else replace_act(rule)
-        word = roll.choice(WORDS)
-        behind = "" if word[-1] in behind else behind  # nothing is looked at across what was found
         act = roll.choice(("redact", "redact", "redact", "replace", "delete", "before", "after"))
+        word = roll.choice(APART if act in ("before", "after") else WORDS)
+        behind = "" if word[-1] in behind else behind  # nothing is looked at across what was found
         return Rule(word, act, roll.choice(SPOKEN), behind, ahead)
 
     def toy(self) -> Toy:
@@ -183,9 +185,12 @@ class Dice:
         return [self._other(id)]
 
     def _other(self, id: str) -> Chunk:
-        name = self.dice.choice(("tool-call", "source", "data-x", "response-metadata", "step-start"))
+        name = self.dice.choice(("tool-call", "source", "data-x", "response-metadata", "step-start", "tool-result"))
         if name == "tool-call":
             return Chunk(name, id=id, payload={"call_id": id, "name": "find", "arguments": {"q": self.text()}})
+        if name == "tool-result":
+            call = self.dice.choice((id, "0", "1"))
+            return Chunk(name, id=call, payload={"call_id": call, "result": self.text()})
         if name == "source":
             return Chunk(name, payload={"id": id, "url": None, "title": self.text()})
         return Chunk(name, id=id, payload={"data": {"n": 1}} if name == "data-x" else {})

@@ -98,7 +98,8 @@ def message_of(chunks: Iterable[Chunk]) -> Message:
     """The message that chunks make."""
     made = Assembly()
     for chunk in chunks:
-        made.add(chunk)
+        if chunk.text or not chunk.type.endswith("-delta"):
+            made.add(chunk)
     return made.message
 
 

@@ -1,0 +1,83 @@
+"""Which texts of a stream are read as one: those that are neighbours in the message they make."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import Chunk, Workflow
+from tests.engine.streams.toys import Rule, Toy, message_of, texts_of
+
+CALL = Chunk("tool-call", id="c", payload={"call_id": "c", "name": "find", "arguments": {}})
+RESULT = Chunk("tool-result", id="c", payload={"call_id": "c", "result": "found"})
+EMPTY_THOUGHT = [Chunk("reasoning-start", id="r"), Chunk("reasoning-end", id="r")]
+
+
+def block(id: str, text: str) -> list[Chunk]:
+    """A text with its start and end."""
+    return [Chunk("text-start", id=id), Chunk("text-delta", text, id), Chunk("text-end", id=id)]
+
+
+def told(source: list[Chunk]) -> list[tuple[str, str]]:
+    """The texts that leave, part by part."""
+    guard = Toy(Rule("secret", "redact", "***"))
+    with Workflow("w").then(guard).start_sync().process_output_stream(source) as chunks:
+        out = list(chunks)
+    assert texts_of(message_of(out)) == texts_of(chunks.message)
+    return texts_of(chunks.message)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [],
+        [Chunk("response-metadata")],
+        [Chunk("step-start")],
+        [Chunk("raw", payload={"event": 1})],
+        [Chunk("data-note", payload={"data": 1}, transient=True)],
+        EMPTY_THOUGHT,
+        block("empty", ""),
+    ],
+)
+def test_what_makes_no_part_does_not_part_two_texts(between: list[Chunk]) -> None:
+    """What is found across two texts is found, whatever passes between them that is no part of the message."""
+    assert told([*block("1", "a sec"), *between, *block("2", "ret b")]) == [("text", "a ***"), ("text", " b")]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [CALL],
+        [Chunk("source", payload={"id": "s"})],
+        [Chunk("file", payload={"data": "eA=="})],
+        [Chunk("data-note", payload={"data": 1})],
+        [Chunk("reasoning-delta", "thinking", "r")],
+    ],
+)
+def test_a_part_between_two_texts_parts_them(between: list[Chunk]) -> None:
+    """Texts that are not shown side by side are not read as one."""
+    texts = [text for text in told([*block("1", "a sec"), *between, *block("2", "ret b")]) if text[0] == "text"]
+
+    assert texts == [("text", "a sec"), ("text", "ret b")]
+
+
+def test_a_part_that_begins_while_a_text_is_written_parts_it_from_the_next() -> None:
+    """The message's parts stand in the order they began."""
+    first = block("1", "a sec")
+    source = [*first[:2], Chunk("reasoning-delta", "thinking", "r"), first[2], *block("2", "ret b")]
+
+    assert told(source) == [("text", "a sec"), ("reasoning", "thinking"), ("text", "ret b")]
+
+
+def test_a_result_is_a_part_only_where_its_call_is_not_known() -> None:
+    """It completes the part of its call, which stands before the texts."""
+    source = [CALL, *block("1", "a sec"), RESULT, *block("2", "ret b")]
+
+    assert told(source) == [("text", "a ***"), ("text", " b")]
+    assert told([*block("1", "a sec"), RESULT, *block("2", "ret b")]) == [("text", "a sec"), ("text", "ret b")]
+
+
+def test_a_text_that_nothing_announced_ends_where_another_begins() -> None:
+    """What follows under the same id is a text of its own, for guards and in the message."""
+    source = [Chunk("text-delta", "a"), *block("1", "b se"), Chunk("text-delta", "cret d")]
+
+    assert told(source) == [("text", "a"), ("text", "b ***"), ("text", " d")]
