@@ -51,9 +51,11 @@ class Sweep:
         context = text[max(start - LOOKBACK, 0) : start] if before is None else before
         shift = len(context)
         again, behind = self._one(context + reading.text, shift, final=final)
-        places = Places(reading)
-        hold = min(hold, start + places.start(behind - shift))
-        found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
+        if again or behind < shift + len(reading.text):
+            places = Places(reading)
+            hold = min(hold, start + places.start(behind - shift))
+            found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
+        hold = min(hold, start + len(reading.source))
         found.extend((_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
         return found, hold
 
