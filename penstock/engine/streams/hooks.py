@@ -157,7 +157,7 @@ class HookPipe:
             made = settled(step, chunk, result)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             kept = await self._broken(step, error)
-            return (chunk,) if chunk in kept else (*kept, chunk)
+            return kept if any(one is chunk for one in kept) else (*kept, chunk)
         self._set_timer(step)
         return made
 
