@@ -27,7 +27,12 @@ def tripwire_chunk(tripwire: Tripwire, run_id: str) -> Chunk:
 
 def retry_chunk(tripwire: Tripwire, run_id: str) -> Chunk:
     """Return the chunk that ends a rejected attempt which the model may make again."""
-    payload = {"reason": "retry", "retry_reason": tripwire.reason, "processor_id": tripwire.processor_id}
+    payload = {
+        "reason": "retry",
+        "retry_reason": tripwire.reason,
+        "metadata": tripwire.metadata,
+        "processor_id": tripwire.processor_id,
+    }
     return Chunk("step-finish", payload=freeze(payload), run_id=run_id)
 
 

@@ -54,7 +54,9 @@ class Run(RunStreams):
         """Run `process_api_error` after a failed model call; `Outcome.retry` tells whether to call again."""
         return self._run(STAGES["process_api_error"], None, EMPTY, FrozenDict(error=error, **info))
 
-    def process_output_stream(self, source: Source, *, release: Release = "auto", sync: bool = False) -> OutputStream:
+    def process_output_stream(
+        self, source: Source, *, release: Release = "auto", sync: bool = False, **info: Value
+    ) -> OutputStream:
         """Run `process_output_stream` on a model's chunks as they come; enter what it returns, and iterate over it.
 
         Closing it closes the source. A verdict sends one ``tripwire`` chunk (or, before another attempt, one
@@ -68,12 +70,13 @@ class Run(RunStreams):
                 within the stream. ``result``: once `process_output_result` has. ``auto``: live, unless a later guard
                 has no stream stage.
             sync: whether it is driven without an event loop; `SyncRun` says so.
+            info: what a stage that runs within the stream is told beyond what its chunks tell: ``steps``, ``usage`` …
 
         Raises:
             UsageError: the source is no iterable, or ``release`` none of those words.
         """
         return OutputStream(
-            self._host(), self._plans.stage("process_output_stream"), source, self._held_until(release), sync=sync
+            self._host(info), self._plans.stage("process_output_stream"), source, self._held_until(release), sync=sync
         )
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Literal, get_args
 
 from penstock.engine.boundary import log
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.chunks import Chunk
-    from penstock.engine.frozen import Values
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.messages import Message
     from penstock.engine.outcome import Outcome
     from penstock.engine.payload import Payload
@@ -40,7 +41,7 @@ _OUTPUT_RESULT = STAGES["process_output_result"]
 class RunStreams(RunCore):
     """A run that streams."""
 
-    def _host(self) -> StreamHost:
+    def _host(self, info: dict[str, Value]) -> StreamHost:
         checks = self._run_checks if self._state.pending else None
         return StreamHost(
             lambda: self.tripwire,
@@ -48,7 +49,7 @@ class RunStreams(RunCore):
             self._stream_begins,
             self._stream_passed,
             self._stream_stopped,
-            self._answer_judged,
+            functools.partial(self._answer_judged, info),
         )
 
     def _held_until(self, release: Release) -> Hold:
@@ -93,10 +94,13 @@ class RunStreams(RunCore):
         records = () if self._state.records is None else self._state.records[self._stream_mark :]
         return self._blocked(_STREAM, call, before, before.stopped(tripwire, failure), records)
 
-    async def _answer_judged(self, answer: Message, hold: Hold, held: list[Chunk]) -> tuple[Outcome, list[Chunk]]:
+    async def _answer_judged(
+        self, told: dict[str, Value], answer: Message, hold: Hold, held: list[Chunk]
+    ) -> tuple[Outcome, list[Chunk]]:
         """Run the stages that an answer's chunks are held for; with calls to tools, another answer is to come."""
         answer = self.message_list.completed(answer)
-        info: Values = FrozenDict(finish_reason=_finish_reason(held))
+        calls = tuple(part for part in answer.parts if isinstance(part, ToolPart) and part.state == "call")
+        info: Values = FrozenDict({"finish_reason": _finish_reason(held), "tool_calls": calls or None, **told})
         messages: Message | None = answer
         if self._plans.stage(_LLM_RESPONSE.name) is not None:
             outcome = await self._run(_LLM_RESPONSE, messages, EMPTY, EMPTY)

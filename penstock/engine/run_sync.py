@@ -46,11 +46,11 @@ class SyncRun:
         """Run `Run.process_api_error`."""
         return _drive(self.run, "process_api_error", self.run.process_api_error(error, **details))
 
-    def process_output_stream(self, source: Source, *, release: Release = "auto") -> SyncOutputStream:
+    def process_output_stream(self, source: Source, *, release: Release = "auto", **info: Value) -> SyncOutputStream:
         """Run `Run.process_output_stream` on a sync source: enter what it returns, and iterate over it."""
         if not self.run.is_sync("process_output_stream"):
             raise UsageError("process_output_stream has async steps; use a run from workflow.start()")
-        return SyncOutputStream(self.run.process_output_stream(source, release=release, sync=True))
+        return SyncOutputStream(self.run.process_output_stream(source, release=release, sync=True, **info))
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_llm_response`."""
