@@ -26,7 +26,7 @@ class Walk:
     def __init__(self, messages: Sequence[Message], price: Callable[[Message], float], budget: float) -> None:
         self.messages = messages
         self.kept: set[int] = set()
-        self.spent = 0.0
+        self.spent: float = 0
         self._price = price
         self._budget = budget
         self._links: dict[int, tuple[int, ...]] | None = None

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from penstock.engine.ports import TokenCounter
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
     from penstock.processors.budgets._prompts import Trim
+    from penstock.processors.tokens.prices import Prices
 
 Strategy = Literal["truncate", "abort"]
 CountMode = Literal["cumulative", "part"]
 TrimMode = Literal["best-fit", "contiguous", "memory-only"]
 Side = Literal["both", "prompt", "answer"]
-OnTrim = "Callable[[tuple[Message, ...], dict[str, Value]], object]"
 
 _PROMPT = ("process_input", "process_input_step", "process_llm_request")
 _ANSWER = ("process_output_stream", "process_output_result")
@@ -54,6 +54,28 @@ class TokenLimiterProcessor(Processor[Used]):
 
     Its failure blocks, since a budget that nobody keeps is none. With ``strategy="abort"`` it is a guard, else a
     transform.
+
+    Args:
+        limit: tokens, 0 or more; of the prompt, and of the answer.
+        strategy: what becomes of an answer that is longer: ``truncate`` cuts it, ``abort`` stops the run.
+        count_mode: ``cumulative`` limits the whole answer, ``part`` each chunk of a stream (or text part) alone.
+        trim_mode: what is dropped from the prompt: ``best-fit`` skips what does not fit, ``contiguous`` drops all
+            that is older, ``memory-only`` drops the oldest of what memory brought, and leaves answers alone.
+        side: ``both``, only the ``prompt``, or only the ``answer``.
+        token_counter: what counts: an object with ``count(text)`` or ``count_message(message)``, a function from
+            str to int, an encoding's name, or ``"heuristic"``; by default the encoding.
+        encoding: an encoding of tiktoken's; ``o200k_base`` ships with penstock.
+        counting: how a message is counted: ``chat`` (as models are given it), or as the reference does:
+            ``reference`` (1.71), ``reference-1.0``.
+        pinned: which messages must stay, besides those with ``metadata["pinned"]``.
+        cut_at: where an answer may be cut: at a ``token``, at the end of a ``word`` or of a ``sentence``.
+        ellipsis: what stands at the end of an answer that was cut; it counts.
+        at_max_remove_tokens: memory-only: free as many below the limit; a quarter of it by default.
+        on_memory_trim: memory-only: called with the messages and the request context before they are dropped.
+        on_trim: the same for every mode. Both may be async.
+        summarize: called like ``on_trim`` (the last summary comes first); the str it returns stands in the prompt
+            as a system message in place of what was dropped, in at most a tenth of the limit. May be async.
+        id: its name in the graph.
 
     Attributes:
         trimmed: the fact under which it tells what it dropped from the prompt last: ``{"dropped", "kept", "tokens",
@@ -85,28 +107,6 @@ class TokenLimiterProcessor(Processor[Used]):
     ) -> None:
         """Check the options, and begin to load the vocabulary, in a thread.
 
-        Args:
-            limit: tokens, 0 or more; of the prompt, and of the answer.
-            strategy: what becomes of an answer that is longer: ``truncate`` cuts it, ``abort`` stops the run.
-            count_mode: ``cumulative`` limits the whole answer, ``part`` each chunk of a stream (or text part) alone.
-            trim_mode: what is dropped from the prompt: ``best-fit`` skips what does not fit, ``contiguous`` drops all
-                that is older, ``memory-only`` drops the oldest of what memory brought, and leaves answers alone.
-            side: ``both``, only the ``prompt``, or only the ``answer``.
-            token_counter: what counts: an object with ``count(text)`` or ``count_message(message)``, a function from
-                str to int, an encoding's name, or ``"heuristic"``; by default the encoding.
-            encoding: an encoding of tiktoken's; ``o200k_base`` ships with penstock.
-            counting: how a message is counted: ``chat`` (as models are given it), or as the reference does:
-                ``reference`` (1.71), ``reference-1.0``.
-            pinned: which messages must stay, besides those with ``metadata["pinned"]``.
-            cut_at: where an answer may be cut: at a ``token``, at the end of a ``word`` or of a ``sentence``.
-            ellipsis: what stands at the end of an answer that was cut; it counts.
-            at_max_remove_tokens: memory-only: free as many below the limit; a quarter of it by default.
-            on_memory_trim: memory-only: called with the messages and the request context before they are dropped.
-            on_trim: the same for every mode. Both may be async.
-            summarize: called like ``on_trim`` (the last summary comes first); the str it returns stands in the prompt
-                as a system message in place of what was dropped, in at most a tenth of the limit. May be async.
-            id: its name in the graph.
-
         Raises:
             OptionError: an option that is not allowed.
         """
@@ -121,40 +121,25 @@ class TokenLimiterProcessor(Processor[Used]):
         self.stages = self._stages_of(name)
         self.role: ProcessorRole = "guard" if strategy == "abort" else "transform"
         # An answer loses parts while others are cut, and chunks wait behind text: that is more than stretches of text.
-        only_removes = summarize is None and not set(self.stages) & set(_ANSWER)
-        self.edits = "spans" if only_removes else "anything"
+        self.edits = "spans" if summarize is None and not set(self.stages) & set(_ANSWER) else "anything"
         self._counting = as_counting(name, token_counter, encoding)
         one_of(name, "counting", counting, get_args(Way))
         one_of(name, "cut_at", cut_at, get_args(CutAt))
         self._on_trim = _callbacks(name, on_memory_trim=on_memory_trim, on_trim=on_trim)
         self._summarize = next(iter(_callbacks(name, summarize=summarize)), None)
         _callbacks(name, pinned=pinned)
+        if on_memory_trim is not None and trim_mode != "memory-only":
+            raise OptionError(
+                name, "on_memory_trim", on_memory_trim, "left out, unless trim_mode='memory-only'; see on_trim"
+            )
         paid = prices(self._counting, counting, token_counter)
         remove = _remove(name, at_max_remove_tokens, self.limit)
-        self._prompt = (
-            MemoryBudget(self.limit, paid, remove)
-            if trim_mode == "memory-only"
-            else PromptBudget(
-                self.limit,
-                paid,
-                contiguous=trim_mode == "contiguous",
-                spare=self.limit // 10 if summarize is not None else 0,
-                pinned=pinned,
-            )
-        )
-        self._answer = AnswerBudget(
-            self.limit,
-            self._counting,
-            cut_at,
-            _text(name, "ellipsis", ellipsis),
-            each=count_mode == "part",
-            stop=strategy == "abort",
-        )
+        self._prompt = self._prompt_budget(paid, remove, pinned)
+        tail, each = _text(name, "ellipsis", ellipsis), count_mode == "part"
+        self._answer = AnswerBudget(self.limit, self._counting, cut_at, tail, each=each, stop=strategy == "abort")
         self.trimmed: Key[Mapping[str, Value]] = Key(f"{self.id}.trimmed[{self.limit}]")
         self.provides = (self.trimmed,)
-        if any(map(_awaits, [*self._on_trim, self._summarize])):
-            for stage in set(self.stages) & set(_PROMPT):
-                setattr(self, stage, self._awaiting(stage))
+        self._wait_for_callbacks()
         self._counting.prepare()
 
     def new_state(self) -> Used:
@@ -185,6 +170,15 @@ class TokenLimiterProcessor(Processor[Used]):
         """Cut the answer's text."""
         return self._answer.result(ctx)
 
+    def _prompt_budget(
+        self, paid: Prices, remove: float, pinned: Callable[[Message], bool] | None
+    ) -> PromptBudget | MemoryBudget:
+        if self.trim_mode == "memory-only":
+            return MemoryBudget(self.limit, paid, remove)
+        spare = self.limit // 10 if self._summarize is not None else 0
+        contiguous = self.trim_mode == "contiguous"
+        return PromptBudget(self.limit, paid, contiguous=contiguous, spare=spare, pinned=pinned)
+
     def _stages_of(self, name: str) -> tuple[str, ...]:
         if self.trim_mode == "memory-only":
             if self.side == "answer":
@@ -202,6 +196,12 @@ class TokenLimiterProcessor(Processor[Used]):
             told(trim.dropped, ctx.request_context)
         summary = self._summarize and self._summarize(self._told(ctx, trim), ctx.request_context)
         return self._applied(ctx, trim, summary)
+
+    def _wait_for_callbacks(self) -> None:
+        """Make the hooks of prompts async, if a callback is."""
+        if any(map(_awaits, [*self._on_trim, self._summarize])):
+            for stage in set(self.stages or ()) & set(_PROMPT):
+                setattr(self, stage, self._awaiting(stage))
 
     def _awaiting(self, stage: str) -> Callable[[Context[Used]], Awaitable[MessageList | None]]:
         """Return the hook of a stage as an async one, for callbacks that wait."""

@@ -339,6 +339,7 @@ def test_a_message_that_changed_is_counted_again() -> None:
         ("at_max_remove_tokens", 101),
         ("on_trim", "f"),
         ("on_memory_trim", 1),
+        ("on_memory_trim", print),
         ("summarize", 1),
         ("pinned", 1),
     ],
