@@ -129,7 +129,7 @@ class TextGuard(WholeTexts):
         for run in neighbours(texts):
             found = [item for text in run for item in await self._in_one(ctx, text, run)]
             if len(run) > 1:
-                found.extend(await self._across(ctx, run))
+                found = standing([*found, *await self._across(ctx, run)], borders_of(run))
             if found:
                 hits.append(Hit(window_of(run), sorted(found, key=_place)))
         return in_places(hits, self.act(hits, ctx)) if hits else {}
@@ -141,9 +141,8 @@ class TextGuard(WholeTexts):
 
     async def _across(self, ctx: AnyContext, run: Sequence[Text]) -> list[Found]:
         """Return what is found only if neighbouring texts are read as one."""
-        window = window_of(run)
-        borders = [spot.start for spot in window.spots[1:]]
-        return [item for item in await found_in(self, window, ctx) if crosses(item, borders)]
+        borders = borders_of(run)
+        return [item for item in await found_in(self, window_of(run), ctx) if crosses(item, borders)]
 
 
 async def found_in(guard: TextGuard, window: TextWindow, ctx: AnyContext) -> Sequence[Found]:
@@ -155,6 +154,25 @@ async def found_in(guard: TextGuard, window: TextWindow, ctx: AnyContext) -> Seq
         else cast("tuple[Sequence[Found], int]", result)
     )
     return found
+
+
+def borders_of(run: Sequence[Text]) -> list[int]:
+    """Return where the second and later of texts begin that are read as one."""
+    return list(itertools.accumulate(len(text.text) for text in run[:-1]))
+
+
+def standing(found: Iterable[Found], borders: Sequence[int]) -> list[Found]:
+    """Return findings in order: what is found within a part stands, and one across parts where it overlaps none."""
+    ordered = sorted(found, key=_place)
+    across = [item for item in ordered if crosses(item, borders)]
+    within = [item for item in ordered if item not in across] if across else ordered
+    return sorted(
+        [
+            *within,
+            *(item for item in across if not any(own.start < item.end and item.start < own.end for own in within)),
+        ],
+        key=_place,
+    )
 
 
 def crosses(found: Found, borders: Iterable[int]) -> bool:

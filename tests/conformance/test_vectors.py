@@ -70,7 +70,6 @@ def test_rules_hold_for_other_rows_too(name: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.xfail(reason="the filter joins what stands in neighbouring parts, and reports both as the first's")
 @pytest.mark.parametrize("row", neighbours(), ids=lambda row: row.name)
 def test_parts_that_are_complete_are_judged_by_themselves(row: Row) -> None:
     """A match does not grow into the next part, and a report names the part that it is about."""

@@ -12,7 +12,7 @@ from penstock.engine.edits import stamp
 from penstock.engine.stages import WrongReturnError
 from penstock.engine.streams.deltas import Delta, shifted, uncut
 from penstock.engine.streams.spans import Span
-from penstock.engine.text_guard import crosses
+from penstock.engine.text_guard import crosses, standing
 from penstock.engine.text_window import Hit, Spot, TextWindow, moved
 from penstock.engine.texts import TextPlace
 
@@ -123,7 +123,7 @@ class GuardTrack:
         edits: Edits = ()
         if settled:
             self._found = [found for found in self._found if found.start >= until and not final]
-            edits = self._acted(sorted(settled, key=_place), until)
+            edits = self._acted(standing(settled, self._borders), until)
         self._held = self._held[until - self._told :]
         self._told = until
         return Delta(edits, until)
@@ -158,10 +158,6 @@ class GuardTrack:
         for edit in edits:
             self._step.note_edits(window.locate(edit.start - told)[0], (edit,))
         return edits
-
-
-def _place(found: Found) -> tuple[int, int]:
-    return (found.start, found.end)
 
 
 class HookTrack:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 from penstock.engine.edits import Edit
 from penstock.engine.errors import OptionError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.context import AnyContext
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.text_window import Hit, TextWindow
+    from penstock.engine.texts import TextPlace
     from penstock.engine.whole_texts import Phase
     from penstock.processors.text.matching import Region
     from penstock.processors.text.rules import RegexRule
@@ -35,6 +36,9 @@ HIDDEN = "[hidden]"
 """What stands for the matched text in a tripwire's metadata."""
 
 _MOST_TOLD = 100  # matches in a tripwire's metadata; the counts are of all
+
+
+F = TypeVar("F", "Match", "Region")
 
 
 class Found(NamedTuple):
@@ -140,7 +144,7 @@ class RegexFilterProcessor(TextGuard):
         counts = Counter(self._name(match) for hit in found for match in hit.matches)
         self._tell(ctx, counts)
         for hit in found:
-            self._report(ctx, hit, [self._as_match(hit.window, match) for match in hit.matches])
+            self._report(ctx, hit.window, hit.matches, self._as_match)
         if self.strategy == "block":
             self._block(ctx, found, counts)
         log.warning("%s: rules matched in %s: %s", ctx.step_path, ctx.stage, ", ".join(counts))
@@ -152,7 +156,7 @@ class RegexFilterProcessor(TextGuard):
         for hit in hits:
             regions = self.finder.unite(hit.window.text, hit.matches)
             counts.update(self._name(region) for region in regions)
-            self._report(ctx, hit, [self._as_redaction(hit.window, region) for region in regions])
+            self._report(ctx, hit.window, regions, self._as_redaction)
             edits.append([Edit(r.start, r.end, r.replacement, "redact") for r in regions])
         self._tell(ctx, counts)
         fixed = [hit for hit in hits if hit.window.fixed]
@@ -185,12 +189,26 @@ class RegexFilterProcessor(TextGuard):
         told = ctx.get(self.findings) if ctx.stage == "process_output_stream" else None
         ctx.note(matches=dict(told or counts))
 
-    def _report(self, ctx: AnyContext, hit: Found, matches: Sequence[PatternMatch]) -> None:
-        """Call ``on_violation``; an error in it is logged, and is not the guard's failure."""
+    def _report(
+        self, ctx: AnyContext, window: TextWindow, found: Sequence[F], told: Callable[[TextWindow, F], PatternMatch]
+    ) -> None:
+        """Call ``on_violation``, once for each place; an error in it is logged, and is not the guard's failure."""
         if self.on_violation is None:
             return
+        places: dict[TextPlace, list[PatternMatch]] = {}
+        for item in found:
+            places.setdefault(window.locate(item.start)[0], []).append(told(window, item))
+        for place, matches in places.items():
+            self._tell_violation(ctx, place, matches, self.on_violation)
+
+    def _tell_violation(
+        self,
+        ctx: AnyContext,
+        place: TextPlace,
+        matches: Sequence[PatternMatch],
+        callback: Callable[[Violation], object],
+    ) -> None:
         names = ", ".join(dict.fromkeys(match.rule for match in matches))
-        place, _ = hit.window.locate(hit.matches[0].start)
         violation = Violation(
             self.id,
             f"rules matched: {names}",
@@ -202,7 +220,7 @@ class RegexFilterProcessor(TextGuard):
             tuple(matches),
         )
         try:
-            self.on_violation(violation)
+            callback(violation)
         except Exception as error:
             # The traceback may show what the callback was given, so it is left out where that is the matched text.
             trace = None if self.include_redacted_values else error

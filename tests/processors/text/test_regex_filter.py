@@ -197,7 +197,7 @@ def test_a_number_that_is_personal_blocks(strategy: str) -> None:
     ("phase", "guarded"),
     [
         ("input", {"process_input", "process_tool_result"}),
-        ("output", {"process_output_step", "process_tool_call", "process_output_result"}),
+        ("output", {"process_output_stream", "process_output_step", "process_tool_call", "process_output_result"}),
     ],
 )
 def test_the_phase_chooses_the_stages(phase: str, guarded: set[str]) -> None:
