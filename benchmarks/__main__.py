@@ -24,6 +24,11 @@ NAMES = (
     "imports",
     "processors",
     "token_limiter",
+    "stream_hooks",
+    "stream_async_hooks",
+    "stream_guards",
+    "hold_back",
+    "streams_at_once",
     "peers",
 )
 WIDTH = 150

@@ -89,15 +89,17 @@ def works(meeting: Meeting) -> tuple[Work, Work]:
             await hook(InputContext(held.call, step, payload))
         return text_of(payload)
 
-    return _all_at_once(request), _all_at_once(request_by_hand)
+    return all_at_once(request), all_at_once(request_by_hand)
 
 
-def _all_at_once(request: Callable[[], Awaitable[str]]) -> Work:
-    async def work(times: int) -> list[str]:
-        texts: list[str] = []
+def all_at_once(request: Callable[[], Awaitable[object]]) -> Work:
+    """Return a contestant that makes all requests at once."""
+
+    async def work(times: int) -> list[object]:
+        given: list[object] = []
         for _ in range(times):
-            texts = await asyncio.gather(*[request() for _ in range(REQUESTS)])
-        return texts
+            given = await asyncio.gather(*[request() for _ in range(REQUESTS)])
+        return given
 
     return work
 
@@ -112,11 +114,12 @@ async def weighed() -> Row:
     """Return the memory that a request holds while all are alive, the smallest of three."""
     scale = Weighing()
     ours, floor = works(scale)
-    figures = {FLOOR: await _bytes(floor, scale), OURS: await _bytes(ours, scale)}
+    figures = {FLOOR: await weight(floor, scale), OURS: await weight(ours, scale)}
     return Row("concurrent", f"{TITLE}, memory of one", FLOOR_IS, figures, 2.0, "B")
 
 
-async def _bytes(work: Work, scale: Weighing) -> float:
+async def weight(work: Work, scale: Weighing) -> float:
+    """Return the bytes that one holds while all are alive, the smallest of three."""
     await work(1)
     found: list[float] = []
     for _ in range(3):
