@@ -9,7 +9,6 @@ from penstock.engine.frozen import EMPTY, FrozenDict, freeze
 from penstock.engine.intake import settings_of
 from penstock.engine.run_streams import RunStreams
 from penstock.engine.stages import STAGES
-from penstock.engine.streams.stream import OutputStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.run_core import Stepping
     from penstock.engine.run_streams import Release
     from penstock.engine.streams.pull import Source
+    from penstock.engine.streams.stream import OutputStream
 
 
 class Run(RunStreams):
@@ -75,6 +75,8 @@ class Run(RunStreams):
         Raises:
             UsageError: the source is no iterable, or ``release`` none of those words.
         """
+        from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
+
         return OutputStream(
             self._host(info), self._plans.stage("process_output_stream"), source, self._held_until(release), sync=sync
         )

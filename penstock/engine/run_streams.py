@@ -14,8 +14,6 @@ from penstock.engine.messages import ToolPart
 from penstock.engine.run_core import RunCore
 from penstock.engine.stages import STAGES
 from penstock.engine.state import StageCall
-from penstock.engine.streams.sending import resent
-from penstock.engine.streams.stream import StreamHost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.payload import Payload
     from penstock.engine.records import Record
     from penstock.engine.stages import Stage
-    from penstock.engine.streams.stream import Hold
+    from penstock.engine.streams.stream import Hold, StreamHost
     from penstock.engine.tripwire import Tripwire
 
 Release = Literal["auto", "live", "step", "result"]
@@ -42,6 +40,8 @@ class RunStreams(RunCore):
     """A run that streams."""
 
     def _host(self, info: dict[str, Value]) -> StreamHost:
+        from penstock.engine.streams.stream import StreamHost  # loaded where an answer is streamed
+
         checks = self._run_checks if self._state.pending else None
         return StreamHost(
             lambda: self.tripwire,
@@ -111,7 +111,7 @@ class RunStreams(RunCore):
         if outcome.blocked:
             return outcome, []
         after = outcome.message_list.get(answer.id)
-        leaving = resent(held, answer, after)
+        leaving = _resent(held, answer, after)
         if hold == "step":
             return outcome, leaving
         if after is not None:
@@ -128,7 +128,7 @@ class RunStreams(RunCore):
         if stage is _OUTPUT_RESULT and self._held and not outcome.blocked:
             held, self._held = self._held, []
             messages = outcome.message_list
-            sent = [chunk for message, chunks in held for chunk in resent(chunks, message, messages.get(message.id))]
+            sent = [chunk for message, chunks in held for chunk in _resent(chunks, message, messages.get(message.id))]
             return outcome.with_stream((), tuple(sent))
         return outcome
 
@@ -143,6 +143,12 @@ class RunStreams(RunCore):
         del self._shown[-len(shown) :]
         self._held = []
         return outcome.with_stream(out)
+
+
+def _resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[Chunk]:
+    from penstock.engine.streams.sending import resent  # loaded where an answer is streamed
+
+    return resent(chunks, before, after)
 
 
 async def _nothing() -> None:

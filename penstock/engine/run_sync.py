@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.driving import drive
 from penstock.engine.errors import UsageError
-from penstock.engine.streams.sync import SyncOutputStream
 
 if TYPE_CHECKING:
     from penstock.engine.frozen import Value
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.engine.run_core import Stepping
     from penstock.engine.run_streams import Release
     from penstock.engine.streams.pull import Source
+    from penstock.engine.streams.sync import SyncOutputStream
 
 
 class SyncRun:
@@ -50,6 +50,8 @@ class SyncRun:
         """Run `Run.process_output_stream` on a sync source: enter what it returns, and iterate over it."""
         if not self.run.is_sync("process_output_stream"):
             raise UsageError("process_output_stream has async steps; use a run from workflow.start()")
+        from penstock.engine.streams.sync import SyncOutputStream  # loaded where an answer is streamed
+
         return SyncOutputStream(self.run.process_output_stream(source, release=release, sync=True, **info))
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
