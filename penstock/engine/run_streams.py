@@ -96,30 +96,30 @@ class RunStreams(RunCore):
 
     async def _answer_judged(
         self, told: dict[str, Value], answer: Message, hold: Hold, held: list[Chunk]
-    ) -> tuple[Outcome, list[Chunk]]:
+    ) -> tuple[Outcome, Message | None, list[Chunk]]:
         """Run the stages that an answer's chunks are held for; with calls to tools, another answer is to come."""
         answer = self.message_list.completed(answer)
-        calls = tuple(part for part in answer.parts if isinstance(part, ToolPart) and part.state == "call")
-        info: Values = FrozenDict({"finish_reason": _finish_reason(held), "tool_calls": calls or None, **told})
-        messages: Message | None = answer
-        if self._plans.stage(_LLM_RESPONSE.name) is not None:
-            outcome = await self._run(_LLM_RESPONSE, messages, EMPTY, EMPTY)
-            messages = None
-            if outcome.blocked:
-                return outcome, []
-        outcome = await self._run(_OUTPUT_STEP, messages, EMPTY, info)
+        info: Values = FrozenDict({"finish_reason": _finish_reason(held), "tool_calls": _calls(answer) or None, **told})
+        outcome = await self._step_judged(answer, info)
         if outcome.blocked:
-            return outcome, []
+            return outcome, None, []
         after = outcome.message_list.get(answer.id)
         leaving = _resent(held, answer, after)
         if hold == "step":
-            return outcome, leaving
+            return outcome, after, leaving
         if after is not None:
             self._held.append((after, leaving))
-            if any(isinstance(part, ToolPart) and part.state == "call" for part in after.parts):
-                return outcome, []
+            if _calls(after):
+                return outcome, after, []
         outcome = await self._run(_OUTPUT_RESULT, None, EMPTY, info)
-        return outcome, [] if outcome.blocked else list(outcome.chunks)
+        return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
+
+    async def _step_judged(self, answer: Message, info: Values) -> Outcome:
+        """Run what judges an answer at the end of its step."""
+        if self._plans.stage(_LLM_RESPONSE.name) is None:
+            return await self._run(_OUTPUT_STEP, answer, EMPTY, info)
+        outcome = await self._run(_LLM_RESPONSE, answer, EMPTY, EMPTY)
+        return outcome if outcome.blocked else await self._run(_OUTPUT_STEP, None, EMPTY, info)
 
     # What a client is told when a later stage has judged
 
@@ -155,12 +155,18 @@ async def _nothing() -> None:
     """Be done: what a check beside a stream runs beside."""
 
 
+def _calls(answer: Message) -> tuple[ToolPart, ...]:
+    """Return the calls to tools in an answer that have no result yet."""
+    return tuple(part for part in answer.parts if isinstance(part, ToolPart) and part.state == "call")
+
+
 def _finish_reason(chunks: Sequence[Chunk]) -> str | None:
     """Return why the model stopped, as its last chunks tell."""
     for chunk in reversed(chunks):
         if chunk.type in ("step-finish", "finish"):
-            reason = (
-                chunk.payload.get("reason") or chunk.payload.get("finish_reason") or chunk.payload.get("finishReason")
-            )
+            reason = next((chunk.payload[name] for name in _REASONS if name in chunk.payload), None)
             return None if reason is None else str(reason)
     return None
+
+
+_REASONS = ("reason", "finish_reason", "finishReason")

@@ -16,6 +16,7 @@ import anyio
 from penstock.engine.chunks import Chunk
 from penstock.engine.errors import UsageError
 from penstock.engine.frozen import FrozenDict
+from penstock.engine.messages import Message
 from penstock.engine.notices import notices
 from penstock.engine.payload import Payload
 from penstock.engine.plan import plan_steps
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.facts import AnyKey
     from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message
     from penstock.engine.outcome import Outcome
     from penstock.engine.plan import Block
     from penstock.engine.state import StageCall
@@ -54,7 +54,7 @@ class StreamHost:
         passed: keeps what the stream left; it is given what the stage started from, what it ends with, and the ids of
             the texts that are out.
         stopped: rolls back to what the stage started from, and tells whether the model gets another attempt.
-        judged: judges an answer whose chunks are held; returns the outcome, and the chunks that may leave.
+        judged: judges an answer whose chunks are held; returns the outcome, the answer and the chunks that may leave.
     """
 
     tripwire: Callable[[], Tripwire | None]
@@ -62,15 +62,16 @@ class StreamHost:
     begin: Callable[[], tuple[StageCall, Payload]]
     passed: Callable[[StageCall, Payload, Payload, Sequence[str]], Outcome]
     stopped: Callable[[StageCall, Payload, Tripwire, Exception | None], Outcome]
-    judged: Callable[[Message, Hold, list[Chunk]], Awaitable[tuple[Outcome, list[Chunk]]]]
+    judged: Callable[[Message, Hold, list[Chunk]], Awaitable[tuple[Outcome, Message | None, list[Chunk]]]]
 
 
 class OutputStream:
     """The chunks of one answer, as they leave the workflow. Made by `Run.process_output_stream`; enter it, iterate.
 
     Attributes:
-        outcome: how the stream ended: its verdict, text and facts; None until it has ended.
-        judged: the outcome of the stage that its chunks were held for, if they were.
+        outcome: how the stream ended: its verdict, text and facts; None until it has ended. Where chunks were held
+            for a later stage, it is that stage's.
+        judged: the same outcome, if chunks were held; else None.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class OutputStream:
     ) -> None:
         self.outcome: Outcome | None = None
         self.judged: Outcome | None = None
+        self._answer: Message | None = None  # as a later stage left it
         self._host = host
         self._block = block
         self._iterator = iterator_of(source)
@@ -98,12 +100,17 @@ class OutputStream:
     @property
     def text(self) -> str:
         """The text of the answer that has left so far; empty once a verdict has stopped it."""
-        return "" if self.outcome is not None and self.outcome.blocked else self._shape.answer.text
+        return "" if self.tripwire is not None else self._shape.answer.text
 
     @property
     def message(self) -> Message:
-        """The answer that has left so far, as a message; what to give to `Run.process_output_step`."""
-        return self._shape.answer.message
+        """The answer so far, as a message: what to give to `Run.process_output_step`. Empty once a verdict stopped it.
+
+        Where chunks were held for a later stage, it is the answer as that stage left it.
+        """
+        if self.tripwire is not None:
+            return Message("assistant")
+        return self._shape.answer.message if self._answer is None else self._answer
 
     @property
     def tripwire(self) -> Tripwire | None:
@@ -269,11 +276,12 @@ class OutputStream:
         self.outcome = self._host.passed(call, before, end, answer.blocks if self._hold == "live" else ())
         if self._hold == "live" or self.outcome.blocked:
             return leaving if not self.outcome.blocked else []
-        self.judged, leaving = await self._host.judged(self.message, self._hold, leaving)
-        if self.judged.tripwire is not None:
-            self.outcome = self.judged
-            raise Stopped(self.judged.tripwire)
-        return leaving
+        self.outcome, self._answer, leaving = await self._host.judged(self.message, self._hold, leaving)
+        self.judged = self.outcome
+        if self.outcome.tripwire is not None:
+            raise Stopped(self.outcome.tripwire)
+        self._shape = Shape()  # what was held has not left; what leaves is what the later stage made of it
+        return self._shape.leaving(leaving)
 
     def _close_steps(self) -> None:
         """Put on record what the steps did."""

@@ -77,3 +77,28 @@ def test_nothing_was_out_so_nothing_is_taken_back() -> None:
         assert types(chunks) == ["tripwire"]
     assert chunks.judged is not None
     assert chunks.judged.stage == "process_output_step"
+
+
+@processor(edits="spans")
+def tidy(ctx: OutputStepContext) -> object:
+    """Hide a word in answers that are whole."""
+    return ctx.message_list.map_text(lambda text: text.replace("secret", "[X]"), ctx.message_list.response)
+
+
+def test_a_held_answer_is_seen_as_it_was_judged() -> None:
+    """Neither text nor message nor outcome shows what a later stage has taken away."""
+    run = Workflow("w").then(tidy).start_sync()
+    with run.process_output_stream([Chunk("text-delta", "a se", "t"), Chunk("text-delta", "cret", "t")]) as chunks:
+        assert [chunk.text for chunk in chunks if chunk.text] == ["a [X]"]
+    assert chunks.outcome is not None
+    assert (chunks.text, chunks.message.text, chunks.outcome.text) == ("a [X]", "a [X]", "a [X]")
+    assert chunks.message.id in [message.id for message in run.run.message_list.response]
+
+
+def test_a_blocked_answer_is_empty_everywhere() -> None:
+    """What had left before the verdict is no answer."""
+    run = Workflow("w").then(Quick()).start_sync()
+    with run.process_output_stream(["good ", "bad"]) as chunks:
+        assert [chunk.text for chunk in chunks if chunk.text] == ["good "]
+    assert chunks.outcome is not None
+    assert (chunks.text, chunks.message.parts, chunks.outcome.text) == ("", (), "")
