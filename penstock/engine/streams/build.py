@@ -42,9 +42,10 @@ _TEXT = ("fields", "text")  # where a stretch of a streamed text stands, for the
 class Builder:
     """Makes the pipes of one stream."""
 
-    def __init__(self, shared: StreamCall, clock: Callable[[], float]) -> None:
+    def __init__(self, shared: StreamCall, clock: Callable[[], float], *, apart: bool = False) -> None:
         self._shared = shared
         self._clock = clock
+        self._apart = apart  # each hook in a pipe of its own, so that it is known what was between them
 
     async def pipes(self, block: Block | None) -> list[Pipe]:
         """Return the pipes of a block, in order."""
@@ -75,19 +76,22 @@ class Builder:
             if text_guard_of(call[0].processor) is None:
                 hooks.append(HookStep(self._shared.at_work(call[0]), call[1], waits=call[2]))
                 continue
-            if hooks:
-                yield HookPipe(hooks, self._clock)
-                hooks = []
+            yield from self._rows(hooks)
+            hooks = []
             yield self._guarded(self._step(call))
-        if hooks:
-            yield HookPipe(hooks, self._clock)
+        yield from self._rows(hooks)
+
+    def _rows(self, hooks: Sequence[HookStep]) -> list[Pipe]:
+        rows = [[hook] for hook in hooks] if self._apart else [hooks] if hooks else []
+        return [HookPipe(row, self._clock) for row in rows]
 
     async def _placed(self, block: Placed) -> Pipe:
         fallback = None if block.fallback is None else await self.pipes(block.fallback)
-        return PlacedPipe(await self.pipes(block.block), self._policy(block), fallback)
+        inside = Builder(self._shared, self._clock, apart=True)
+        return PlacedPipe(await inside.pipes(block.block), self._policy(block), fallback)
 
     def _policy(self, block: Placed) -> StreamPolicy:
-        return StreamPolicy(block, self._shared.stage_call, self._shared.payload)
+        return StreamPolicy(block, self._shared)
 
     def _aside(self, block: Shadow) -> tuple[Builder, ShadowWork]:
         """Return what builds a shadow's steps, and what does their work."""

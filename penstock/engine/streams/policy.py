@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.background import Background
-    from penstock.engine.payload import Payload
     from penstock.engine.plan import Placed
-    from penstock.engine.state import StageCall
+    from penstock.engine.streams.steps import StreamCall
 
 T = TypeVar("T")
 Work: TypeAlias = "Callable[[], Awaitable[object]]"
@@ -32,12 +31,11 @@ MOST_ASIDE = 1024
 class StreamPolicy:
     """The policy of a placed block: how long a call may take, and what a failure of it means."""
 
-    __slots__ = ("_block", "_call", "_payload")
+    __slots__ = ("_block", "_shared")
 
-    def __init__(self, block: Placed, call: StageCall, payload: Payload) -> None:
+    def __init__(self, block: Placed, shared: StreamCall) -> None:
         self._block = block
-        self._call = call
-        self._payload = payload
+        self._shared = shared
 
     async def limited(self, work: Callable[[], Awaitable[T]]) -> T:
         """Return what the work gives.
@@ -53,10 +51,11 @@ class StreamPolicy:
             done = await work()
             if not scope.cancel_called:
                 return done
-        verdict = cut_off_verdict(self._block.block, self._call)
+        self._shared.cut_off(self._block)
+        verdict = cut_off_verdict(self._block.block, self._shared.stage_call)
         if verdict is not None:
             raise Stopped(verdict)
-        raise timed_out(self._block, self._call, started)
+        raise timed_out(self._block, self._shared.stage_call, started)
 
     def failed(self, error: StepFailedError) -> None:
         """Return if the stream goes on: with the fallback, or without the block.
@@ -72,7 +71,7 @@ class StreamPolicy:
         if block.on_error is None:
             raise error
         verdict = failure_verdict(error) if block.on_error == "block" else None
-        after = after_failure(block.on_error, self._payload, error, verdict, owner=block)
+        after = after_failure(block.on_error, self._shared.payload, error, verdict, owner=block)
         if after.tripwire is not None:
             raise Stopped(after.tripwire, error)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.boundary import after_failure, as_failure, failure_verdict, passes_through, record, verdict_in
 from penstock.engine.context import OutputStreamContext
 from penstock.engine.payload import Payload
+from penstock.engine.plan import plan_steps
 from penstock.engine.stages import WrongReturnError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.edits import Edit, Edits
     from penstock.engine.facts import AnyKey
     from penstock.engine.frozen import Value
-    from penstock.engine.plan import PlanStep
+    from penstock.engine.plan import Placed, PlanStep
     from penstock.engine.state import StageCall
     from penstock.engine.texts import TextPlace
     from penstock.engine.tripwire import Tripwire
@@ -76,6 +77,13 @@ class StreamCall:
         payload = Payload(self.payload.message_list, facts)
         return StreamCall(self.stage_call.shadowed(), payload, facts)
 
+    def cut_off(self, block: Placed) -> None:
+        """Note that the steps of a block got no further; that it took too long is on record already."""
+        inside = list(plan_steps(block.block))
+        for step in self.steps:
+            if step.step in inside:
+                step.cut_off(told=step.step.path == block.path)
+
     def close(self) -> None:
         """Put on record what each step did."""
         for step in self.steps:
@@ -129,7 +137,8 @@ class StreamStep:
 
     def judged(self) -> None:
         """Take in what it did while it judged a text; data chunks leave with what is decided next."""
-        self._shared.written.extend(self.settle())
+        if self.ctx.effects is not None:
+            self._shared.written.extend(self.settle())
 
     def broke(self, error: BaseException) -> None:
         """Deal with what a hook raised: return if the stream goes on without it, as its policy says.
@@ -139,7 +148,11 @@ class StreamStep:
             StepFailedError: a failure that is to be raised.
         """
         effects = self.ctx.effects
-        if passes_through(error) or isinstance(error, Stopped):
+        if passes_through(error):
+            if effects is not None and effects.tripwire is not None:  # for a timeout that is about to end this step
+                self._call.run.verdicts[self.step.path] = effects.tripwire
+            raise error
+        if isinstance(error, Stopped):
             raise error
         verdict = effects.tripwire if effects is not None and effects.tripwire is not None else verdict_in(error)
         if verdict is not None:
@@ -157,6 +170,10 @@ class StreamStep:
         self.changed = True
         if self._call.run.listening and len(self._edits) < _MOST_EDITS:
             self._edits.extend((place, edit) for edit in edits)
+
+    def cut_off(self, *, told: bool) -> None:
+        """Note that it took too long: it has not passed what it saw, though it may have edited some of it."""
+        self._done = self._done or told or not self.changed
 
     def close(self) -> None:
         """Put on record what it did, unless that is told already."""

@@ -62,7 +62,7 @@ class Giver(Processor):
 
 
 class Dice:
-    """Rolls graphs and answers; with ``blocks=False`` the same graphs hide what would block, as ``\\0``."""
+    r"""Rolls graphs and answers; with ``blocks=False`` the same graphs hide what would block, as ``\0``."""
 
     def __init__(self, seed: int, *, blocks: bool = True) -> None:
         self.dice = random.Random(seed)  # noqa: S311 - dice, no secrets

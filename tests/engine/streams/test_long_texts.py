@@ -1,4 +1,4 @@
-"""Texts that are longer than what a guard looks back at: nothing of them is lost, and no guard sees more than it must."""
+"""Texts longer than what a guard looks back at: nothing of them is lost, and no guard sees more than it must."""
 
 from __future__ import annotations
 
