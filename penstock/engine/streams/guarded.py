@@ -13,7 +13,7 @@ from penstock.engine.chunks import Chunk
 from penstock.engine.streams.assembly import named
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.inputs import INPUTS, Inputs
-from penstock.engine.streams.units import Piece, Unit, leave
+from penstock.engine.streams.units import Piece, Unit, leave, unjudged
 from penstock.engine.streams.values import chunk_texts, rewritten
 
 if TYPE_CHECKING:
@@ -63,6 +63,14 @@ class GuardedPipe:
     def deadline(self) -> float | None:
         """Return None: it has no timers."""
         return None
+
+    async def give_up(self) -> Sequence[Chunk]:
+        """Return what is held as it came: something else is to judge it."""
+        held = [chunk for item in self._queue if (chunk := unjudged(item)) is not None]
+        self._queue.clear()
+        self._open.clear()
+        self._resting = self._latest = None
+        return [*held, *self._inputs.give_up()]
 
     # Texts
 

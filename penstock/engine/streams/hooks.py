@@ -47,6 +47,10 @@ class Pipe(Protocol):
         """Return when the next timer runs out, by the clock that `wake` is told; None without one."""
         ...
 
+    async def give_up(self) -> Sequence[Chunk]:
+        """Return what is held, for something else to take on, and begin anew."""
+        ...
+
 
 class HookStep:
     """One hook at work: how it is called, and when it asked to be woken."""
@@ -207,6 +211,10 @@ class HookPipe:
     def deadline(self) -> float | None:
         """Return when the first of them wants to be woken."""
         return min((step.deadline for step in self._steps if step.deadline is not None), default=None)
+
+    async def give_up(self) -> Sequence[Chunk]:
+        """Return what the hooks have kept."""
+        return await self.end()
 
     def _set_timer(self, step: HookStep) -> None:
         seconds, step.ctx.timer = step.ctx.timer, None

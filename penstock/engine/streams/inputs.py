@@ -36,6 +36,11 @@ class Inputs:
         held, self._held = self._held, {}
         return [chunk for chunks in held.values() for chunk in await self._judged(chunks)]
 
+    def give_up(self) -> Sequence[Chunk]:
+        """Return what was written of calls that nothing ended, as it came."""
+        held, self._held = self._held, {}
+        return [chunk for chunks in held.values() for chunk in chunks]
+
     async def _judged(self, chunks: list[Chunk]) -> Sequence[Chunk]:
         written = "".join(chunk.text for chunk in chunks)
         value, is_json = _read(written)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.errors import StepFailedError
 from penstock.engine.streams.hooks import BLOCK_ENDS, NOTHING, STEP_ENDS
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.policy import Aside, StreamPolicy
 
-T = TypeVar("T")
+Todo: TypeAlias = "list[tuple[int, Chunk | None]]"
+"""What is to be done, the last first: a pipe's number, and what to feed it; None for what all are asked."""
 
 
 async def fed(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
@@ -56,8 +57,20 @@ def first_deadline(pipes: Sequence[Pipe]) -> float | None:
     return min((due for pipe in pipes if (due := pipe.deadline()) is not None), default=None)
 
 
+def _is_due(pipe: Pipe, now: float) -> bool:
+    due = pipe.deadline()
+    return due is not None and due <= now
+
+
+def _end(pipe: Pipe) -> Awaitable[Sequence[Chunk]]:
+    return pipe.end()
+
+
 class PlacedPipe:
-    """Pipes under a policy. After a failure they are out for the block; their fallback takes the chunk at hand on."""
+    """Pipes under a policy. After a failure they are out for the block.
+
+    What has not left them then, held or on its way between them, leaves as it is, or through their fallback.
+    """
 
     def __init__(self, pipes: Sequence[Pipe], policy: StreamPolicy, fallback: Sequence[Pipe] | None) -> None:
         self._pipes = pipes
@@ -67,41 +80,75 @@ class PlacedPipe:
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Pass a chunk through the pipes, or through what stands in for them."""
-        made = await self._tried(lambda: fed(self._pipes, chunk))
-        if made is None:
-            made = (chunk,) if self._fallback is None else await fed(self._fallback, chunk)
+        made = await self._done([(0, chunk)])
         if self._out and (chunk.type in BLOCK_ENDS or chunk.type in STEP_ENDS):
             self._out = False
+            return [*made, *await ended(self._fallback or ())]  # it will not see what comes next
         return made
 
     async def end(self) -> Sequence[Chunk]:
         """Return what is left."""
-        made = await self._tried(lambda: ended(self._pipes))
-        if made is not None:
-            return made
-        return NOTHING if self._fallback is None else await ended(self._fallback)
+        made = await self._done([(index, None) for index in reversed(range(len(self._pipes)))])
+        return [*made, *await ended(self._fallback or ())] if self._out else made
 
     async def wake(self, now: float) -> Sequence[Chunk]:
         """Wake the steps inside."""
         if self._out:
             return await woken(self._fallback or (), now)
-        made = await self._tried(lambda: woken(self._pipes, now))
-        return NOTHING if made is None else made
+        due = [index for index, pipe in enumerate(self._pipes) if _is_due(pipe, now)]
+        return await self._done([(index, None) for index in reversed(due)], lambda pipe: pipe.wake(now))
 
     def deadline(self) -> float | None:
         """Return the first one inside."""
         return first_deadline((self._fallback or ()) if self._out else self._pipes)
 
-    async def _tried(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Return what the work gives; None if the pipes are out, or fail now and the stream goes on."""
-        if self._out:
-            return None
+    async def give_up(self) -> Sequence[Chunk]:
+        """Return what is held inside."""
+        return await self._left([])
+
+    async def _done(self, todo: Todo, ask: Callable[[Pipe], Awaitable[Sequence[Chunk]]] = _end) -> Sequence[Chunk]:
+        """Return what comes of what is to be done; where the pipes are out, or fail now, of what is left of it."""
+        out: list[Chunk] = []
+        left: Sequence[Chunk] = [chunk for _, chunk in todo if chunk is not None]
+        if not self._out:
+            try:
+                await self._policy.limited(lambda: self._work(todo, ask, out))
+            except StepFailedError as error:
+                self._policy.failed(error)
+                self._out = True
+                left = await self._left(todo)
+            else:
+                return out
+        return [*out, *(left if self._fallback is None else await onward(self._fallback, left))]
+
+    async def _work(self, todo: Todo, ask: Callable[[Pipe], Awaitable[Sequence[Chunk]]], out: list[Chunk]) -> None:
+        """Do what is to be done; what is not done when it fails, stays there."""
+        while todo:
+            index, chunk = todo[-1]
+            made: Sequence[Chunk] = ()
+            if index < len(self._pipes):
+                pipe = self._pipes[index]
+                made = await (pipe.feed(chunk) if chunk is not None else ask(pipe))
+            elif chunk is not None:
+                out.append(chunk)
+            todo.pop()
+            todo.extend((index + 1, one) for one in reversed(made))
+
+    async def _left(self, todo: Todo) -> Sequence[Chunk]:
+        """Return what has not left the pipes, in order: what a pipe holds came before what was to be fed to it."""
+        left: list[Chunk] = []
+        for index in reversed(range(len(self._pipes))):
+            held = await self._given_up(self._pipes[index])
+            coming = [chunk for at, chunk in reversed(todo) if at == index and chunk is not None]
+            left.extend(held)
+            left.extend(chunk for chunk in coming if not any(chunk is one for one in held))
+        return left
+
+    async def _given_up(self, pipe: Pipe) -> Sequence[Chunk]:
         try:
-            return await self._policy.limited(work)
-        except StepFailedError as error:
-            self._policy.failed(error)
-            self._out = True
-            return None
+            return await self._policy.limited(pipe.give_up)
+        except StepFailedError:
+            return NOTHING  # on record already
 
 
 class ShadowPipe:
@@ -126,6 +173,10 @@ class ShadowPipe:
         """Wake the steps inside, aside."""
         self._told = first_deadline(self._pipes)
         await self._aside(lambda: woken(self._pipes, now))
+        return NOTHING
+
+    async def give_up(self) -> Sequence[Chunk]:
+        """Return nothing: what the steps hold is their own."""
         return NOTHING
 
     def deadline(self) -> float | None:

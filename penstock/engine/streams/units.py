@@ -71,6 +71,16 @@ class Piece:
         self.tail = tail
 
 
+def unjudged(item: Piece | Chunk) -> Chunk | None:
+    """Return what has not left of a piece, as it came; a chunk as it is; None if there is nothing."""
+    if not isinstance(item, Piece):
+        return item
+    text = item.text[max(item.unit.gone - item.start, 0) :]
+    if not text:
+        return None
+    return item.chunk if len(text) == len(item.chunk.text) else item.chunk.with_text(text)
+
+
 def leave(piece: Piece, out: list[Chunk]) -> bool:
     """Let a piece leave, or as much of it as is decided; tell whether it has left whole."""
     unit = piece.unit
