@@ -78,6 +78,9 @@ class Word(TextGuard):
     role = "guard"
     edits = "spans"
 
+    def __init__(self, *, id: str = "word") -> None:
+        self.id = id
+
     def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
         """Find it."""
         del ctx, final
@@ -247,6 +250,57 @@ def test_a_step_behind_a_batcher_that_breaks_loses_no_batch() -> None:
     """The chunk at hand is the batch."""
     workflow = Workflow("w").then(BatchPartsProcessor(batch_size=3)).then(Slow(), on_error="allow")
     assert [text for _, text in timed(workflow, *"abycdefg", FINISH)] == ["aby", "cde", "fg", "finish"]
+
+
+def row(*steps: Processor[Any] | Workflow) -> Workflow:
+    """Return a workflow of steps one after another."""
+    made = Workflow("row")
+    for step in steps:
+        made = made.then(step)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("inner", "left"),
+    [
+        (row(BatchPartsProcessor(), Slow()), ["abcdx", "f", "g"]),
+        (row(Slow(), BatchPartsProcessor()), ["abcd", "x", "f", "g"]),
+        (row(BatchPartsProcessor(batch_size=3), Slow()), ["abc", "dxf", "g"]),
+        (row(BatchPartsProcessor(batch_size=2), Slow(), BatchPartsProcessor(batch_size=3)), ["abcd", "xf", "g"]),
+        (row(BatchPartsProcessor(batch_size=None), Slow()), ["abcdxfg"]),
+        (row(BatchPartsProcessor(), Workflow("inmost").then(Slow())), ["abcdx", "f", "g"]),
+    ],
+)
+@pytest.mark.parametrize("policy", ["allow", Slow(0)])
+def test_a_row_that_fails_loses_and_moves_nothing(inner: Workflow, left: list[str], policy: Any) -> None:
+    """What its steps held, or had on the way between them, goes on in its place; the next text is theirs again."""
+    workflow = Workflow("w").then(inner, timeout=1, on_error=policy)
+    after = ["text-start", "h", "text-end", "finish"]
+    found = [text for _, text in timed(workflow, *pieces("abcdxfg"), *pieces("h", "u"), FINISH)]
+    assert found == ["text-start", *left, "text-end", *after]
+
+
+def test_a_row_that_fails_when_it_is_woken_loses_nothing() -> None:
+    """Though the source is silent."""
+    workflow = Workflow("w").then(row(batcher(), Slow()), timeout=1, on_error="allow")
+    assert timed(workflow, "a", "x", 9, "b", 9, FINISH) == [(3, "ax"), (9, "b"), (18, "finish")]
+
+
+class SlowWord(Word):
+    """Finds the word, but is in no hurry."""
+
+    async def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:  # type: ignore[override]
+        """Wait when there is an x."""
+        await anyio.sleep(100 if "x" in text else 0)
+        return super().find(text, ctx, final=final)
+
+
+@pytest.mark.parametrize("inner", [row(batcher(batch_size=3), SlowWord()), row(SlowWord(), batcher(batch_size=3))])
+def test_a_fallback_judges_what_the_guard_before_it_had_not_let_go(inner: Workflow) -> None:
+    """From where that left off: nothing twice, nothing unseen, nothing left for the next text."""
+    workflow = Workflow("w").then(inner, timeout=1, on_error=Word(id="spare"))
+    found = [text for _, text in timed(workflow, *pieces("a secretx b secret"), *pieces("a secret", "u"), FINISH)]
+    assert "".join(found) == "text-starta *x b *text-endtext-starta *text-endfinish"
 
 
 # Who leaves, and who is stopped
