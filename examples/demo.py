@@ -1,6 +1,7 @@
 """The main job in one go: draw the preset, run it over real messages, and use it from Python.
 
-Everything here is what a user has: the command `penstock`, and `Workflow.check_sync`. Run it with `make demo`.
+Everything here is what a user has: the command `penstock`, `Workflow.check_sync`, and a streamed answer. Run it with
+`make demo`.
 """
 
 import shlex
@@ -24,7 +25,7 @@ def shell(*argv: str) -> None:
 
 
 def demo() -> None:
-    """Draw, run, and check one text."""
+    """Draw, run, check one text, and guard one streamed answer."""
     OUT.mkdir(parents=True, exist_ok=True)
     data = str(MESSAGES.relative_to(Path.cwd())) if MESSAGES.is_relative_to(Path.cwd()) else str(MESSAGES)
     for name in ("hygiene.mmd", "hygiene.txt"):
@@ -35,6 +36,10 @@ def demo() -> None:
 
     outcome = hygiene().check_sync("Mail ann@exam\u200bple.com, or see https://example.com/help for more.")
     print(f"\n>>> hygiene().check_sync(...).text\n{outcome.text!r}")
+    answer = ["Ask ann@exam", "ple.com, or call ", "+1 415 555", " 0132 before nine."]
+    with hygiene().start_sync().process_output_stream(answer) as chunks:
+        pieces = [chunk.text for chunk in chunks]
+    print(f"\n>>> the answer comes as {answer}\n    and leaves as {pieces}")
     print(f"\nThe diagrams and the results are in {OUT}; where the messages come from: {HERE / 'data' / 'SOURCES.md'}")
 
 
