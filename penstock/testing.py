@@ -1,5 +1,5 @@
-"""The public tools for tests: fakes of the ports, and `run_stage`. They live in `penstock.engine.testing`."""
+"""The public tools for tests: fakes of the ports, and calls that run one stage; they live in `penstock.engine.testing`."""
 
-from penstock.engine.testing import CountingIds, RecordingObserver, VirtualClock, run_stage
+from penstock.engine.testing import CountingIds, RecordingObserver, VirtualClock, run_stage, run_stream
 
-__all__ = ["CountingIds", "RecordingObserver", "VirtualClock", "run_stage"]
+__all__ = ["CountingIds", "RecordingObserver", "VirtualClock", "run_stage", "run_stream"]

@@ -6,16 +6,20 @@ They are deterministic and need no network. They know the engine's public values
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.driving import drive
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.engine.chunks import Chunk
     from penstock.engine.frozen import Value
     from penstock.engine.outcome import Outcome
     from penstock.engine.processor import AnyProcessor
     from penstock.engine.records import Record
+    from penstock.engine.run_streams import Release
 
 
 class RecordingObserver:
@@ -81,3 +85,26 @@ def run_stage(
     """
     workflow = item if isinstance(item, Workflow) else Workflow("test").then(item)
     return drive(workflow.check(messages, stage=stage, **details), f"{stage} of {workflow.name!r}")
+
+
+def run_stream(
+    item: AnyProcessor | Workflow, source: Iterable[Chunk | str], *, release: Release = "auto"
+) -> tuple[list[Chunk], Outcome]:
+    """Run `process_output_stream` of a processor or a workflow on chunks, without an event loop.
+
+    Args:
+        item: what to run; a processor stands in a workflow of its own.
+        source: the chunks of an answer; a str is a piece of text.
+        release: when they may leave; see `Run.process_output_stream`.
+
+    Returns:
+        The chunks that left, and the outcome of the stream.
+
+    Raises:
+        UsageError: a hook is async.
+        StepFailedError: the processor broke, and its policy is to raise.
+    """
+    workflow = item if isinstance(item, Workflow) else Workflow("test").then(item)
+    with workflow.start_sync(records=True).process_output_stream(source, release=release) as chunks:
+        left = list(chunks)
+    return left, cast("Outcome", chunks.outcome)  # it was read to its end
