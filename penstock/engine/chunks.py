@@ -80,6 +80,16 @@ class Chunk:
         _set_transient(made, self.transient)
         return made
 
+    def differs_in_text(self, other: Chunk) -> bool:
+        """Tell whether it is the other chunk, or differs from it in the text alone."""
+        return (
+            self.type == other.type
+            and self.id == other.id
+            and (self.payload is other.payload or self.payload == other.payload)
+            and self.run_id == other.run_id
+            and self.transient == other.transient
+        )
+
     def with_id(self, block: str) -> Chunk:
         """Return the chunk as one of another block."""
         return Chunk(self.type, self.text, block, self.payload, self.run_id, self.transient)

@@ -100,29 +100,42 @@ def cut_at(text: str, edits: Edits, borders: Sequence[int], begin: int) -> tuple
 class ForkTrack:
     """Tracks beside each other: what all have decided is decided, with the edits of all merged."""
 
-    __slots__ = ("_beside", "_merger", "_settle", "_tracks")
+    __slots__ = ("_beside", "_feeds", "_given", "_merger", "_settle", "_tracks")
 
     def __init__(self, tracks: Sequence[Track], settle: Settle, beside: Beside) -> None:
         self._tracks = tracks
         self._settle = settle
         self._beside = beside
         self._merger = Merger(len(tracks))
+        self._given = _Given()
+        self._feeds = [_feed_of(track, self._given, self._merger, index) for index, track in enumerate(tracks)]
 
     async def feed(self, text: str, *, final: bool) -> Delta:
         """Feed all, and merge what they have decided."""
-
-        def fed(index: int, track: Track) -> Callable[[], Awaitable[object]]:
-            async def feed() -> None:
-                self._merger.add(index, await track.feed(text, final=final))
-
-            return feed
-
-        await self._beside([fed(index, track) for index, track in enumerate(self._tracks)])
+        self._given.text, self._given.final = text, final
+        await self._beside(self._feeds)
         return self._merger.merged(text, self._settle, final=final)
 
     async def border(self) -> None:
         """Tell all."""
         await self._beside([track.border for track in self._tracks])
+
+
+class _Given:
+    """What the tracks of a fork are to be fed."""
+
+    __slots__ = ("final", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.final = False
+
+
+def _feed_of(track: Track, given: _Given, merger: Merger, index: int) -> Callable[[], Awaitable[object]]:
+    async def feed() -> None:
+        merger.add(index, await track.feed(given.text, final=given.final))
+
+    return feed
 
 
 class PlacedTrack:

@@ -12,7 +12,7 @@ from penstock.engine import edits as edit_ops
 from penstock.engine.edits import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from penstock.engine.edits import Edits
     from penstock.engine.text_window import Found
@@ -58,7 +58,7 @@ class Pending:
         self._edits.extend(delta.edits)
         self.until = delta.until
 
-    def waiting(self) -> Iterable[Edit]:
+    def waiting(self) -> Collection[Edit]:
         """Return the edits that wait, in order."""
         return self._edits
 
@@ -68,6 +68,8 @@ class Pending:
 
     def take(self, until: int, *, final: bool) -> Edits:
         """Return the edits before a place, in order; with ``final`` those at it, too."""
+        if not self._edits:
+            return ()
         taken: list[Edit] = []
         while self._edits and (self._edits[0].start < until or (final and self._edits[0].start == until)):
             taken.append(self._edits.popleft())
@@ -148,17 +150,21 @@ class Merger:
             final: whether the text ends here.
         """
         self._text += text
-        until = min(part.until for part in self._parts)
-        if not final:
-            until = self._safe(until)
-        taken = [part.take(until, final=final) for part in self._parts]
-        stretch = self._text[: until - self._base]
+        until = min([part.until for part in self._parts])
         edits: Edits = ()
-        if any(taken):
-            edits = shifted(settle(stretch, [shifted(made, -self._base) for made in taken]), self._base)
+        if any(part.waiting() for part in self._parts):
+            until = until if final else self._safe(until)
+            edits = self._settled(until, settle, final=final)
         self._text = self._text[until - self._base :]
         self._base = until
         return Delta(edits, until)
+
+    def _settled(self, until: int, settle: Callable[[str, Sequence[Edits]], Edits], *, final: bool) -> Edits:
+        taken = [part.take(until, final=final) for part in self._parts]
+        if not any(taken):
+            return ()
+        stretch = self._text[: until - self._base]
+        return shifted(settle(stretch, [shifted(made, -self._base) for made in taken]), self._base)
 
     def _safe(self, until: int) -> int:
         while True:

@@ -13,7 +13,7 @@ from penstock.engine.chunks import Chunk
 from penstock.engine.streams.assembly import named
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.inputs import INPUTS, Inputs
-from penstock.engine.streams.units import Piece, Unit, leave, unjudged
+from penstock.engine.streams.units import Outgoing, Piece, Unit, leave, unjudged
 from penstock.engine.streams.values import chunk_texts, rewritten
 
 if TYPE_CHECKING:
@@ -168,14 +168,14 @@ class GuardedPipe:
 
     def _leaving(self) -> list[Chunk]:
         """Return what may leave, in order: up to the first text that is not decided."""
-        out = list(self._written)
+        out = Outgoing(self._written[:])
         self._written.clear()
         queue = self._queue
         while queue:
             head = queue[0]
             if isinstance(head, Chunk):
-                out.append(head)
+                out.put(head)
             elif not leave(head, out):
                 break
             queue.popleft()
-        return out
+        return out.all()

@@ -119,11 +119,7 @@ class GuardTrack:
         until = uncut(self._found, until)
         if self._fed - until > self._guard.max_hold:
             raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
-        settled = [found for found in self._found if found.start < until or final]
-        edits: Edits = ()
-        if settled:
-            self._found = [found for found in self._found if found.start >= until and not final]
-            edits = self._acted(standing(settled, self._borders), until)
+        edits = self._settled(until, final=final) if self._found else ()
         self._held = self._held[until - self._told :]
         self._told = until
         return Delta(edits, until)
@@ -134,14 +130,20 @@ class GuardTrack:
         result = self._scan(window, self._step.ctx)
         found, held = await result if self._waits else result
         self._step.judged()
-        found = [item for item in found if item.start >= window.start]
-        held = uncut(found, held)
-        for item in found:
-            if item.start < held or final:
-                whole = moved(item, span.base)
-                if not across or crosses(whole, self._borders):
-                    self._found.append(whole)
+        if found:
+            found = [item for item in found if item.start >= window.start]
+            held = uncut(found, held)
+            known = [moved(item, span.base) for item in found if item.start < held or final]
+            self._found.extend([item for item in known if not across or crosses(item, self._borders)])
         span.decide(held, self._guard.lookback)
+
+    def _settled(self, until: int, *, final: bool) -> Edits:
+        """Return the edits of what has been found before a place."""
+        settled = [found for found in self._found if found.start < until or final]
+        if not settled:
+            return ()
+        self._found = [found for found in self._found if found.start >= until and not final]
+        return self._acted(standing(settled, self._borders), until)
 
     def _acted(self, settled: list[Found], until: int) -> Edits:
         """Return the edits that the guard makes of what is decided, checked."""

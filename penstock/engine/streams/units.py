@@ -81,7 +81,46 @@ def unjudged(item: Piece | Chunk) -> Chunk | None:
     return item.chunk if len(text) == len(item.chunk.text) else item.chunk.with_text(text)
 
 
-def leave(piece: Piece, out: list[Chunk]) -> bool:
+class Outgoing:
+    """Chunks that leave at once; stretches of one text among them as one chunk, if nothing else tells them apart.
+
+    Without that every guard in a row would cut the chunks anew, and the last would be given many small ones.
+    """
+
+    __slots__ = ("_chunk", "_chunks", "_texts")
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self._chunks = chunks
+        self._texts: list[str] = []  # of the chunk that is being put together
+        self._chunk: Chunk | None = None
+
+    def put(self, chunk: Chunk) -> None:
+        """Let a chunk leave as it is."""
+        self._finish()
+        self._chunks.append(chunk)
+
+    def write(self, text: str, piece: Chunk) -> None:
+        """Let text leave that came in a chunk."""
+        if self._chunk is not None and not piece.differs_in_text(self._chunk):
+            self._finish()
+        self._chunk = piece
+        self._texts.append(text)
+
+    def all(self) -> list[Chunk]:
+        """Return the chunks."""
+        self._finish()
+        return self._chunks
+
+    def _finish(self) -> None:
+        if self._chunk is None:
+            return
+        text = "".join(self._texts)
+        if text:
+            self._chunks.append(self._chunk if text == self._chunk.text else self._chunk.with_text(text))
+        self._chunk, self._texts = None, []
+
+
+def leave(piece: Piece, out: Outgoing) -> bool:
     """Let a piece leave, or as much of it as is decided; tell whether it has left whole."""
     unit = piece.unit
     until = unit.decided.until
@@ -89,24 +128,23 @@ def leave(piece: Piece, out: list[Chunk]) -> bool:
         if not unit.closed and unit.id == piece.block and until <= piece.end:
             return False  # something may be written there yet
         edits = unit.decided.take(piece.end, final=True) if unit.closed and unit.id == piece.block else ()
-        _emit(piece, "".join(edit.text for edit in edits), out)
+        if edits:
+            out.write("".join(edit.text for edit in edits), piece.chunk)
         return True
-    if until >= piece.end:
-        edits = unit.decided.take(piece.end, final=False)
-        if not edits and unit.gone <= piece.start:
-            if piece.text:
-                out.append(
-                    piece.chunk if len(piece.text) == len(piece.chunk.text) else piece.chunk.with_text(piece.text)
-                )
-            unit.gone = piece.end
-        else:
-            _emit(piece, _edited(piece, piece.end, edits), out)
-        return True
-    if until > piece.start:
-        _emit(piece, _edited(piece, until, unit.decided.take(until, final=False)), out)
-        piece.text = piece.text[until - piece.start :]
-        piece.start = until
-    return False
+    whole = until >= piece.end
+    if not whole and until <= piece.start:
+        return False
+    stop = piece.end if whole else until
+    edits = unit.decided.take(stop, final=False)
+    if edits or unit.gone > piece.start:
+        out.write(_edited(piece, stop, edits), piece.chunk)
+    else:
+        out.write(piece.text if whole else piece.text[: stop - piece.start], piece.chunk)
+        unit.gone = stop
+    if not whole:
+        piece.text = piece.text[stop - piece.start :]
+        piece.start = stop
+    return whole
 
 
 def _edited(piece: Piece, until: int, edits: Edits) -> str:
@@ -121,8 +159,3 @@ def _edited(piece: Piece, until: int, edits: Edits) -> str:
         low, high = max(edit.start - begin, 0), max(min(edit.end, until) - begin, 0)
         clipped.append(Edit(low, high, edit.text, edit.kind, edit.step))
     return edit_ops.apply(text, tuple(clipped))
-
-
-def _emit(piece: Piece, text: str, out: list[Chunk]) -> None:
-    if text:
-        out.append(piece.chunk.with_text(text))
