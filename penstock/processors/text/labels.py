@@ -102,6 +102,6 @@ def labelled(name: str, replacement: str, label: str, value: Value, *, whole: st
         value: how the value must look.
         whole: the trigger that a label begins with; given if the label is found, too.
     """
-    before = Shape(rf"(?:{label}){_BEHIND}[:=!]", regex.ASCII | regex.IGNORECASE) if whole else None
+    before = Shape(rf"(?:{label}){_BEHIND}(?:[:=]|!=)", regex.ASCII | regex.IGNORECASE) if whole else None
     trigger = f"[:=]|{whole}" if whole else "[:=]"
     return BuiltIn(name, replacement, trigger, _Labelled(label, value, before).search)

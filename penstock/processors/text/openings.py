@@ -46,11 +46,13 @@ class Opening(NamedTuple):
     """What tells where a pattern is open.
 
     Attributes:
+        any: the pattern itself, made to read what it looks at.
         first: the pattern as a search tries it: the first way that fits.
         other: all ways that fit, for a second match at the place where an empty one was found.
         lookback: how many characters before a match it may look at.
     """
 
+    any: regex.Pattern[str]
     first: regex.Pattern[str]
     other: regex.Pattern[str]
     lookback: int
@@ -80,11 +82,12 @@ def opening(pattern: str, flags: int) -> Opening | None:
         return None
     line = "\n" if flags & regex.VERBOSE else ""  # a comment may stand at the end
     try:
+        itself = regex.compile(rewritten, flags)
         first = regex.compile(f"(?>{rewritten}{line}){_NEVER}", flags)
         other = regex.compile(f"(?:{rewritten}{line}){_NEVER}", flags)
     except regex.error:
         return None
-    return Opening(first, other, lookback + 1)
+    return Opening(itself, first, other, lookback + 1)
 
 
 class _OddError(Exception):

@@ -82,6 +82,8 @@ class UserRule:
         traces: list[Trace] = []
         hold = len(text)
         try:
+            if not final and (quiet := self.shape.quiet(text, start, self.timeout)) is not None:
+                return traces, quiet
             matches: Iterable[regex.Match[str]] = self.shape.compiled.finditer(text, start, timeout=self.timeout)
             if not final:
                 matches, hold = self.shape.settled(iter(matches), text, start, self.timeout)

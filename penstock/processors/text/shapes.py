@@ -61,6 +61,19 @@ class Shape:
         since = len(text) - longest if longest else 0
         return (list(found), len(text)) if final else self.settled(found, text, start, since=since)
 
+    def quiet(self, text: str, start: int, timeout: float | None = None) -> int | None:
+        """Return the place from which on the text may yet match, if nothing matches so far; else None.
+
+        Raises:
+            TimeoutError: it took longer than it may.
+        """
+        if self.opening is None:
+            return start
+        found = self.opening.any.search(text, start, partial=True, timeout=timeout)
+        if found is None:
+            return len(text)
+        return found.start() if found.partial else None
+
     def settled(
         self, found: Iterator[regex.Match[str]], text: str, start: int, timeout: float | None = None, since: int = 0
     ) -> tuple[list[regex.Match[str]], int]:

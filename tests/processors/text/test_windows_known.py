@@ -37,6 +37,7 @@ PHRASES = [
         "client_secret = " + A,
         "access to the key",
         "api_key=" + A,
+        "(my_api_key) != " + A,
     ),
     *(
         "password: hunter2!",
