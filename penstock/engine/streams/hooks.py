@@ -14,7 +14,7 @@ from penstock.engine.chunks import CONTROL, Chunk
 from penstock.engine.stages import STAGES, WrongReturnError, article
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.engine.context import OutputStreamContext
     from penstock.engine.frozen import Value
@@ -52,10 +52,41 @@ class Pipe(Protocol):
         ...
 
 
+def _is_delta(chunk: Chunk, result: Value) -> bool:
+    return type(result) is Chunk and result.type == chunk.type
+
+
+def _differs_in_text(chunk: Chunk, result: Value) -> bool:
+    return type(result) is Chunk and result.differs_in_text(chunk)
+
+
+def _is_wrong(chunk: Chunk, result: Value) -> bool:
+    del chunk, result
+    return False
+
+
+_FITS: Mapping[str, Callable[[Chunk, Value], bool]] = {
+    "anything": _is_delta,
+    "spans": _differs_in_text,
+    "nothing": _is_wrong,
+}
+"""Tells whether a hook may make that of a piece of text, by what it declares to edit."""
+
+
+def _shown(call: HookCall) -> HookCall:
+    """Return what calls an observer, whose return is ignored."""
+
+    def show(chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+        call(chunk, ctx)
+        return chunk
+
+    return show
+
+
 class HookStep:
     """One hook at work: how it is called, and when it asked to be woken."""
 
-    __slots__ = ("call", "ctx", "deadline", "flush", "free", "out", "step", "waits", "wake")
+    __slots__ = ("call", "ctx", "deadline", "fits", "flush", "out", "quickly", "step", "waits", "wake")
 
     def __init__(self, step: StreamStep, call: HookCall, *, waits: bool) -> None:
         processor = step.step.processor
@@ -67,7 +98,8 @@ class HookStep:
         self.wake: HookCall | None = getattr(processor, "wake", None) if processor.timed else None
         self.deadline: float | None = None
         self.out = False  # it failed, and is out for the block
-        self.free = step.step.edits == "anything" and step.step.role != "observer"
+        self.fits = _FITS[step.step.edits]
+        self.quickly = _shown(call) if step.step.role == "observer" else call
 
 
 class Raised(NamedTuple):
@@ -93,7 +125,7 @@ class HookPipe:
     def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
         self._steps = tuple(steps)
         self._clock = clock
-        self._row = tuple((step.ctx, step.call, step, step.free) for step in steps)
+        self._row = tuple((step.ctx, step.quickly, step, step.fits) for step in steps)
         self._left: tuple[HookStep, Chunk, Value] | None = None  # where `quickly` left off, and why
         self._out = False  # whether a step has ever been out
 
@@ -106,22 +138,20 @@ class HookPipe:
         return await self._on(made, self._steps.index(step) + 1)
 
     def quickly(self, chunk: Chunk | str) -> Chunk | None:
-        """Return what comes of a piece of text that every hook gives back, or changes freely; None for all else.
+        """Return what comes of a piece of text that every hook gives back, or changes as it may; None for all else.
 
         Then the next call of `feed` goes on where this one left off.
         """
         if not isinstance(chunk, Chunk) or chunk.type != "text-delta" or self._out:
             return None
         piece: Chunk = chunk
-        for ctx, call, step, free in self._row:
+        for ctx, call, step, fits in self._row:
             try:
                 result = call(piece, ctx)
             except BaseException as error:  # noqa: BLE001 - dealt with where all failures are
                 self._left = (step, piece, Raised(error))
                 return None
-            if ctx.effects is not None or (
-                result is not piece and (not free or type(result) is not Chunk or result.type != "text-delta")
-            ):
+            if ctx.effects is not None or (result is not piece and not fits(piece, result)):
                 self._left = (step, piece, result)
                 return None
             if result is not piece:
@@ -158,7 +188,8 @@ class HookPipe:
             result = step.call(chunk, step.ctx) if given is NOT_CALLED else _returned(given)
             if step.waits:
                 result = await result
-            made = settled(step, chunk, result)
+            as_it_was = result is chunk and step.ctx.effects is None
+            made = (chunk,) if as_it_was else settled(step, chunk, result)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             kept = await self._broken(step, error)
             return kept if any(one is chunk for one in kept) else (*kept, chunk)
@@ -239,7 +270,7 @@ def settled(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
 def _check_claim(edits: str, chunk: Chunk, made: Sequence[Chunk]) -> None:
     if edits == "nothing" and (len(made) != 1 or made[0] is not chunk):
         raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
-    if any(one is not chunk and one.with_text(chunk.text) != chunk for one in made):
+    if any(one is not chunk and not one.differs_in_text(chunk) for one in made):
         raise WrongReturnError("it declares that it edits stretches of text, but it changed more of the chunk")
 
 
