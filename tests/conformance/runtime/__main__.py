@@ -7,11 +7,11 @@ from collections import Counter
 
 import anyio
 
-from tests.conformance.runtime import lifecycle, messages, parallels, verdicts, workflows
+from tests.conformance.runtime import lifecycle, messages, parallels, retries, verdicts, workflows
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Finding, judge
 
-_ = (lifecycle, messages, parallels, verdicts, workflows)
+_ = (lifecycle, messages, parallels, retries, verdicts, workflows)
 
 
 async def _all() -> list[Finding]:

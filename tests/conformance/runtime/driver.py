@@ -1,14 +1,20 @@
 """A thin model loop around `Run`: a scripted model, tools, a log. It is no agent, and decides nothing.
 
-What hooks see, what a verdict stops and what a rejected attempt leaves behind is the engine's.
+What hooks see, what leaves a stream and when, what a verdict stops and what a rejected attempt leaves behind is the
+engine's. The loop's own: the `start` and `finish` that no hook sees, and that a step's `step-finish` follows its tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from penstock import Message, MessageList, Outcome, Processor, Run, StepStartPart, TextPart, ToolPart, Workflow
+from penstock import Chunk, Message, MessageList, Outcome, Processor, Run, StepStartPart, ToolPart, Workflow
+from tests.conformance.runtime.shapes import chunk_of, entry_of, prompt, shown, told_error
+from tests.conformance.runtime.turns import Mode, ModelError, Turn, chunks_of, reason_of
+
+logging.getLogger("penstock").addHandler(logging.NullHandler())  # a command's report is not to be mixed with the log
 
 
 class Hooks(Processor[dict[str, Any]]):
@@ -52,23 +58,29 @@ class Talk:
     def __init__(
         self,
         run: Run,
-        turns: Iterable[Mapping[str, Any]] = ({"text": "ok"},),
+        turns: Iterable[Turn] = ({"text": "ok"},),
         *,
+        mode: Mode = "generate",
         tools: Mapping[str, Callable[..., Any]] | None = None,
         settings: Mapping[str, Any] | None = None,
         budget: int = 5,
     ) -> None:
         self.run = run
         self.turns = list(turns)
+        self.mode: Mode = mode
         self.tools = tools or {"lookup": lambda **_: {"answer": 42}}
         self.settings = settings or {}
         self.budget = budget
         self.calls: list[dict[str, Any]] = []
         self.steps: list[dict[str, Any]] = []
         self.mine: list[str] = []
+        self.accepted = 0
+        self.sent: list[Chunk] = []
         self.finish_reason: str | None = None
         self.outcome: Outcome | None = None
         self.error: Exception | None = None
+        self._answers: list[list[str]] = []  # step by step, the ids of what was accepted
+        self._waiting: list[Chunk] = []  # how steps end whose chunks are held until the end of the run
 
     async def play(self, messages: MessageList) -> Talk:
         """Drive the run to its end; an ordinary error ends it too."""
@@ -77,20 +89,23 @@ class Talk:
                 await self._loop(messages)
         except Exception as error:  # noqa: BLE001 - the scenarios look at it
             self.error = error
+            self.sent += [Chunk("error")] if self.sent else []
         return self
 
     async def _loop(self, messages: MessageList) -> None:
-        accepted = 0
         if not self._goes_on(await self.run.process_input(messages)):
             return
-        while accepted < self.budget:
-            before = len(self.mine)
+        self.sent.append(Chunk("start"))
+        while self.accepted < self.budget:
             if not await self._step():
                 break
-            accepted += len(self.mine) > before
-        if self.run.tripwire is None:
+        if self.run.tripwire is None and getattr(self.outcome, "stage", "") != "process_output_result":
             finish = self.finish_reason
-            self._goes_on(await self.run.process_output_result(finish_reason=finish, steps=tuple(self.steps)))
+            result = await self.run.process_output_result(finish_reason=finish, steps=tuple(self.steps))
+            if self._goes_on(result):
+                await self._emit(result.data)
+        if self.run.tripwire is None:
+            self.sent.append(_ending("finish", self.finish_reason, goes_on=False))
 
     async def _step(self) -> bool:
         """Play one model step; tell whether another follows."""
@@ -104,56 +119,141 @@ class Talk:
         called = await run.call_model(lambda: self._answer(prepared, request))
         if called.outcome is not None and not self._goes_on(called.outcome):
             return False
-        turn: Mapping[str, Any] = called.unwrap()
-        calls = [ToolPart(c["id"], c["name"], c["args"]) for c in turn.get("tool_calls", ())]
-        text = turn.get("text") or "".join(turn.get("deltas", ()))
-        message = run.message_list.completed(Message.assistant([*([TextPart(text)] if text else []), *calls]))
-        if not self._goes_on(await run.process_llm_response([message])):
-            return False
-        return await self._accept(message, calls)
+        turn: Turn = called.unwrap()
+        try:
+            return await self._hear(turn)
+        except ModelError as error:
+            return await self._failed(error)
 
-    async def _accept(self, message: Message, calls: list[ToolPart]) -> bool:
+    async def _hear(self, turn: Turn) -> bool:
+        """Let the model's chunks through the stream stage, and have the answer judged."""
         run = self.run
-        told = [{"toolName": c.name, "toolCallId": c.call_id, "args": dict(c.arguments)} for c in calls]
-        reason = "tool-calls" if calls else "stop"
-        outcome = await run.process_output_step(finish_reason=reason, tool_calls=told or None, steps=tuple(self.steps))
-        names = {"toolCalls": [c.name for c in calls]} if calls else {}
-        if outcome.tripwire is not None:
-            retry = "retry" if outcome.retry_granted else "other"
-            self.steps.append({"text": "", "finishReason": retry, **names, "tripwire": shown(outcome.tripwire)})
-            return self._goes_on(outcome) or outcome.retry_granted
-        self.mine.append(message.id)
-        self.finish_reason = reason
-        for call in calls:
-            if not await self._use(message.id, call):
-                return False
-        self.steps.append({"text": outcome.text, "finishReason": reason, **names})
-        return bool(calls)
+        known = {message.id for message in run.message_list.all}
+        before = len(self.sent)
+        source = chunks_of(turn, self.mode, f"text-{len(self.calls)}")
+        told = {"finish_reason": reason_of(turn), "steps": tuple(self.steps)}
+        async with run.process_output_stream(source, **told) as stream:
+            async for chunk in stream:
+                self._send([chunk])
+        assert stream.outcome is not None
+        judged = stream.judged
+        if stream.outcome.blocked:
+            return self._rejected(stream.outcome, turn)
+        if judged is None:
+            judged = await self._judged(stream.message, told)
+            if judged.blocked:
+                self._send(judged.chunks)
+                return self._rejected(judged, turn)
+        self.outcome = judged
+        silent = len(self.sent) == before and stream.judged is not None
+        made = [message for message in run.message_list.response if message.id not in known]
+        return await self._accept(made[:1], turn, silent=silent)  # behind the answer: what the last stage added
 
-    async def _use(self, message_id: str, call: ToolPart) -> bool:
+    async def _judged(self, answer: Message, told: dict[str, Any]) -> Outcome:
+        """Have an answer judged whose chunks are out."""
+        run = self.run
+        message = run.message_list.completed(answer)
+        calls = [part for part in message.parts if isinstance(part, ToolPart)]
+        given = [message] if message.parts else None
+        outcome = await run.process_llm_response(given)
+        if outcome.blocked:
+            return outcome
+        return await run.process_output_step(tool_calls=calls or None, **told)
+
+    def _rejected(self, outcome: Outcome, turn: Turn) -> bool:
+        self.outcome = outcome
+        if outcome.retry_granted or outcome.stage == "process_output_step":
+            reason = "retry" if outcome.retry_granted else "other"
+            self._add({"text": "", "finishReason": reason, **_names(turn), "tripwire": shown(outcome.tripwire)}, [])
+        return outcome.retry_granted
+
+    async def _accept(self, answer: list[Message], turn: Turn, *, silent: bool) -> bool:
+        """Run an accepted answer's tools; ``silent``: its chunks are held until the end of the run."""
+        outcome = self.outcome
+        ids = [message.id for message in answer]
+        self.mine += ids
+        self.accepted += 1
+        self.finish_reason = reason_of(turn)
+        calls = [part for message in answer for part in message.parts if isinstance(part, ToolPart)]
+        assert outcome is not None
+        if outcome.stage == "process_output_step" and not await self._emit(outcome.data, silent=silent):
+            return False
+        for call in calls:
+            if call.state == "call" and not await self._use(call, silent=silent):
+                return False
+        names = {"toolCalls": [call.name for call in calls]} if calls else {}
+        self._add({"text": "", "finishReason": self.finish_reason, **names}, ids)
+        end = _ending("step-finish", self.finish_reason, goes_on=self.finish_reason == "tool-calls")
+        return await self._emit([end], silent=silent) and self.finish_reason == "tool-calls"
+
+    async def _use(self, call: ToolPart, *, silent: bool) -> bool:
         run = self.run
         asked = await run.process_tool_call(call.name, call.arguments, call_id=call.call_id)
         if not self._goes_on(asked):
             return False
-        result = self.tools[call.name](**asked.arguments)
+        written: list[Chunk] = []
+        tool = self.tools[call.name]
+        result = tool(written.append, **asked.arguments) if getattr(tool, "writes", False) else tool(**asked.arguments)
+        if not await self._emit(written, silent=silent):
+            return False
         got = await run.process_tool_result(call.name, result, arguments=asked.arguments, call_id=call.call_id)
         if not self._goes_on(got):
             return False
-        message = run.message_list.get(message_id)
-        assert message is not None
         done = ToolPart(call.call_id, call.name, asked.arguments, "result", got.result)
-        parts = [done if getattr(part, "call_id", None) == call.call_id else part for part in message.parts]
-        run.message_list = run.message_list.replace(message.with_parts(parts))
+        for message in run.message_list.all:
+            parts = [done if getattr(part, "call_id", None) == call.call_id else part for part in message.parts]
+            if done in parts:
+                run.message_list = run.message_list.replace(message.with_parts(parts))
+        told = {"call_id": call.call_id, "name": call.name, "result": got.result}
+        return await self._emit([Chunk("tool-result", id=call.call_id, payload=told)], silent=silent)
+
+    async def _emit(self, chunks: Iterable[Chunk], *, silent: bool = False) -> bool:
+        """Let chunks that are no answer through the stream stage; what is silent is sent at the end of the run."""
+        made = list(chunks)
+        if not made:
+            return True
+        async with self.run.process_output_stream(made, release="live") as stream:
+            left = [chunk async for chunk in stream]
+        assert stream.outcome is not None
+        if silent and not stream.outcome.blocked:
+            self._waiting += [chunk for chunk in left if chunk.type == "step-finish"]
+        else:
+            self._send(left)
+        self.outcome = stream.outcome if stream.outcome.blocked else self.outcome
+        return not stream.outcome.blocked
+
+    async def _failed(self, error: ModelError) -> bool:
+        """Ask what is to be done about a model call that failed; tell whether it is made again."""
+        outcome = await self.run.process_api_error(error)
+        if not self._goes_on(outcome):
+            return False
+        if outcome.retry is None:
+            raise error
+        self._add({"text": "", "finishReason": "retry"}, [])
+        self.sent.append(_ending("step-finish", "retry", goes_on=True))
         return True
 
-    async def _answer(self, prepared: Outcome, request: Outcome) -> Mapping[str, Any]:
+    async def _answer(self, prepared: Outcome, request: Outcome) -> Turn:
         chosen = {name: value for name, value in prepared.overrides.items() if value is not None}
         self.calls.append({"prompt": prompt(request.message_list), **chosen})
         return self.turns[min(len(self.calls), len(self.turns)) - 1]
 
+    def _add(self, step: dict[str, Any], ids: list[str]) -> None:
+        self.steps.append(step)
+        self._answers.append(ids)
+
     def _goes_on(self, outcome: Outcome) -> bool:
         self.outcome = outcome
+        self._send(outcome.chunks)
         return not outcome.blocked
+
+    def _send(self, chunks: Iterable[Chunk]) -> None:
+        """Show chunks to the client; the model's own finish and metadata are not for it."""
+        for chunk in chunks:
+            if self._waiting and chunk.type in ("step-start", "tripwire") and self.sent[-1].type != "start":
+                self.sent.append(self._waiting.pop(0))
+            if chunk.type not in ("response-metadata", "finish"):
+                self.sent.append(chunk)
 
     # In the oracle's shapes
 
@@ -168,9 +268,19 @@ class Talk:
         return self.prompts[0] if self.calls else None
 
     @property
-    def texts(self) -> list[str]:
-        """The texts of this run's own answers, as they stand in the history."""
-        return [m.text for m in self.run.message_list.all if m.id in self.mine]
+    def chunks(self) -> list[Any]:
+        """What the client was sent."""
+        return [chunk_of(chunk) for chunk in self.sent]
+
+    @property
+    def deltas(self) -> list[str]:
+        """The pieces of text that the client was sent."""
+        return [chunk.text for chunk in self.sent if chunk.type == "text-delta"]
+
+    @property
+    def text(self) -> str:
+        """The text of the run's answers."""
+        return str(self.ended()["text"])
 
     @property
     def messages(self) -> list[Any]:
@@ -187,97 +297,50 @@ class Talk:
         return made
 
     def result(self) -> dict[str, Any]:
-        """Return how the request ended."""
+        """Return how the request ended, in the shape of its mode."""
+        return self._streamed() if self.mode == "stream" else self._generated()
+
+    def _generated(self) -> dict[str, Any]:
         if self.error is not None:
             return {"prompt": self.prompt, "tripwire": None, "threw": told_error(self.error), "text": ""}
+        return {"prompt": self.prompt, **self.ended(), "messages": self.messages, "threw": None}
+
+    def _streamed(self) -> dict[str, Any]:
+        if self.error is not None:
+            told = told_error(self.error)
+            lost = {key: {"rejected": told} for key in ("text_promise", "finishReason_promise", "steps_promise")}
+            return {"chunks": self.chunks, **lost, "tripwire_property": None, "threw": told}
+        ended = self.ended()
+        promised = {f"{name}_promise": ended[name] for name in ("text", "finishReason", "steps")}
+        return {
+            "chunks": self.chunks,
+            **promised,
+            "tripwire_property": ended["tripwire"],
+            "messages_after": self.messages,
+        }
+
+    def ended(self) -> dict[str, Any]:
+        """Return what both modes tell of the end."""
         tripwire = self.run.tripwire
-        ended = {
-            "text": "".join(self.texts),
+        now = {message.id: message.text for message in self.run.message_list.all}
+        texts = ["".join(now.get(id, "") for id in ids) for ids in self._answers]
+        return {
+            "text": "".join(texts),
             "finishReason": "other" if tripwire else self.finish_reason,
             "tripwire": shown(tripwire),
-        }
-        return {
-            "prompt": self.prompt,
-            **ended,
-            "steps": self._settled_steps(),
-            "messages": self.messages,
-            "threw": None,
+            "steps": [{**step, "text": text} for step, text in zip(self.steps, texts, strict=True)],
         }
 
-    def _settled_steps(self) -> list[Any]:
-        """Return the steps with their texts as they stand now."""
-        now = {m.id: m.text for m in self.run.message_list.all if m.id in self.mine}
-        texts = iter([now.get(message_id, "") for message_id in self.mine])
-        return [step if "tripwire" in step else {**step, "text": next(texts)} for step in self.steps]
+
+def _names(turn: Turn) -> dict[str, Any]:
+    calls = [call["name"] for call in turn.get("tool_calls", ())]
+    return {"toolCalls": calls} if calls else {}
 
 
-def camel(stage: str) -> str:
-    """Return a stage's name as the oracle spells it."""
-    head, *rest = stage.split("_")
-    return head + "".join({"llm": "LLM", "api": "API"}.get(word, word.capitalize()) for word in rest)
+def _ending(type: str, reason: str | None, *, goes_on: bool) -> Chunk:
+    return Chunk(type, payload={"reason": reason, "is_continued": goes_on})
 
 
-def shown(tripwire: Any) -> Any:
-    """Return a tripwire as the oracle writes it."""
-    if tripwire is None:
-        return None
-    fields = {"reason": tripwire.reason, "retry": tripwire.retry, "processorId": tripwire.processor_id}
-    metadata = tripwire.metadata
-    return {**fields, "metadata": dict(metadata) if isinstance(metadata, Mapping) else metadata}
-
-
-def told_error(error: BaseException) -> dict[str, Any]:
-    """Return what an error tells a caller: whose it is, where, and what the original was."""
-    cause = error.__cause__
-    return {
-        "error": type(error).__name__,
-        "processor": getattr(error, "processor_id", None),
-        "stage": getattr(error, "stage", None),
-        "cause": None if cause is None else f"{type(cause).__name__}: {cause}",
-    }
-
-
-def line(message: Message) -> str:
-    """Return a message as the oracle's logs write it."""
-    return f"{message.role}:{message.text}"
-
-
-def lines(messages: Iterable[Message]) -> list[str]:
-    """Return messages as the oracle's logs write them."""
-    return [line(message) for message in messages]
-
-
-def entry_of(message: Message) -> dict[str, Any]:
-    """Return a message as the oracle's histories write it."""
-    parts: list[Any] = []
-    for part in message.parts:
-        if isinstance(part, TextPart):
-            parts.append(part.text)
-        elif isinstance(part, ToolPart):
-            result = {"result": _plain(part.result)} if part.state == "result" else {}
-            parts.append({"tool": part.name, "id": part.call_id, "state": part.state, **result})
-        else:
-            parts.append({"type": part.type})
-    metadata = {"metadata": _plain(message.metadata)} if message.metadata else {}
-    return {"role": message.role, "parts": parts, **metadata}
-
-
-def prompt(messages: MessageList) -> list[Any]:
-    """Return what the model is sent as the oracle writes it: system messages first, answered tool calls spelled out."""
-    made: list[Any] = []
-    for message in (*messages.system, *messages.all):
-        done = [part for part in message.parts if isinstance(part, ToolPart) and part.state == "result"]
-        entry: dict[str, Any] = {"role": message.role, "text": message.text}
-        if done:
-            entry["tool_calls"] = [{"id": p.call_id, "name": p.name, "args": _plain(p.arguments)} for p in done]
-        made.append(entry)
-        for part in done:
-            output = {"type": "json", "value": _plain(part.result)}
-            made.append({"role": "tool", "tool_results": [{"id": part.call_id, "name": part.name, "output": output}]})
-    return made
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
+async def in_both(play: Callable[[Mode], Awaitable[Any]]) -> dict[str, Any]:
+    """Return what comes of a request that is played at once, and of one that streams."""
+    return {"generate": await play("generate"), "stream": await play("stream")}

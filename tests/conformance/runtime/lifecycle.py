@@ -6,38 +6,52 @@ from typing import Any
 
 from penstock import Message
 from tests.conformance.runtime import rules
-from tests.conformance.runtime.driver import Hooks, Talk, camel, chain, conversation, lines, told_error
-from tests.conformance.runtime.frame import AGENT, SAME, STREAM, Better, Neutral, scenario
+from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
+from tests.conformance.runtime.frame import AGENT, SAME, Better, Neutral, scenario
+from tests.conformance.runtime.shapes import call_of, camel, lines, told_error
+from tests.conformance.runtime.turns import Mode
 
 STAGES_OF = {
     "input": ("process_input", "process_input_step", "process_llm_request", "process_llm_response"),
-    "output": ("process_output_step", "process_output_result"),
+    "output": ("process_output_stream", "process_output_step", "process_output_result"),
 }
+LOOKS_ON = {"role": "observer", "edits": "nothing"}
 
 
 def logger(id: str, log: list[Any], array: str) -> Hooks:
     """Return a processor that logs every hook it is called for."""
 
     def noting(stage: str) -> Any:
-        return lambda _ctx: log.append([id, stage])
+        def note(*given: Any) -> Any:
+            log.append([id, stage, *[chunk.type for chunk in given[:-1]]])
 
-    return Hooks(id, **{stage: noting(stage) for stage in STAGES_OF[array]})
+        return note
+
+    return Hooks(id, claims=LOOKS_ON, **{stage: noting(stage) for stage in STAGES_OF[array]})
 
 
 @scenario("A01", {"*/log": SAME, "*/result/*": SAME})
 async def single_step(world: Any, given: Any) -> Any:
     """Hooks in the order of the request's life, and within a stage in declared order."""
-    log: list[Any] = []
-    workflow = chain(*[logger(id, log, "input") for id in "AB"], *[logger(id, log, "output") for id in "CD"])
-    talk = Talk(world.start(workflow), given["model_turns"])
-    result = (await talk.play(conversation(given["input"], system=given["instructions"]))).result()
-    both = {"log": log, "result": result}
-    return {"generate": both, "stream": both}
+
+    async def play(mode: Mode) -> Any:
+        log: list[Any] = []
+        workflow = chain(*[logger(id, log, "input") for id in "AB"], *[logger(id, log, "output") for id in "CD"])
+        talk = await Talk(world.start(workflow), given["model_turns"], mode=mode).play(
+            conversation(given["input"], system=given["instructions"])
+        )
+        return {"log": log, "result": {"text": talk.text, "finishReason": talk.finish_reason}}
+
+    return await in_both(play)
 
 
 def _told(ctx: Any, *names: str) -> dict[str, Any]:
     """Return what a hook was told, in the oracle's words; what is None was not."""
-    words = {"tools": lambda: list(ctx.tools), "toolCalls": lambda: ctx.tool_calls, "text": lambda: ctx.text}
+    words = {
+        "tools": lambda: list(ctx.tools),
+        "toolCalls": lambda: ctx.tool_calls and [call_of(call) for call in ctx.tool_calls],
+        "text": lambda: ctx.text,
+    }
     words |= {"finishReason": lambda: ctx.finish_reason, "toolChoice": lambda: ctx.tool_choice}
     words |= {"activeTools": lambda: ctx.active_tools, "model": lambda: ctx.model, "toolName": lambda: ctx.tool_name}
     words |= {
@@ -70,18 +84,18 @@ def _joined(shown: list[str]) -> list[str]:
         "*/log/*": SAME,
         "*/model_calls/*/method": Neutral("one way to call a model"),
         "*/model_calls/*/*": SAME,
-        "*/result/text": AGENT,
-        "*/result/chunks": STREAM,
-        "*/result/*_promise": STREAM,
-        "*/result/*_property": STREAM,
-        "*/result/status": STREAM,
-        "*/result/messages_after": SAME,
+        "*/result/text*": AGENT,  # of all steps, or of the last one
+        "*/result/status": AGENT,
         "*/result/usage": AGENT,
         "*/result/*": SAME,
     },
 )
 async def tool_loop(world: Any, given: Any) -> Any:
     """What each hook is told over two model steps with a tool call between them."""
+    return await in_both(lambda mode: _tool_loop(mode, world, given))
+
+
+async def _tool_loop(mode: Mode, world: Any, given: Any) -> Any:
     log: list[Any] = []
 
     def use(q: str) -> Any:
@@ -93,16 +107,13 @@ async def tool_loop(world: Any, given: Any) -> Any:
 
     before = ("stepNumber", "steps_len", "tools", "toolChoice", "activeTools", "model")
     after = ("stepNumber", "steps_len", "finishReason", "text", "toolCalls")
-    a = Hooks("A", **note("A", "process_input"), **note("A", "process_input_step", *before))
     got = ("stepNumber", "toolName", "toolCallId", "args", "result")
-    c = Hooks("C", **note("C", "process_output_step", *after), **_result_hook(log, got))
+    a = Hooks("A", claims=LOOKS_ON, **note("A", "process_input"), **note("A", "process_input_step", *before))
+    c = Hooks("C", claims=LOOKS_ON, **note("C", "process_output_step", *after), **_result_hook(log, got))
     settings = {"tools": {"lookup": use}, "tool_choice": "auto", "model": "mock-1"}
-    talk = Talk(world.start(chain(a, c)), given["model_turns"], tools={"lookup": use}, settings=settings)
+    talk = Talk(world.start(chain(a, c)), given["model_turns"], mode=mode, tools={"lookup": use}, settings=settings)
     await talk.play(conversation(given["input"], system="Be nice."))
-    result = talk.result()
-    calls = [_call(call) for call in talk.calls]
-    both = {"log": log, "model_calls": calls, "result": {**result, "messages_after": result["messages"]}}
-    return {"generate": both, "stream": both}
+    return {"log": log, "model_calls": [_call(call) for call in talk.calls], "result": talk.result()}
 
 
 def _result_hook(log: list[Any], names: tuple[str, ...]) -> Any:
@@ -196,14 +207,10 @@ async def system_messages_of_a_step_live_for_the_step(world: Any, given: Any) ->
     return {"log": log, "system_by_step": by_step, "text": talk.result()["text"]}
 
 
-SEEN = "runs/*/last_state_seen_by_hook/*"
-
-
 @scenario(
     "A09",
     {
-        f"{SEEN}/processOutputStream": STREAM,
-        f"{SEEN}/*": SAME,
+        "runs/*/last_state_seen_by_hook/*/*": SAME,
         "runs/*/request": SAME,
         "runs/*/mode": Neutral("one way to run"),
     },
@@ -212,12 +219,14 @@ async def state_lives_as_long_as_the_request(world: Any, given: Any) -> Any:
     """One state object a processor and request, the same in every hook."""
     del given
     stages = [*STAGES_OF["input"], *STAGES_OF["output"]]
-    workflow = chain(_remembering("X", stages), _remembering("Y", ["process_output_result"]))
+    y = ["process_output_stream", "process_output_result"]
+    workflow = chain(_remembering("X", stages), _remembering("Y", y))
+    modes: tuple[Mode, ...] = ("generate", "stream")
     runs = []
-    for mode in ("generate", "stream"):
+    for mode in modes:
         for request in (1, 2):
             run = world.start(workflow)
-            await Talk(run).play(conversation("Hi"))
+            await Talk(run, mode=mode).play(conversation("Hi"))
             seen = {id: dict(run.request_context.get(id, {})) for id in "XY"}
             runs.append({"mode": mode, "request": request, "last_state_seen_by_hook": seen})
     return {"runs": runs}
@@ -227,11 +236,13 @@ def _remembering(id: str, stages: list[str]) -> Hooks:
     """Return a processor whose hooks append their names to its state, and tell what they found there."""
 
     def hook(stage: str) -> Any:
-        def remember(ctx: Any) -> None:
+        def remember(*given: Any) -> Any:
+            ctx = given[-1]
             seen = ctx.state.setdefault("seen", [])
             if stage not in seen:
                 seen.append(stage)
             ctx.request_context.setdefault(id, {})[camel(stage)] = f"seen seen={'>'.join(seen)}"
+            return given[0] if len(given) > 1 else None
 
         return remember
 
@@ -241,10 +252,11 @@ def _remembering(id: str, stages: list[str]) -> Hooks:
 @scenario(
     "A11",
     {
-        "empty_array/generate": Better(rules.an_empty_list_is_refused),
+        "empty_array/*": Better(rules.an_empty_list_is_refused),
+        "void/stream/text_deltas": SAME,
+        "*/stream/text_deltas": Better(rules.what_leaves_is_what_was_judged),
         "*/generate/usage": AGENT,
-        "*/generate/*": SAME,
-        "*/stream": STREAM,
+        "*/*/*": SAME,
     },
 )
 async def edits_of_the_result(world: Any, given: Any) -> Any:
@@ -259,10 +271,14 @@ async def edits_of_the_result(world: Any, given: Any) -> Any:
         "inplace": lambda ctx: ctx.message_list.map_text(upper, ctx.messages),
         "drop_text": lambda ctx: [m.with_parts([m.parts[0].__class__("")]) for m in ctx.messages],
     }
-    return {case: {"generate": await _edited(world, hooks[case], given["model_turns"])} for case in given["cases"]}
+
+    def play(hook: Any) -> Any:
+        return lambda mode: _edited(mode, world, hook, given["model_turns"])
+
+    return {case: await in_both(play(hooks[case])) for case in given["cases"]}
 
 
-async def _edited(world: Any, hook: Any, turns: Any) -> Any:
+async def _edited(mode: Mode, world: Any, hook: Any, turns: Any) -> Any:
     seen: list[Any] = []
 
     def note(ctx: Any) -> Any:
@@ -270,10 +286,12 @@ async def _edited(world: Any, hook: Any, turns: Any) -> Any:
         seen.append({"messages": lines(ctx.messages), **told})
         return hook(ctx)
 
-    talk = await Talk(world.start(chain(Hooks("A", process_output_result=note))), turns).play(conversation("Hi"))
+    run = world.start(chain(Hooks("A", process_output_result=note)))
+    talk = await Talk(run, turns, mode=mode).play(conversation("Hi"))
     if talk.error is not None:
         return {"seen": seen, "threw": kind_of(talk.error)}
-    return {"seen": seen, **talk.result()}
+    ended = talk.result()
+    return {"seen": seen, **ended, "steps": talk.ended()["steps"], "text_deltas": talk.deltas}
 
 
 @scenario("G06", {"*": SAME})
@@ -287,7 +305,14 @@ async def one_request_context(world: Any, given: Any) -> Any:
 
     a = Hooks("A", process_input=lambda ctx: ctx.request_context.update(k=1))
     a.process_input_step = read("inputStep")
+
+    def stream(chunk: Any, ctx: Any) -> Any:
+        if chunk.type == "text-delta":
+            read("outputStream")(ctx)
+        return chunk
+
     b = Hooks("B", process_output_step=read("outputStep"), process_output_result=read("outputResult"))
+    b.process_output_stream = stream
     run = world.start(chain(a, b))
     await Talk(run).play(conversation("Hi"))
     return {"log": log, "defined_when_not_passed": [run.request_context is not None]}

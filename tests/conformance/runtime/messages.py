@@ -8,9 +8,10 @@ from typing import Any
 
 from penstock import Message, TextPart
 from tests.conformance.runtime import rules
-from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, line, lines
+from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
 from tests.conformance.runtime.frame import AGENT, SAME, Better, scenario
 from tests.conformance.runtime.lifecycle import kind_of
+from tests.conformance.runtime.shapes import line, lines
 
 KEEPS_ORDER = Better(rules.order_given_is_order_kept)
 ONE_ID = Better(rules.one_id_is_one_message)

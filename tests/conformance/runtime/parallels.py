@@ -9,9 +9,10 @@ import anyio.lowlevel
 
 from penstock import Message, TextPart, Workflow
 from tests.conformance.runtime import rules
-from tests.conformance.runtime.driver import Hooks, Talk, conversation, lines
+from tests.conformance.runtime.driver import Hooks, Talk, conversation
 from tests.conformance.runtime.frame import AGENT, SAME, Better, Neutral, scenario
 from tests.conformance.runtime.lifecycle import kind_of
+from tests.conformance.runtime.shapes import lines
 
 SPANS = {"edits": "spans"}
 NO_MAP = Neutral("there is no map step: branches are merged")

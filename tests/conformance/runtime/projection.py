@@ -1,7 +1,7 @@
 """The one projection under which what was recorded and what we do are compared; it was written before any rule.
 
-It forgets what is spelling: hook names in camelCase, the wording of errors, of default reasons and of feedback, absent
-against empty fields of a tripwire; and what only the stream's hooks (they come later) or an agent's accounts tell.
+It forgets what is spelling: names of hooks and chunks, the wording of errors, of default reasons and of feedback,
+absent against empty fields of a tripwire; that a promise is rejected where a call raises; and an agent's own accounts.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ _HOOKS = {
 _HOOK = re.compile(
     r"\bprocess(?:InputStep|Input|LLMRequest|LLMResponse|OutputStream|OutputStep|ToolResult|OutputResult|APIError)\b"
 )
+_CHUNKS = {
+    "tool-call-input-streaming-start": "tool-input-start",
+    "tool-call-delta": "tool-input-delta",
+    "tool-call-input-streaming-end": "tool-input-end",
+}
+_CHUNK = re.compile("|".join(_CHUNKS))
 _FEEDBACK = (
     re.compile(r"\[Processor Feedback\] Your previous response was not accepted: (.*)\. Please try again .*"),
     re.compile(r"Your last answer was not accepted: (.*) Answer again, with that put right\."),
@@ -34,21 +40,23 @@ _FORGOTTEN = ("usage", "method", "runId", "from")
 
 def project(value: Any, key: str = "") -> Any:
     """Return the value without what is only spelling."""
-    if key in _ERRORS and isinstance(value, dict):
+    if isinstance(value, dict) and (key in _ERRORS or value.keys() == {"rejected"}):
         return "an error"
+    if isinstance(value, dict) and value.get("type") == "error":
+        return {"type": "error"}
     if isinstance(value, dict):
         kept = {snake(name): project(below, name) for name, below in value.items() if name not in _FORGOTTEN}
         return _tripwire(kept) if "reason" in kept and "processorId" in kept else kept
     if isinstance(value, (list, tuple)):
-        entries = [project(item) for item in value if not _streams(item) and not _told(item)]
+        entries = [project(item) for item in value if not _told(item)]
         return _without_open_step(entries) if key == "parts" else entries
     return _text(value) if isinstance(value, str) else value
 
 
 def snake(text: str) -> str:
-    """Return the text with hook names in our spelling, and without the stream's in a chain of them."""
+    """Return the text with names of hooks and chunks in our spelling."""
     spelled = _HOOK.sub(lambda match: _HOOKS[match.group()], text)
-    return re.sub(r"process_output_stream>|>process_output_stream", "", spelled)
+    return _CHUNK.sub(lambda match: _CHUNKS[match.group()], spelled)
 
 
 def _text(text: str) -> str:
@@ -63,14 +71,6 @@ def _tripwire(fields: dict[str, Any]) -> dict[str, Any]:
         if match := pattern.fullmatch(str(fields["reason"])):
             fields = {**fields, "reason": f"<default, names {match.group(1)}>"}
     return {name: value for name, value in fields.items() if value or name in ("reason", "processorId")}
-
-
-def _streams(entry: Any) -> bool:
-    """Tell whether a log entry is one of the stream's."""
-    if isinstance(entry, str):
-        return entry.split(":")[0].endswith("processOutputStream")
-    named = entry[:2] if isinstance(entry, (list, tuple)) else ()
-    return "processOutputStream" in named or "outputStream" in named
 
 
 def _told(entry: Any) -> bool:

@@ -10,31 +10,106 @@ import copy
 import re
 from typing import Any
 
+from tests.conformance.runtime.projection import project
+
 Path = tuple[str, ...]
 
 
 def everything_stops_at_a_verdict(given: Any, path: Path, theirs: Any) -> Any:
     """Nothing of what was judged is left, nothing runs afterwards, and the reason to finish is always *other*."""
-    key = path[-1]
+    key = path[-1].removesuffix("_promise").removesuffix("_after")
     if key == "text":
         return ""
     if key == "finishReason":
         return "other"
     if key == "log":
-        names = [entry for entry in theirs if isinstance(entry, str) and "OutputStream" not in entry]
-        last = next(index for index, name in enumerate(names) if name.startswith("A."))
-        return [_spelled(name) for name in names[: last + 1]]
+        return _log_of_what_runs(theirs)
     if key == "messages":
         return [message for message in theirs if message["role"] == "user"]
     if key == "steps":
-        blocked = given.get("abort", {}).get("stage", "processOutputStep") != "processOutputStep"
-        return _blocked_steps(theirs) if not blocked else []
-    return 1 if key == "model_calls_after_settling" else []
+        return _blocked_steps(theirs) if _stage(given) == "processOutputStep" else []
+    if key == "called":
+        return theirs[:1]
+    if key == "chunks":
+        return _stopped_chunks(given, theirs)
+    return 1 if path[-1] == "model_calls_after_settling" else []
 
 
-def _spelled(name: str) -> str:
-    """Return a name in snake_case, the id before its hook as it was."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=LLM)(?=R)", "_", name[2:]).lower().join([name[:2], ""])
+def _stage(given: Any) -> str:
+    stage: str = given.get("abort", {}).get("stage", "processOutputStep")
+    return stage
+
+
+def _log_of_what_runs(theirs: list[Any]) -> list[Any]:
+    """Return the log up to the verdict, which is A's last entry before which it was not yet given."""
+    last = next(index for index, entry in enumerate(theirs) if entry.startswith("A."))
+    return [project(entry) for entry in theirs[: last + 1]]
+
+
+def _verdict(given: Any) -> Any:
+    """Return the tripwire chunk that follows from what was given."""
+    if "abort" in given:
+        told = {"reason": given["abort"]["reason"], **given["abort"]["options"]}
+    elif "reason" in given:
+        told = {"reason": given["reason"], "retry": True}
+    else:
+        told = {"reason": re.findall(r'abort\("(.*?)"\)', given["outputProcessors"][0])[0]}
+    return {"type": "tripwire", "payload": {"retry": False, "metadata": {}, **told, "processorId": "A"}}
+
+
+def _stopped_chunks(given: Any, theirs: list[Any]) -> list[Any]:
+    """Return what a client is sent: nothing that waited for the verdict; what was out is taken back."""
+    if _stage(given) in ("processLLMResponse", "processOutputStep"):
+        return [theirs[0], _verdict(given)]
+    out = [chunk for chunk in theirs if chunk["type"] != "tripwire"]
+    texts = any(chunk["type"] == "text-delta" for chunk in out)
+    return [*out, *([{"type": "retract"}] if texts else []), _verdict(given)]
+
+
+def a_rejected_attempt_does_not_leave(given: Any, _path: Path, theirs: list[Any]) -> Any:
+    """A guard after the stream judges what it holds: of an attempt that it rejects only the rejection leaves."""
+    made, attempt = [], []
+    for chunk in theirs:
+        reason = chunk.get("reason") if chunk["type"] == "step-finish" else None
+        if reason == "retry":
+            made.append(chunk)
+            attempt = []
+        elif reason == "tripwire":
+            return [*made, _verdict(given)]
+        elif chunk["type"] in ("start", "finish") or reason:
+            made += [*attempt, chunk]
+            attempt = []
+        else:
+            attempt.append(chunk)
+    return made
+
+
+def what_leaves_is_what_was_judged(given: Any, path: Path, theirs: list[str]) -> Any:
+    """What a guard of the result changes, it changes before it leaves."""
+    del given
+    text = "" if path[0] == "drop_text" else "".join(theirs).upper()
+    return [text] if text else []
+
+
+def a_check_that_broke_has_not_passed(_given: Any, path: Path, theirs: Any) -> Any:
+    """A stream hook that raises ends the stream before what it did not judge; no edit of another's is undone."""
+    if path[-1] == "log":
+        judged = next(index for index, entry in enumerate(theirs) if entry.endswith("text-start"))
+        return [project(entry) for entry in theirs[: judged + 1]]
+    stage = "process_output_stream"
+    threw = {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": "ValueError: boom"}
+    chunks = [{"type": type} for type in ("start", "step-start", "error")]
+    if "error" in theirs:
+        return {"chunks": chunks, "error": threw}
+    return {"chunks": chunks, "threw": threw} if path[1] == "stream" else {"threw": threw}
+
+
+def an_error_is_the_end(_given: Any, path: Path, theirs: Any) -> Any:
+    """What waited for the check that broke does not leave, and there is no result."""
+    if path[-1] == "chunks":
+        return [theirs[0], "error"]
+    threw = {"error": "StepFailedError", "processor": "A", "stage": project(path[0]), "cause": "WrongReturnError"}
+    return {"rejected": threw}
 
 
 def _blocked_steps(steps: list[Any]) -> list[Any]:
@@ -52,7 +127,7 @@ def _whole(step: Any) -> Any:
 
 def an_empty_list_is_refused(_given: Any, path: Path, theirs: Any) -> Any:
     """None is how to say *unchanged*; emptying is said by its name."""
-    stage = "process_output_result" if path[-1] == "generate" else "process_input"
+    stage = "process_output_result" if path[-1] in ("generate", "stream") else "process_input"
     refused = {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": "WrongReturnError"}
     if isinstance(theirs, dict) and "seen" in theirs:
         return {"seen": theirs["seen"], "threw": refused}
@@ -74,9 +149,16 @@ def what_is_no_message_is_refused(given: Any, path: Path, theirs: Any) -> Any:
 
 def the_original_error_is_the_cause(_given: Any, path: Path, theirs: Any) -> Any:
     """An ordinary error comes out once, names the culprit and the stage, and carries the original."""
-    del theirs
-    stage = _spelled(f"A.{path[0]}")[2:]
-    return {"threw": {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": "ValueError: boom"}}
+    stage = project(path[0])
+    threw = {"threw": {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": "ValueError: boom"}}
+    if path[1] == "generate":
+        return threw
+    left = [chunk for chunk in theirs.get("chunks", []) if chunk["type"] in ("start", "error")]
+    if path[0] == "processToolResult":  # the answer had been judged
+        left = theirs["chunks"]
+    if path[0] == "processOutputResult":
+        left = [*left, {"type": "error"}]
+    return {**threw, "chunks": [{"type": "error"} if chunk["type"] == "error" else chunk for chunk in left]}
 
 
 def a_join_needs_no_map(given: Any, path: Path, theirs: Any) -> Any:
@@ -202,9 +284,14 @@ def retries_do_not_use_up_steps(given: Any, path: Path, theirs: Any) -> Any:
     """The step budget counts accepted steps, so the good answer is reached."""
     answer = given["model_turns"][-1]["text"]
     attempts = len(given["model_turns"])
-    key = path[-1]
+    key = path[-1].removesuffix("_promise").removesuffix("_after")
     if key == "model_calls":
         return attempts
+    if key == "chunks":
+        rejected, *_ = [chunk for chunk in theirs if chunk["type"] == "step-finish"]
+        said = [{**chunk, "text": answer} if "text" in chunk else chunk for chunk in theirs[1:5]]
+        ends = [{"type": type, "reason": "stop", "isContinued": False} for type in ("step-finish", "finish")]
+        return [theirs[0], *[rejected] * (attempts - 1), *said, *ends]
     if key == "prompts":
         return [["Sys", "Hi"], *[["Sys", f"<feedback: {given['reason']}>", "Hi"]] * (attempts - 1)]
     if key == "messages":

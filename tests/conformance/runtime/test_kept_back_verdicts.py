@@ -10,16 +10,17 @@ import pytest
 from penstock import BlockedError, Message, Retry, Run, StepFailedError, Tripwire, UsageError, Workflow
 from penstock.engine.stages import STAGES
 from penstock.engine.tripwire import TripwireSignal
-from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, entry_of
-from tests.conformance.runtime.verdicts import ALL_STAGES, spy
+from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
+from tests.conformance.runtime.shapes import entry_of
+from tests.conformance.runtime.verdicts import ALL_STAGES, at_stage, spy
 
 TOOL = [{"text": "let me see", "tool_calls": [{"id": "c1", "name": "lookup", "args": {"q": "x"}}]}, {"text": "done"}]
-WITH_TOOL_CALL = (*ALL_STAGES[:5], "process_tool_call", *ALL_STAGES[5:])
+WITH_TOOL_CALL = (*ALL_STAGES[:6], "process_tool_call", *ALL_STAGES[6:])
 
 
 def aborting(stage: str, **options: Any) -> Hooks:
     """Return a processor that aborts at one stage."""
-    return Hooks("A", **{stage: lambda ctx: ctx.abort("no", **options)})
+    return Hooks("A", **at_stage(stage, lambda ctx: ctx.abort("no", **options)))
 
 
 @pytest.mark.parametrize("stage", WITH_TOOL_CALL)
@@ -30,7 +31,8 @@ async def test_nothing_runs_after_a_verdict(stage: str) -> None:
     workflow = chain(spy("Y", log, *WITH_TOOL_CALL), aborting(stage), spy("Z", log, *WITH_TOOL_CALL))
     tools = {"lookup": lambda **_: used.append("used") or {"answer": 42}}
     talk = await Talk(workflow.start(), TOOL, tools=tools).play(conversation("Hi"))
-    assert log[-1] == f"Y.{stage}"
+    streams = stage == "process_output_stream"
+    assert log[-1] == (f"Y.{stage}:step-start" if streams else f"Y.{stage}")
     assert bool(used) == (stage in ("process_tool_result", "process_output_result"))
     assert talk.run.tripwire == Tripwire("no", "A", stage)
     ended = talk.result()
@@ -58,7 +60,7 @@ async def test_no_later_stage_can_turn_a_verdict_into_a_retry(later: str) -> Non
         ctx.abort("again", retry=True)
 
     stop = Hooks("stop", process_input=lambda ctx: ctx.abort("first"))
-    run = chain(stop, Hooks("late", **{later: ask_again})).start(max_processor_retries=3)
+    run = chain(stop, Hooks("late", **at_stage(later, ask_again))).start(max_processor_retries=3)
     await run.process_input("Hi")
     called.clear()
     outcome = await _stage(run, later)
@@ -72,6 +74,11 @@ async def _stage(run: Run, name: str) -> Any:
         return await run.process_tool_call("lookup", {"q": "x"})
     if name == "process_tool_result":
         return await run.process_tool_result("lookup", {"answer": 42})
+    if name == "process_output_stream":
+        async with run.process_output_stream(["ans", "wer"]) as chunks:
+            left = [chunk async for chunk in chunks]
+        assert [chunk.type for chunk in left].count("tripwire") == int(chunks.outcome.blocked)
+        return chunks.outcome
     return await getattr(run, name)()
 
 
@@ -89,7 +96,7 @@ async def test_where_no_retry_is_possible_the_flag_is_only_told(stage: str) -> N
 async def test_abort_without_a_reason_names_the_processor_everywhere() -> None:
     """B10, B11: the default reason."""
     for stage in WITH_TOOL_CALL:
-        outcome = await _stage(chain(Hooks("the-guard", **{stage: lambda ctx: ctx.abort()})).start(), stage)
+        outcome = await _stage(chain(Hooks("the-guard", **at_stage(stage, lambda ctx: ctx.abort()))).start(), stage)
         assert outcome.tripwire is not None
         assert "the-guard" in outcome.tripwire.reason
 
@@ -154,7 +161,7 @@ async def test_an_ordinary_error_is_raised_with_its_cause(stage: str) -> None:
         raise boom
 
     with pytest.raises(StepFailedError) as caught:
-        await _stage(chain(Hooks("A", **{stage: broken})).start(), stage)
+        await _stage(chain(Hooks("A", **at_stage(stage, broken))).start(), stage)
     assert caught.value.__cause__ is boom
     assert (caught.value.processor_id, caught.value.stage) == ("A", stage)
     assert "boom" not in str(caught.value)  # an error's own words may quote what was judged
@@ -167,7 +174,7 @@ async def test_a_guard_that_breaks_blocks(stage: str) -> None:
     def broken(_ctx: Any) -> None:
         raise ValueError("boom")
 
-    run = chain(Hooks("A", claims={"on_error": "block"}, **{stage: broken})).start()
+    run = chain(Hooks("A", claims={"on_error": "block"}, **at_stage(stage, broken))).start()
     outcome = await _stage(run, stage)
     assert outcome.blocked
     assert run.tripwire is not None

@@ -11,8 +11,9 @@ import anyio
 import pytest
 
 from penstock import Edit, Message, Overrides, StepFailedError, TextPart, ToolPart, Workflow, WorkflowError
-from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, lines
+from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
 from tests.conformance.runtime.parallels import Order, passing, suffix
+from tests.conformance.runtime.shapes import lines
 
 SPANS = {"edits": "spans"}
 

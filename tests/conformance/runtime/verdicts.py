@@ -1,4 +1,4 @@
-"""Scenarios B and C: verdicts, ordinary errors and wrong returns at each stage; retries with feedback."""
+"""Scenarios B: verdicts, ordinary errors and wrong returns at each stage."""
 
 from __future__ import annotations
 
@@ -6,67 +6,79 @@ from typing import Any
 
 from penstock import Message, MessageList, Overrides
 from tests.conformance.runtime import rules
-from tests.conformance.runtime.driver import Hooks, Talk, camel, chain, conversation, entry_of, shown, told_error
-from tests.conformance.runtime.frame import AGENT, SAME, STREAM, Better, Neutral, scenario
-from tests.conformance.runtime.projection import project, snake
+from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
+from tests.conformance.runtime.frame import AGENT, SAME, Better, Neutral, scenario
+from tests.conformance.runtime.lifecycle import LOOKS_ON, kind_of
+from tests.conformance.runtime.projection import snake
+from tests.conformance.runtime.shapes import camel, shown, told_error
+from tests.conformance.runtime.turns import Mode
 
 STOPS = Better(rules.everything_stops_at_a_verdict)
 ALL_STAGES = (
     "process_input",
     "process_input_step",
     "process_llm_request",
+    "process_output_stream",
     "process_llm_response",
     "process_output_step",
     "process_tool_result",
     "process_output_result",
 )
+STREAM_AND_LATER = ("process_output_stream", *ALL_STAGES[5:])
 
 
 def spy(id: str, log: list[Any], *stages: str, abort: dict[str, Any] | None = None, from_step: int = 0) -> Hooks:
-    """Return a processor that logs its hooks, and aborts in one of them."""
+    """Return a processor that logs its hooks; an observer, unless it aborts in one of them."""
 
     def hook(stage: str) -> Any:
-        def called(ctx: Any) -> None:
-            log.append(f"{id}.{stage}")
+        def called(*given: Any) -> None:
+            ctx = given[-1]
+            log.append(f"{id}.{stage}" if len(given) == 1 else f"{id}.{stage}:{given[0].type}")
             if abort is not None and snake(abort["stage"]) == stage and ctx.step_number >= from_step:
                 ctx.abort(abort["reason"], **abort["options"])
 
+        if stage == "process_output_stream":
+            return lambda chunk, ctx: called(chunk, ctx) or chunk
         return called
 
-    return Hooks(id, **{stage: hook(stage) for stage in stages})
+    claims = LOOKS_ON if abort is None else {}
+    return Hooks(id, claims=claims, **{stage: hook(stage) for stage in stages})
 
 
 async def _aborted(world: Any, given: Any, *, from_step: int = 0) -> Any:
     """Play what B01–B10 have in common: A aborts, Z comes behind it, O is an output processor."""
+    return await in_both(lambda mode: _aborted_in(mode, world, given, from_step))
+
+
+async def _aborted_in(mode: Mode, world: Any, given: Any, from_step: int) -> Any:
     log: list[Any] = []
     stage = snake(given["abort"]["stage"])
     output = "outputProcessors" in given
-    z = ALL_STAGES[4:] if output else ALL_STAGES[:4]
+    z = STREAM_AND_LATER if output else (*ALL_STAGES[:3], "process_llm_response")
     items = [spy("A", log, stage, abort=given["abort"], from_step=from_step), spy("Z", log, *z)]
-    workflow = chain(*items) if output else chain(*items, spy("O", log, *ALL_STAGES[4:]))
+    workflow = chain(*items) if output else chain(*items, spy("O", log, *STREAM_AND_LATER))
 
     def tool(**_: Any) -> Any:
         log.append("tool executed")
         return {"answer": 42}
 
-    talk = Talk(world.start(workflow), given["model_turns"], tools={"lookup": tool})
+    talk = Talk(world.start(workflow), given["model_turns"], mode=mode, tools={"lookup": tool})
     await talk.play(conversation(given["input"]))
     calls = {"model_calls_when_result_returned": len(talk.calls), "model_calls_after_settling": len(talk.calls)}
-    both = {"log": log, **calls, "prompts_after_first": talk.prompts[1:], "result": talk.result()}
-    return {"generate": both, "stream": both}
+    return {"log": log, **calls, "prompts_after_first": talk.prompts[1:], "result": talk.result()}
 
 
 AS_RECORDED = {
-    "generate/result/usage": AGENT,
-    "generate/result/*": SAME,
-    "stream/result": STREAM,
+    "*/result/usage": AGENT,
+    "*/result/status": AGENT,
+    "*/result/*": SAME,
     "*/log": SAME,
     "*/model_calls_*": SAME,
     "*/prompts_after_first": SAME,
 }
 
 
-@scenario("B01", {"generate/result/messages": AGENT, **AS_RECORDED})
+@scenario("B01", {"generate/result/messages": AGENT, "stream/result/messages_after": AGENT, **AS_RECORDED})
 async def abort_in_process_input(world: Any, given: Any) -> Any:
     """The model is never called."""
     return await _aborted(world, given)
@@ -84,17 +96,22 @@ async def abort_in_llm_request(world: Any, given: Any) -> Any:
     return await _aborted(world, given)
 
 
-@scenario("B05", {"generate/result/messages": STOPS, **AS_RECORDED})
+@scenario(
+    "B05",
+    {
+        **{f"*/result/{key}": STOPS for key in ("messages", "chunks", "text_promise", "messages_after")},
+        **AS_RECORDED,
+    },
+)
 async def abort_in_llm_response(world: Any, given: Any) -> Any:
     """The answer is gone from the history too."""
     return await _aborted(world, given)
 
 
+LEAKING = ("text", "finishReason", "steps", "text_promise", "finishReason_promise", "steps_promise")
+GONE = ("chunks", "messages", "messages_after")
 LEAKS = {
-    "generate/result/text": STOPS,
-    "generate/result/finishReason": STOPS,
-    "generate/result/messages": STOPS,
-    "generate/result/steps": STOPS,
+    **{f"*/result/{key}": STOPS for key in (*LEAKING, *GONE)},
     "*/log": STOPS,
     **{pattern: how for pattern, how in AS_RECORDED.items() if pattern != "*/log"},
 }
@@ -112,11 +129,8 @@ async def abort_in_output_step(world: Any, given: Any) -> Any:
         "*/log": STOPS,
         "*/model_calls_after_settling": STOPS,
         "*/prompts_after_first": STOPS,
-        "generate/result/messages": STOPS,
-        "generate/result/usage": AGENT,
-        "generate/result/*": SAME,
-        "stream/result": STREAM,
-        "*/model_calls_*": SAME,
+        **{f"*/result/{key}": STOPS for key in (*GONE, "text_promise")},
+        **{pattern: how for pattern, how in AS_RECORDED.items() if pattern not in ("*/log", "*/prompts_after_first")},
     },
 )
 async def abort_in_tool_result(world: Any, given: Any) -> Any:
@@ -127,26 +141,35 @@ async def abort_in_tool_result(world: Any, given: Any) -> Any:
 @scenario(
     "B17",
     {
-        **{f"generate/{key}": STOPS for key in ("text", "finishReason", "steps", "messages")},
-        "generate/usage": AGENT,
-        "generate/*": SAME,
-        "stream": STREAM,
+        **{f"*/{key}": STOPS for key in (*LEAKING, *GONE)},
+        "*/usage": AGENT,
+        "*/status": AGENT,
+        "*/*": SAME,
     },
 )
 async def the_smallest_leak(world: Any, given: Any) -> Any:
-    """A single guard after the model: its verdict empties the text."""
+    """A single guard after the model: its verdict empties the text, and nothing has left."""
     a = Hooks("A", process_output_step=lambda ctx: ctx.abort("blocked"))
-    talk = await Talk(world.start(chain(a)), given["model_turns"]).play(conversation("Hi"))
-    return {"generate": talk.result()}
+
+    async def play(mode: Mode) -> Any:
+        talk = Talk(world.start(chain(a)), given["model_turns"], mode=mode)
+        return (await talk.play(conversation("Hi"))).result()
+
+    return await in_both(play)
 
 
-async def _stopped_at(world: Any, stage: str, *guards: Any) -> Talk:
+async def _stopped_at(world: Any, stage: str, *guards: Any, mode: Mode = "generate") -> Talk:
     """Play a request whose workflow has those hooks at one stage."""
-    hooks = [Hooks(id, **{stage: hook}) for id, hook in zip("ABC", guards, strict=False)]
-    return await Talk(world.start(chain(*hooks)), [{"text": "hi"}]).play(conversation("Hi"))
+    hooks = [Hooks(id, **at_stage(stage, hook)) for id, hook in zip("ABC", guards, strict=False)]
+    return await Talk(world.start(chain(*hooks)), [{"text": "hi"}], mode=mode).play(conversation("Hi"))
 
 
-@scenario("B11", {"processOutputStream": STREAM, "*": SAME})
+def at_stage(stage: str, hook: Any) -> dict[str, Any]:
+    """Return a hook of a context as one of that stage; in the stream it gives each chunk back."""
+    return {stage: (lambda chunk, ctx: hook(ctx) or chunk) if stage == "process_output_stream" else hook}
+
+
+@scenario("B11", {"*": SAME})
 async def the_default_reason(world: Any, given: Any) -> Any:
     """Without a reason, the reason names the processor."""
     del given
@@ -155,38 +178,64 @@ async def the_default_reason(world: Any, given: Any) -> Any:
     return {camel(stage): shown(talk.run.tripwire) for stage, talk in talks.items()}
 
 
+CAUSE = Better(rules.the_original_error_is_the_cause)
+
+
 @scenario(
     "B14",
     {
-        "processOutputStream": STREAM,
-        "*/generate/log": SAME,
-        "*/generate/result": Better(rules.the_original_error_is_the_cause),
-        "*/stream/log": SAME,
-        "*/stream/result": STREAM,
+        "processOutputStream/*/*": Better(rules.a_check_that_broke_has_not_passed),
+        "*/*/log": SAME,
+        "*/*/result": CAUSE,
     },
 )
 async def an_ordinary_error(world: Any, given: Any) -> Any:
-    """An error at any stage stops the request, and its original is the cause."""
+    """An error at any stage stops the request, and its original is the cause; nothing leaves that was not judged."""
     turns = [
         {"text": "let me see", "tool_calls": [{"id": "c1", "name": "lookup", "args": {"q": "x"}}]},
         {"text": "done"},
     ]
-    found = {}
-    for stage in ALL_STAGES:
+
+    async def play(stage: str, mode: Mode) -> Any:
         log: list[Any] = []
-
-        def broken(_ctx: Any) -> None:
-            raise ValueError("boom")
-
-        workflow = chain(Hooks("A", **{stage: broken}), spy("Z", log, stage))
+        workflow = chain(Hooks("A", **{stage: _broken_at(stage)}), spy("Z", log, stage))
         script = turns if stage == "process_tool_result" else given["model_turns_text"]
-        talk = await Talk(world.start(workflow), script).play(conversation("Hi"))
-        both = {"log": log, "result": {"threw": told_error(talk.error)} if talk.error else talk.result()}
-        found[camel(stage)] = {"generate": both, "stream": both}
-    return found
+        talk = await Talk(world.start(workflow), script, mode=mode).play(conversation("Hi"))
+        kept = ("threw", "chunks") if talk.error is not None else tuple(talk.result())
+        return {"log": log, "result": {key: value for key, value in talk.result().items() if key in kept}}
+
+    return {camel(stage): await in_both(lambda mode, stage=stage: play(stage, mode)) for stage in ALL_STAGES}
 
 
-@scenario("B15", {"*/generate/*": SAME, "*/stream/threw": AGENT, "*/stream/*": STREAM})
+def _broken_at(stage: str) -> Any:
+    """Return a hook that raises; in the stream, where the text begins."""
+
+    def broken(ctx: Any) -> None:
+        raise ValueError("boom")
+
+    def broken_at_text(chunk: Any, _ctx: Any) -> Any:
+        if chunk.type == "text-delta":
+            raise ValueError("boom")
+        return chunk
+
+    return broken_at_text if stage == "process_output_stream" else broken
+
+
+LOST = Better(rules.an_error_is_the_end)
+
+
+@scenario(
+    "B15",
+    {
+        "*/stream/threw": AGENT,
+        "processOutputStep/stream/chunks": LOST,
+        "processOutputResult/stream/error": SAME,
+        "processOutputResult/stream/*": LOST,
+        "processInput/stream/error": AGENT,  # the call itself raises
+        "*/*/*": SAME,
+    },
+    overrules="DESIGN §9: what a later guard is to judge does not leave before; §6: a check that broke has not passed",
+)
 async def a_foreign_list(world: Any, given: Any) -> Any:
     """A list that does not derive from the context's is refused wherever messages are taken."""
     del given
@@ -206,13 +255,17 @@ async def a_foreign_list(world: Any, given: Any) -> Any:
         told = told_error(talk.error) if talk.error else {}
         threw = told if told.get("processor") == "A" else None
         found[case] = {"generate": {"threw": threw, "error": None}}
+        talk = await _stopped_at(world, stage, hook, mode="stream")
+        threw = None if talk.error is None else kind_of(talk.error)
+        lost = {key: {"rejected": threw} for key in ("text", "finishReason")}
+        found[case]["stream"] = {**lost, "error": threw, "chunks": [chunk["type"] for chunk in talk.chunks]}
     return found
 
 
 @scenario(
     "B19",
     {
-        "processOutputStream": STREAM,
+        "processOutputStream/called": STOPS,
         "processOutputStep/text": STOPS,
         "processOutputStep/finishReason": STOPS,
         "processOutputResult/text": STOPS,
@@ -224,7 +277,9 @@ async def the_first_of_two_aborts(world: Any, given: Any) -> Any:
     """In a sequence the first to abort wins, and the second is not called."""
     del given
     found = {}
-    for stage in ("process_input", "process_input_step", "process_output_step", "process_output_result"):
+    for stage in ("process_input", "process_input_step", *STREAM_AND_LATER):
+        if stage == "process_tool_result":
+            continue
         called: list[str] = []
 
         def guard(id: str, called: list[str] = called) -> Any:
@@ -254,110 +309,3 @@ async def the_fields_of_a_tripwire(world: Any, given: Any) -> Any:
         talk = await _stopped_at(world, "process_input", lambda ctx, options=options: ctx.abort("r", **options))
         found.append(talk.result())
     return {"variants": found}
-
-
-# Retries
-
-
-def strict(log: list[Any], reasons: list[str], **options: Any) -> Hooks:
-    """Return a guard that rejects answers that begin with "bad", and logs what it is told."""
-    left = iter(reasons)
-
-    def judge(ctx: Any) -> None:
-        told = {
-            "retryCount": ctx.retry_count,
-            "stepNumber": ctx.step_number,
-            "text": ctx.text,
-            "steps_len": len(ctx.steps),
-        }
-        log.append(["A.processOutputStep", {**told, "messages": [entry_of(message) for message in ctx.messages]}])
-        if ctx.text.startswith("bad"):
-            ctx.abort(next(left), retry=True, **options)
-
-    return Hooks("A", process_output_step=judge)
-
-
-async def _retried(world: Any, given: Any, **options: Any) -> Any:
-    log: list[Any] = []
-    limit = given["agentOptions"].get("maxProcessorRetries")
-    run = world.start(chain(strict(log, [given["reason"]] * 9, **options)), max_processor_retries=limit)
-    talk = Talk(run, given["model_turns"], budget=given["callOptions"].get("maxSteps", 5))
-    await talk.play(conversation(given["input"]))
-    both = {"log": log, "model_calls": len(talk.calls), "prompts": talk.prompts, "result": talk.result()}
-    return {"generate": both, "stream": both}
-
-
-RETRIED = {
-    "*/result/usage": AGENT,
-    "generate/result/*": SAME,
-    "stream/result": STREAM,
-    "*/log": SAME,
-    "*/model_calls": SAME,
-    "*/prompts": SAME,
-}
-EXHAUSTED = {f"generate/result/{key}": STOPS for key in ("text", "finishReason", "steps", "messages")}
-
-
-@scenario("C01", {**EXHAUSTED, **RETRIED})
-async def no_budget_no_retry(world: Any, given: Any) -> Any:
-    """Without a limit, a request for a retry is a verdict."""
-    return await _retried(world, given)
-
-
-@scenario("C02", RETRIED)
-async def two_rejections(world: Any, given: Any) -> Any:
-    """The rejected answer is gone, the reason reaches the model, the counter counts."""
-    return await _retried(world, given)
-
-
-@scenario("C04", {**EXHAUSTED, **RETRIED})
-async def an_exhausted_budget(world: Any, given: Any) -> Any:
-    """After the last retry the rejection is a verdict."""
-    return await _retried(world, given)
-
-
-@scenario("C06", RETRIED)
-async def metadata_of_a_retry(world: Any, given: Any) -> Any:
-    """Metadata is kept with the rejected step."""
-    return await _retried(world, given, metadata={"score": 0.2})
-
-
-@scenario("C07", RETRIED)
-async def a_rejected_tool_call(world: Any, given: Any) -> Any:
-    """The tool of a rejected step does not run."""
-    return await _retried(world, given)
-
-
-MORE = Better(rules.retries_do_not_use_up_steps)
-
-
-@scenario(
-    "C10",
-    {
-        "generate/model_calls": MORE,
-        "generate/result/tripwire": SAME,
-        "generate/result/usage": AGENT,
-        "generate/result/*": MORE,
-        "generate/prompts": MORE,
-        "generate/log/*": SAME,
-        "stream": STREAM,
-    },
-)
-async def retries_beside_steps(world: Any, given: Any) -> Any:
-    """Rejected attempts do not use up the step budget."""
-    played = await _retried(world, given)
-    generate = played["generate"]
-    texts = [[entry["text"] for entry in project(prompt)] for prompt in generate["prompts"]]
-    return {"generate": {**generate, "prompts": texts}}
-
-
-@scenario(
-    "C24",
-    {"system_messages_by_call": Better(rules.feedback_is_for_one_retry), "text": AGENT, "steps": SAME},
-)
-async def feedback_for_one_retry(world: Any, given: Any) -> Any:
-    """Only the attempt behind a rejection is told of it."""
-    run = world.start(chain(strict([], given["reasons"])), max_processor_retries=given["maxProcessorRetries"])
-    talk = await Talk(run, given["model_turns"]).play(conversation("Hi"))
-    system = [[entry["text"] for entry in prompt if entry["role"] == "system"] for prompt in project(talk.prompts)]
-    return {"system_messages_by_call": system, "steps": talk.result()["steps"]}

@@ -6,10 +6,11 @@ from typing import Any
 
 from penstock import Message, Overrides, TextPart, Workflow
 from tests.conformance.runtime import rules
-from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, lines, told_error
-from tests.conformance.runtime.frame import AGENT, SAME, STREAM, Better, Neutral, scenario
+from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
+from tests.conformance.runtime.frame import AGENT, SAME, Better, Neutral, scenario
 from tests.conformance.runtime.lifecycle import kind_of
 from tests.conformance.runtime.parallels import JOINS, SPANS, appending, breaking, passing, play, suffix
+from tests.conformance.runtime.shapes import lines, told_error
 
 INPUTS = Neutral("the shape of what a condition is given")
 
@@ -127,7 +128,7 @@ def _picky(log: list[Any]) -> Hooks:
     "E13",
     {
         "input: map returns changed messages array/prompt": Better(rules.a_list_returned_at_the_end_counts),
-        "outputStream: step throws": STREAM,
+        "outputStream: step throws": Better(rules.a_check_that_broke_has_not_passed),
         "outputResult: step throws/*": SAME,
         "input: */*": SAME,
     },
@@ -153,9 +154,19 @@ async def errors_in_a_workflow(world: Any, given: Any) -> Any:
     talk = Talk(world.start(chain(Hooks("A", process_output_result=breaking("boom")))))
     await talk.play(conversation("Hi"))
     threw = told_error(talk.error) if talk.error else None
+    found["outputStream: step throws"] = await _broken_stream(world)
     reason = "error" if talk.error else talk.finish_reason
     found["outputResult: step throws"] = {"text": talk.result()["text"], "finishReason": reason, "error": threw}
     return found
+
+
+async def _broken_stream(world: Any) -> Any:
+    def broken(chunk: Any, _ctx: Any) -> Any:
+        return breaking("boom")(chunk) if chunk.type == "text-delta" else chunk
+
+    run = world.start(chain(passing("P"), Hooks("A", process_output_stream=broken)))
+    talk = await Talk(run, [{"deltas": ["a", "b"]}], mode="stream").play(conversation("Hi"))
+    return {"chunks": talk.chunks, "error": told_error(talk.error) if talk.error else None}
 
 
 @scenario(
