@@ -151,10 +151,13 @@ class HookPipe:
             except BaseException as error:  # noqa: BLE001 - dealt with where all failures are
                 self._left = (step, piece, Raised(error))
                 return None
-            if ctx.effects is not None or (result is not piece and not fits(piece, result)):
+            if ctx.effects is not None:
                 self._left = (step, piece, result)
                 return None
             if result is not piece:
+                if not fits(piece, result):
+                    self._left = (step, piece, result)
+                    return None
                 step.step.changed = True
                 piece = result
         return piece
