@@ -5,7 +5,7 @@ Positions are code points of the text before the edits. This module knows texts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.errors import EditError
@@ -21,7 +21,8 @@ class Edit:
     """``text`` stands in place of ``[start, end)`` of the text before.
 
     ``redact`` hides what was there, ``replace`` says it otherwise, ``insert`` adds at a point (``start == end``).
-    ``step`` is the path of the step that made it; the engine fills it in.
+    ``step`` is the path of the step that made it; the engine fills it in. ``hides`` marks the union of a redaction with
+    other edits: it says more than the redaction did, and still must not be dropped. Two edits are equal without it.
 
     Raises:
         EditError: the span is negative or reversed, or an insert has a width.
@@ -32,6 +33,7 @@ class Edit:
     text: str = ""
     kind: EditKind = "replace"
     step: str = ""
+    hides: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse spans that cannot be."""
@@ -39,6 +41,11 @@ class Edit:
             raise EditError(f"an edit needs 0 <= start <= end, not {self.start}..{self.end}")
         if self.kind == "insert" and self.start != self.end:
             raise EditError(f"an insert has no width, not {self.start}..{self.end}")
+
+    @property
+    def hidden(self) -> bool:
+        """Whether something is hidden by it that must not show again."""
+        return self.kind == "redact" or self.hides
 
 
 Edits: TypeAlias = tuple[Edit, ...]
@@ -105,7 +112,9 @@ def stamp(edits: Edits, step: str) -> Edits:
             break
     else:
         return edits
-    return tuple(edit if edit.step else Edit(edit.start, edit.end, edit.text, edit.kind, step) for edit in edits)
+    return tuple(
+        edit if edit.step else Edit(edit.start, edit.end, edit.text, edit.kind, step, edit.hides) for edit in edits
+    )
 
 
 def compose(first: Edits, second: Edits) -> Edits:
@@ -126,7 +135,7 @@ def compose(first: Edits, second: Edits) -> Edits:
             shift += len(ahead.text) - (ahead.end - ahead.start)
             i += 1
         elif later is not None and (ahead is None or _clear_of(ahead, later, shift, ahead_first=False)):
-            result.append(Edit(later.start - shift, later.end - shift, later.text, later.kind, later.step))
+            result.append(shifted(later, -shift))
             j += 1
         else:
             united, i, j, shift = _unite(first, second, i, j, shift)
@@ -166,7 +175,16 @@ def _unite(first: Edits, second: Edits, i: int, j: int, shift: int) -> tuple[Edi
     redacts = _only_redacted(taken_first, taken_second, shift)
     kind: EditKind = "redact" if redacts else "insert" if start == end else "replace"
     step = taken_second[-1].step if taken_second else taken_first[-1].step
-    return Edit(start, end, text, kind, step), i, j, after
+    return Edit(start, end, text, kind, step, _hides(taken_first) or _hides(taken_second)), i, j, after
+
+
+def _hides(edits: Iterable[Edit]) -> bool:
+    return any(edit.hidden for edit in edits)
+
+
+def shifted(edit: Edit, by: int) -> Edit:
+    """Return an edit as it is called from another place, ``by`` characters further."""
+    return Edit(edit.start + by, edit.end + by, edit.text, edit.kind, edit.step, edit.hides)
 
 
 def _only_redacted(first: Sequence[Edit], second: Sequence[Edit], shift: int) -> bool:
@@ -300,10 +318,10 @@ def _settle(cluster: list[Edit]) -> list[Edit] | None:
 
 def cover(cluster: Sequence[Edit]) -> Edit:
     """Return the redaction of all that a cluster reaches, with the words of its widest redaction."""
-    redactions = [edit for edit in cluster if edit.kind == "redact"]
-    widest = max(redactions, key=lambda edit: edit.end - edit.start)
+    hiding = [edit for edit in cluster if edit.hidden]
+    widest = max(hiding, key=lambda edit: (edit.kind == "redact", edit.end - edit.start))
     start, end = min(edit.start for edit in cluster), max(edit.end for edit in cluster)
-    return Edit(start, end, widest.text, "redact", widest.step)
+    return Edit(start, end, widest.text, widest.kind, widest.step, hides=True)
 
 
 def remainder(done: Edits, whole: Edits, text: str) -> Edits:

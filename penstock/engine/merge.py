@@ -202,7 +202,7 @@ def _kept(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_ops.Edit
     """Return what a conflict becomes in favour of one branch: its edits, but no redaction of another is let go."""
     spans = {(edit.start, edit.end, edit.text) for edit in chosen}
     kept = [edit for edit in cluster if (edit.start, edit.end, edit.text) in spans]
-    if all(edit in kept for edit in cluster if edit.kind == "redact"):
+    if all(edit in kept for edit in cluster if edit.hidden):
         return kept
     return [edit_ops.cover(cluster)]
 
@@ -212,7 +212,7 @@ def _redacts(node: Twig) -> bool:
     if is_mapping(node):
         return any(_redacts(below) for below in node.values())
     edits: Any = node
-    return type(node) is tuple and any(edit.kind == "redact" for edit in edits)
+    return type(node) is tuple and any(edit.hidden for edit in edits)
 
 
 def _steps(node: Twig) -> Iterable[str]:

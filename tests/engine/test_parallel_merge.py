@@ -442,3 +442,16 @@ def test_a_diamond_does_not_double_what_both_sides_inherited() -> None:
     )
     outcome = workflow.check_sync("hi")
     assert outcome.blocked or outcome.text.count("a ") == 1
+
+
+@pytest.mark.parametrize("merge", ["first", "last"])
+def test_a_redaction_that_grew_into_other_words_is_not_let_go(merge: Any) -> None:
+    """One branch says a stretch otherwise and then hides more than that; another says the stretch otherwise."""
+    greets = editing("greets", Edit(0, 5, "HELLO"))
+    hides = editing("hides", Edit(3, 12, "[X]", "redact"))
+    other = editing("other", Edit(0, 2, "He"))
+    branches = (Workflow("both").then(greets).then(hides), other)
+    workflow = Workflow("w").parallel(*(branches if merge == "last" else branches[::-1]), merge=merge)
+    outcome = workflow.check_sync("hello secret word")
+    assert "secret" not in outcome.text
+    assert outcome.text.endswith(" word")

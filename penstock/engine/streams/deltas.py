@@ -9,12 +9,11 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import edits as edit_ops
-from penstock.engine.edits import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from penstock.engine.edits import Edits
+    from penstock.engine.edits import Edit, Edits
     from penstock.engine.text_window import Found
 
 
@@ -30,7 +29,7 @@ class Delta(NamedTuple):
 
 def shifted(edits: Iterable[Edit], by: int) -> Edits:
     """Return edits as they are called from another place, ``by`` characters further."""
-    return tuple(Edit(edit.start + by, edit.end + by, edit.text, edit.kind, edit.step) for edit in edits)
+    return tuple([edit_ops.shifted(edit, by) for edit in edits])
 
 
 def uncut(stretches: Iterable[Found], until: int) -> int:
