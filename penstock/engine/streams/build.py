@@ -17,9 +17,11 @@ from penstock.engine.merge import Branch
 from penstock.engine.mesh import holds
 from penstock.engine.payload import Payload
 from penstock.engine.plan import Chain, Choice, Fork, Mesh, Placed, Plain, Shadow, offloaded, plan_steps
+from penstock.engine.stages import WrongReturnError
 from penstock.engine.streams.guarded import GuardedPipe
 from penstock.engine.streams.hooks import HookPipe, HookStep
 from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
+from penstock.engine.streams.lineage import TEXT, Family, Stop
 from penstock.engine.streams.meshes import MeshLane, MeshStop
 from penstock.engine.streams.placed import PlacedPipe, ShadowPipe, fed
 from penstock.engine.streams.policy import ShadowWork, StreamPolicy, beside, in_turn
@@ -29,14 +31,16 @@ from penstock.engine.text_guard import text_guard_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from penstock.engine.changes import Delta
     from penstock.engine.edits import Edits
     from penstock.engine.nodes import Condition
     from penstock.engine.plan import Block, Call, Way
+    from penstock.engine.plan import Stop as PlanStop
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.lanes import Lane
     from penstock.engine.streams.steps import StreamCall
 
-_TEXT = ("fields", "text")  # where a stretch of a streamed text stands, for the merge
+_TEXT = ("fields", TEXT)  # where a stretch of a streamed text stands, for the merge
 
 
 class Builder:
@@ -151,18 +155,20 @@ class Builder:
         feeds: list[tuple[int, ...]] = []
         places: dict[int, int] = {}
         stops: list[MeshStop] = []
+        known: list[Stop] = []
         for index, stop in enumerate(block.stops):
             before = tuple(dict.fromkeys(place for source, _ in stop.after for place in feeds[source]))
             if await self._runs(block, index, places):
                 lane = PassLane() if stop.way is None else await self._lane(stop.way.block)
                 places[index] = len(stops)
                 stops.append(MeshStop(lane, _nearest(stops, before)))
+                known.append(_known(stop, known, before))
                 feeds.append((places[index],))
             else:
                 feeds.append(before)
                 skip([] if stop.way is None else [stop.way], self._shared.stage_call)
-        ways = [stop.way for stop in block.stops if stop.way is not None]
-        return MeshLane(stops, _Join(self._shared, ways, block))
+        join = _Join(self._shared, [stop.way for stop in block.stops if stop.way is not None], block)
+        return MeshLane(stops, Family(known, block.merge, join.united, self._shared.payload.message_list))
 
     async def _runs(self, block: Mesh, index: int, places: dict[int, int]) -> bool:
         stop = block.stops[index]
@@ -232,19 +238,38 @@ class _Join:
         made = [edits for edits in branches if edits]
         if len(made) <= 1:
             return made[0] if made else ()
-        base = Payload(self._shared.payload.message_list, fields=FrozenDict(text=text))
-        named = [Branch(self._name(index), {_TEXT: edits} if edits else {}) for index, edits in enumerate(branches)]
-        delta = settled(base, named, self._ways, self._block, self._shared.stage_call)
-        if isinstance(delta, StepFailedError):
-            policy = join_policy(delta, self._ways)
-            if policy == "block":
-                raise Stopped(failure_verdict(delta), delta)
-            raise delta
-        merged = delta.get(_TEXT, ())
+        base = Payload(self._shared.payload.message_list, fields=FrozenDict({TEXT: text}))
+        named = [
+            Branch(way.name, {_TEXT: edits} if edits else {}) for way, edits in zip(self._ways, branches, strict=True)
+        ]
+        merged = self.united(base, named).get(_TEXT, ())
         return merged if isinstance(merged, tuple) else ()
 
-    def _name(self, index: int) -> str:
-        return self._ways[index].name if len(self._ways) > index else str(index)
+    def united(self, base: Payload, branches: Sequence[Branch]) -> Delta:
+        """Return the changes of all as one.
+
+        Raises:
+            Stopped: they conflict, and a guard is concerned.
+            StepFailedError: they conflict.
+        """
+        path, call = self._block.path, self._shared.stage_call
+        delta = settled(base, branches, self._ways, self._block, call)
+        if not isinstance(delta, StepFailedError):
+            if isinstance(delta.get(_TEXT, ()), tuple):
+                return delta
+            delta = as_failure(path, path, call.stage.name, WrongReturnError("merge= gave something else for a text"))
+            record_failure(call, delta, join_policy(delta, self._ways))
+        if join_policy(delta, self._ways) == "block":
+            raise Stopped(failure_verdict(delta), delta)
+        raise delta
+
+
+def _known(stop: PlanStop, known: Sequence[Stop], before: Sequence[int]) -> Stop:
+    """Return what a stop that runs is to those it meets; ``before``: the places of those it comes after."""
+    above = 0
+    for place in before:
+        above |= known[place].above | 1 << place
+    return Stop(stop.id, stop.id, above) if stop.way is None else Stop(stop.way.name, stop.way.id, above)
 
 
 def _row(lanes: Sequence[Lane]) -> Lane:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import edits as edit_ops
 from penstock.engine.streams.combined import Follower
-from penstock.engine.streams.deltas import Delta, Merger
+from penstock.engine.streams.deltas import Delta
+from penstock.engine.streams.lineage import Meeting
 from penstock.engine.streams.values import applied, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.engine.chunks import Chunk
-    from penstock.engine.edits import Edits
-    from penstock.engine.streams.combined import Settle
     from penstock.engine.streams.lanes import Lane, PlaceEdits
+    from penstock.engine.streams.lineage import Family
     from penstock.engine.streams.tracks import Track
     from penstock.engine.texts import TextPlace
     from penstock.engine.whole_texts import Text
@@ -32,37 +31,37 @@ class MeshStop(NamedTuple):
 
 
 class MeshLane:
-    """Stops in topological order; where several meet, their edits are merged as branches' are."""
+    """Stops in topological order; where several meet, what they did adds up as `Family` says."""
 
-    def __init__(self, stops: Sequence[MeshStop], settle: Settle) -> None:
+    def __init__(self, stops: Sequence[MeshStop], family: Family) -> None:
         self._stops = stops
-        self._settle = settle
+        self._family = family
         self._ends = ends_of(stops)
         self.kinds = frozenset[str]().union(*(stop.lane.kinds for stop in stops))
         self.guards = any(stop.lane.guards for stop in stops)
 
     def open(self, kind: str, template: Chunk) -> Track:
         """Return a track for a new text."""
-        return MeshTrack(self._stops, [stop.lane.open(kind, template) for stop in self._stops], self._settle)
+        return MeshTrack(self._stops, [stop.lane.open(kind, template) for stop in self._stops], self._family)
 
     async def values(self, chunk: Chunk, texts: list[Text]) -> PlaceEdits:
         """Judge stop by stop."""
         known = {text.place: text.text for text in texts}
-        made: list[PlaceEdits] = []
-        for stop in self._stops:
-            before = self._met([made[source] for source in stop.sources], known)
+        own: list[PlaceEdits] = []
+        for index, stop in enumerate(self._stops):
+            before = self._met(self._family.stops[index].above, own, known)
             seen = rewritten(chunk, before) if before else chunk
-            own = await stop.lane.values(seen, applied(texts, before) if before else texts)
-            made.append(
-                {place: edit_ops.compose(before.get(place, ()), own.get(place, ())) for place in {**before, **own}}
-            )
-        return self._met([made[end] for end in self._ends], known)
+            own.append(await stop.lane.values(seen, applied(texts, before) if before else texts))
+        return self._met((1 << len(own)) - 1, own, known)
 
-    def _met(self, sources: Sequence[PlaceEdits], known: Mapping[TextPlace, str]) -> PlaceEdits:
-        if len(sources) <= 1:
-            return sources[0] if sources else {}
-        places = dict.fromkeys(place for edits in sources for place in edits)
-        return {place: self._settle(known[place], [edits.get(place, ()) for edits in sources]) for place in places}
+    def _met(self, above: int, own: Sequence[PlaceEdits], known: Mapping[TextPlace, str]) -> PlaceEdits:
+        """Return what stops did together, place by place."""
+        met = [index for index in range(len(own)) if above >> index & 1]
+        places = dict.fromkeys(place for index in met for place in own[index])
+        return {
+            place: self._family.met(known[place], {index: own[index].get(place, ()) for index in met})
+            for place in places
+        }
 
 
 def ends_of(stops: Sequence[MeshStop]) -> tuple[int, ...]:
@@ -74,36 +73,60 @@ def ends_of(stops: Sequence[MeshStop]) -> tuple[int, ...]:
 class MeshTrack:
     """The stops at work on one text."""
 
-    def __init__(self, stops: Sequence[MeshStop], tracks: Sequence[Track], settle: Settle) -> None:
-        self._stops = [(stop.sources, Follower(track)) for stop, track in zip(stops, tracks, strict=True)]
-        self._joins = [Merger(len(stop.sources)) for stop in stops]
+    def __init__(self, stops: Sequence[MeshStop], tracks: Sequence[Track], family: Family) -> None:
+        self._heard = [_Heard(track) for track in tracks]
+        self._stops = [(stop.sources, Follower(heard)) for stop, heard in zip(stops, self._heard, strict=True)]
+        self._meetings = {
+            index: Meeting(family, family.stops[index].above)
+            for index, stop in enumerate(stops)
+            if len(stop.sources) > 1
+        }
         self._ends = ends_of(stops)
-        self._end = Merger(len(self._ends))
-        self._settle = settle
+        if len(self._ends) > 1:
+            self._meetings[len(stops)] = Meeting(family, (1 << len(stops)) - 1)
         self._fed = 0
 
     async def feed(self, text: str, *, final: bool) -> Delta:
         """Feed each stop what those before it have decided; return what the last have."""
         self._fed += len(text)
         made: list[Delta] = []
-        for (sources, follower), join in zip(self._stops, self._joins, strict=True):
-            before = self._met(join, [made[source] for source in sources], text, final=final)
+        for index, (sources, follower) in enumerate(self._stops):
+            before = self._met(index, sources, made, text, final=final)
             made.append(await follower.feed(before, text, final=final))
-        return self._met(self._end, [made[end] for end in self._ends], text, final=final)
+            own = self._heard[index].taken()
+            for meeting in self._meetings.values():
+                meeting.add(index, before, own)
+        return self._met(len(made), self._ends, made, text, final=final)
 
     async def border(self) -> None:
         """Tell each stop."""
         for _, follower in self._stops:
             follower.border()
 
-    def _met(self, join: Merger, sources: Sequence[Delta], text: str, *, final: bool) -> Delta:
+    def _met(self, index: int, sources: Sequence[int], made: Sequence[Delta], text: str, *, final: bool) -> Delta:
+        """Return what comes to a stop."""
         if not sources:
             return Delta((), self._fed)
         if len(sources) == 1:
-            return sources[0]
-        for index, delta in enumerate(sources):
-            join.add(index, delta)
-        return join.merged(text, self._settled, final=final)
+            return made[sources[0]]
+        return self._meetings[index].merged(text, final=final)
 
-    def _settled(self, text: str, branches: Sequence[Edits]) -> Edits:
-        return self._settle(text, branches)
+
+class _Heard:
+    """A track that is listened to: what it decides is what its stop did itself."""
+
+    def __init__(self, track: Track) -> None:
+        self._track = track
+        self._deltas: list[Delta] = []
+        self.border = track.border
+
+    async def feed(self, text: str, *, final: bool) -> Delta:
+        """Feed the track."""
+        delta = await self._track.feed(text, final=final)
+        self._deltas.append(delta)
+        return delta
+
+    def taken(self) -> Sequence[Delta]:
+        """Return what it decided since the last call."""
+        deltas, self._deltas = self._deltas, []
+        return deltas
