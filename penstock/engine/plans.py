@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.errors import WorkflowError
 from penstock.engine.nodes import Sequence, Step, resolve, walk
@@ -13,17 +13,20 @@ if TYPE_CHECKING:
     from penstock.engine.nodes import Node
     from penstock.engine.plan import Block
 
+Release: TypeAlias = Literal["live", "step", "result"]
+
 
 class Plans:
     """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs."""
 
-    __slots__ = ("_compiled", "_resolved", "name", "root", "shadowed", "told_live")
+    __slots__ = ("_compiled", "_release", "_resolved", "name", "root", "shadowed", "told_live")
 
     def __init__(self, name: str, root: Node) -> None:
         self.name = name
         self.root = root
         self._resolved: Node | None = None
         self._compiled: dict[str, Block | None] = {}
+        self._release: Release | None = None
         self.shadowed = _in_shadow(root)
         self.told_live = False  # whether the log has said that answers leave before all guards have judged them
 
@@ -42,8 +45,13 @@ class Plans:
         return self._resolved
 
     @property
-    def release(self) -> Literal["live", "step", "result"]:
+    def release(self) -> Release:
         """When a streamed answer may leave: live if every guard that judges it later judges in the stream, too."""
+        if self._release is None:
+            self._release = self._found_release()
+        return self._release
+
+    def _found_release(self) -> Release:
         streams = {step.path for step in enforced_steps(self.stage("process_output_stream"))}
         for name in ("process_output_result", "process_output_step", "process_llm_response"):
             late = [step for step in enforced_steps(self.stage(name)) if step.role == "guard"]

@@ -80,7 +80,7 @@ async def close_source(source: object) -> None:
         source.close()
         return
     close: Callable[[], Awaitable[object]] | None = getattr(source, "aclose", None)
-    if close is None:
+    if close is None or getattr(source, "ag_frame", source) is None:  # a generator that has ended is closed
         return
     with anyio.move_on_after(PATIENCE, shield=True):
         try:
