@@ -14,13 +14,22 @@ import anyio
 from tests.conformance.builtin.catalogue import families
 from tests.conformance.builtin.frame import Finding, Play, honest, judge_rows, load
 from tests.conformance.builtin.sabotage import SABOTEURS, sabotage
-from tests.conformance.runtime import lifecycle, messages, parallels, retries, verdicts, workflows
+from tests.conformance.runtime import (
+    lifecycle,
+    messages,
+    parallels,
+    retries,
+    streaming,
+    streams_around,
+    verdicts,
+    workflows,
+)
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Same, compare, judge, treatments
 from tests.conformance.runtime.sabotage import BlockAll, DropAll, PassAll
 
 HERE = Path(__file__).parent / "oracle"
-SCENARIO_MODULES = (lifecycle, messages, parallels, retries, verdicts, workflows)
+SCENARIO_MODULES = (lifecycle, messages, parallels, retries, streaming, streams_around, verdicts, workflows)
 WORLDS = {"pass all": PassAll, "block all": BlockAll, "drop all": DropAll}
 
 

@@ -7,11 +7,20 @@ from collections import Counter
 
 import anyio
 
-from tests.conformance.runtime import lifecycle, messages, parallels, retries, verdicts, workflows
+from tests.conformance.runtime import (
+    lifecycle,
+    messages,
+    parallels,
+    retries,
+    streaming,
+    streams_around,
+    verdicts,
+    workflows,
+)
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Finding, judge
 
-_ = (lifecycle, messages, parallels, retries, verdicts, workflows)
+_ = (lifecycle, messages, parallels, retries, streaming, streams_around, verdicts, workflows)
 
 
 async def _all() -> list[Finding]:

@@ -181,10 +181,12 @@ class Talk:
         for call in calls:
             if call.state == "call" and not await self._use(call, silent=silent):
                 return False
+        goes_on = self.finish_reason == "tool-calls"
+        if not await self._emit([_ending("step-finish", self.finish_reason, goes_on=goes_on)], silent=silent):
+            return False
         names = {"toolCalls": [call.name for call in calls]} if calls else {}
         self._add({"text": "", "finishReason": self.finish_reason, **names}, ids)
-        end = _ending("step-finish", self.finish_reason, goes_on=self.finish_reason == "tool-calls")
-        return await self._emit([end], silent=silent) and self.finish_reason == "tool-calls"
+        return goes_on
 
     async def _use(self, call: ToolPart, *, silent: bool) -> bool:
         run = self.run

@@ -64,7 +64,7 @@ def prompt(messages: MessageList) -> list[Any]:
     made: list[Any] = []
     for message in (*messages.system, *messages.all):
         done = [part for part in message.parts if isinstance(part, ToolPart) and part.state == "result"]
-        entry: dict[str, Any] = {"role": message.role, "text": message.text}
+        entry: dict[str, Any] = {"role": message.role, **({"text": message.text} if message.text or not done else {})}
         if done:
             entry["tool_calls"] = [{"id": p.call_id, "name": p.name, "args": plain(p.arguments)} for p in done]
         made.append(entry)
@@ -93,7 +93,8 @@ def chunk_of(chunk: Chunk) -> dict[str, Any]:
     elif chunk.type == "tool-result":
         made |= {"name": told["name"], "result": plain(told["result"])}
     elif chunk.type in ("step-finish", "finish"):
-        made |= {"reason": told["reason"], "isContinued": told.get("is_continued", told["reason"] == "retry")}
+        goes_on = told.get("is_continued", told["reason"] == "retry" or None)
+        made |= {"reason": told["reason"], **({} if goes_on is None else {"isContinued": goes_on})}
         if told["reason"] == "retry" and "retry_reason" in told:
             made |= {"retryReason": told["retry_reason"], "retryProcessorId": told["processor_id"]}
             made |= {"retryMetadata": plain(told["metadata"])} if told["metadata"] else {}

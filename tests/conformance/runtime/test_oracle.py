@@ -6,12 +6,21 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.runtime import lifecycle, messages, parallels, retries, verdicts, workflows
+from tests.conformance.runtime import (
+    lifecycle,
+    messages,
+    parallels,
+    retries,
+    streaming,
+    streams_around,
+    verdicts,
+    workflows,
+)
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import ORACLE, SCENARIOS, Better, Same, judge, treatments
 from tests.conformance.runtime.sabotage import BlockAll, DropAll, ErrAll, PassAll
 
-FAMILIES = (lifecycle, messages, parallels, retries, verdicts, workflows)
+FAMILIES = (lifecycle, messages, parallels, retries, streaming, streams_around, verdicts, workflows)
 
 OPEN: dict[str, str] = {}
 """Scenarios that the engine does not meet yet, and why. An entry that is met after all fails (xfail_strict)."""

@@ -17,7 +17,11 @@ Mode = Literal["generate", "stream"]
 
 
 class ModelError(Exception):
-    """The scripted model's own failure."""
+    """The scripted model's own failure; ``status`` as a provider's transport gives it."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 def reason_of(turn: Turn) -> str:
@@ -33,7 +37,7 @@ def chunks_of(turn: Turn, mode: Mode, id: str) -> Iterator[Chunk]:
     """
     yield Chunk("step-start")
     if "error" in turn:
-        raise ModelError(turn["error"]["message"])
+        raise ModelError(turn["error"]["message"], turn["error"].get("status"))
     yield Chunk("response-metadata")
     yield from _text(turn, mode, id)
     if "stream_error" in turn:
