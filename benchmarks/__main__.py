@@ -29,6 +29,7 @@ NAMES = (
     "stream_guards",
     "hold_back",
     "streams_at_once",
+    "stream_peers",
     "peers",
 )
 WIDTH = 150

@@ -13,9 +13,7 @@ from rich.table import Table
 
 MARKS = {True: "[green]✔ met[/]", False: "[red]✘ missed[/]", None: ""}
 
-NOT_BUILT = (
-    "from penstock import Workflow, PIIDetector (measured with UnicodeNormalizer in its place)",
-)
+NOT_BUILT = ("from penstock import Workflow, PIIDetector (measured with UnicodeNormalizer in its place)",)
 """Rows of DESIGN §8 that are left out until what they measure exists."""
 
 
