@@ -2,7 +2,7 @@
 
 Every key of ``observed`` has a treatment, found by its path (names joined by ``/``; ``*`` stands for any one):
 `SAME` (equal after the projection), `Better` (equal to a rule's new exact expectation, and unlike the reference),
-`Neutral` (no user can see it), `Later` (it waits for the stream or the agent). A key without one is an error, so no
+`Neutral` (no user can see it), `Later` (it waits for the agent). A key without one is an error, so no
 observation is overlooked; where the recorded advice is *match*, `Better` is an error unless the design overrules it.
 """
 
@@ -46,12 +46,11 @@ class Neutral:
 class Later:
     """It cannot be seen before that exists."""
 
-    needs: Literal["stream", "agent"]
+    needs: Literal["agent"]
 
 
 Treatment = Same | Better | Neutral | Later
 SAME = Same()
-STREAM = Later("stream")
 AGENT = Later("agent")
 LOGGED = Neutral("log lines: their wording and number are the reference's own")
 
@@ -62,7 +61,7 @@ class Finding:
 
     file: str
     path: str
-    kind: Literal["same", "better", "neutral", "stream", "agent", "differs", "missing"]
+    kind: Literal["same", "better", "neutral", "agent", "differs", "missing"]
     rule: str = ""
     expected: Any = field(default=None, repr=False)
     ours: Any = field(default=None, repr=False)

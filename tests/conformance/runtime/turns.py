@@ -54,7 +54,8 @@ def _text(turn: Turn, mode: Mode, id: str) -> Iterator[Chunk]:
         yield Chunk("text-start", id=id)
         for delta in ["".join(deltas)] if mode == "generate" else deltas:
             yield Chunk("text-delta", delta, id)
-        yield Chunk("text-end", id=id)
+        if "stream_error" not in turn:
+            yield Chunk("text-end", id=id)
 
 
 def _call(call: Mapping[str, Any], *, streamed: bool) -> Iterator[Chunk]:

@@ -1,0 +1,365 @@
+"""The stated rules of scenarios that are kept back: streams (A03, B06, B13, B22, C12, C20, D08, D12, D14, E12, E23)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from penstock import Chunk, Edit, RegexFilterProcessor, Retry, TextGuard, Tripwire, Workflow
+from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
+from tests.conformance.runtime.lifecycle import LOOKS_ON
+from tests.conformance.runtime.streaming import streaming, upper
+from tests.conformance.runtime.turns import Mode
+from tests.conformance.runtime.verdicts import ALL_STAGES, spy
+
+DELTAS = ["one ", "two ", "three"]
+CALL = {"id": "c1", "name": "lookup", "args": {"q": "x"}}
+TOOL = [{"text": "let me see", "tool_calls": [CALL]}, {"text": "done"}]
+MODES: tuple[Mode, ...] = ("generate", "stream")
+
+
+async def play(workflow: Workflow, turns: Any, mode: Mode = "stream", tools: Any = None, **options: Any) -> Talk:
+    """Play a request."""
+    talk = Talk(workflow.start(**options), turns, mode=mode, tools=tools)
+    return await talk.play(conversation("Hi"))
+
+
+def types(talk: Talk) -> list[str]:
+    """Return the types of the chunks that the client was sent."""
+    return [chunk.type for chunk in talk.sent]
+
+
+# What is seen
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_every_hook_sees_every_chunk_in_its_turn(mode: Mode) -> None:
+    """A03: two hooks, a tool loop; the model's metadata and finish are seen and not sent, start and finish not seen."""
+    seen: list[Any] = []
+    hooks = [streaming(id, lambda chunk, id=id: seen.append((id, chunk.type)) or chunk) for id in "AB"]
+    talk = await play(chain(*hooks), TOOL, mode)
+    assert [id for id, _ in seen] == ["A", "B"] * (len(seen) // 2)
+    shown = [type for id, type in seen if id == "B"]
+    announced = ["tool-input-start", "tool-input-delta", "tool-input-end"] if mode == "generate" else []
+    text = ["step-start", "response-metadata", "text-start", "text-delta", "text-end"]
+    assert shown == [*text, *announced, "tool-call", "tool-result", "step-finish", *text, "finish", "step-finish"]
+    assert types(talk)[0] == "start"
+    assert types(talk)[-1] == "finish"
+    assert [type for type in shown if type not in ("response-metadata", "finish")] == types(talk)[1:-1]
+
+
+@pytest.mark.parametrize("change", [upper, lambda chunk: None if chunk.text == "two " else chunk])
+async def test_history_text_and_client_agree(change: Any) -> None:
+    """A03, D01: whatever a hook makes of the text, there is one text."""
+    talk = await play(chain(streaming("A", change)), [{"deltas": DELTAS}])
+    assert "".join(talk.deltas) == talk.text == talk.run.message_list.all[-1].text
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("at", range(4))
+async def test_nothing_leaves_after_a_verdict_in_the_stream(at: int, nested: bool) -> None:
+    """B06: what was before it is out, and in no result; no later hook runs; one tripwire."""
+    log: list[Any] = []
+    pieces = [*DELTAS, ""]
+
+    def guard(chunk: Chunk, ctx: Any) -> Chunk:
+        if (at == 3 and chunk.type == "text-end") or (at < 3 and chunk.text == pieces[at]):
+            ctx.abort("no", metadata={"at": at})
+        return chunk
+
+    a = Hooks("A", process_output_stream=guard)
+    workflow = chain(Workflow("inner").then(a) if nested else a, spy("Z", log, *ALL_STAGES[4:]))
+    talk = await play(workflow, [{"deltas": DELTAS}])
+    assert talk.deltas == DELTAS[:at]
+    assert types(talk).count("tripwire") == 1
+    assert types(talk)[-1] == "tripwire"
+    assert log == []
+    ended = talk.ended()
+    assert (ended["text"], ended["finishReason"], ended["steps"]) == ("", "other", [])
+    assert talk.run.tripwire == Tripwire("no", "A", "process_output_stream", metadata={"at": at})
+    assert [message.text for message in talk.run.message_list.all] == ["Hi"]
+
+
+async def test_a_verdict_in_the_stream_cannot_be_swallowed() -> None:
+    """B22: nor by a bare except, in whatever chunk."""
+
+    def guard(chunk: Chunk, ctx: Any) -> Chunk:
+        try:
+            if chunk.text == "two ":
+                ctx.abort("no")
+        except BaseException:  # noqa: BLE001, S110 - what a careless hook does
+            pass
+        return chunk
+
+    talk = await play(chain(Hooks("A", process_output_stream=guard)), [{"deltas": DELTAS}])
+    assert talk.deltas == ["one "]
+    assert talk.run.tripwire is not None
+
+
+async def test_a_verdict_before_the_stream_lets_nothing_in() -> None:
+    """B13: a stopped run's stream reads nothing, calls nothing, and says its verdict once."""
+    called: list[str] = []
+    stop = Hooks("stop", process_input=lambda ctx: ctx.abort("first"))
+    run = chain(stop, streaming("late", lambda chunk: called.append(chunk.type) or chunk)).start()
+    await run.process_input("Hi")
+    async with run.process_output_stream(["text"]) as chunks:
+        left = [chunk async for chunk in chunks]
+    assert (called, [chunk.type for chunk in left]) == ([], ["tripwire"])
+    assert run.tripwire == Tripwire("first", "stop", "process_input")
+
+
+# Retries
+
+
+def picky(**options: Any) -> Hooks:
+    """Return a guard that rejects what begins badly as soon as its second piece is there."""
+
+    def guard(chunk: Chunk, ctx: Any) -> Chunk:
+        ctx.state["text"] = ctx.state.get("text", "") + chunk.text
+        if chunk.type == "step-start":
+            ctx.state["text"] = ""
+        if ctx.state["text"].startswith("bad t"):
+            ctx.abort("mind your words", retry=True, **options)
+        return chunk
+
+    return Hooks("A", process_output_stream=guard)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_a_stream_can_ask_for_another_attempt(limit: int) -> None:
+    """C12, Q10: what is out is taken back, the model is told why, and with the budget's end it is a verdict."""
+    turns = [{"deltas": ["bad ", "thing"]}, {"deltas": ["bad ", "twin"]}, {"deltas": ["good"]}]
+    talk = await play(chain(picky(metadata={"score": 1})), turns, max_processor_retries=limit)
+    rejected = ["step-start", "text-start", "text-delta", "retract", "step-finish"]
+    assert types(talk)[1:6] == rejected
+    assert talk.sent[4].payload["blocks"] == ("text-1",)
+    told = talk.chunks[5]
+    assert (told["reason"], told["retryReason"], told["retryMetadata"]) == ("retry", "mind your words", {"score": 1})
+    assert ["mind your words" in prompt[1]["text"] for prompt in talk.prompts] == [False, True, True][: limit + 1]
+    assert not [text for prompt in talk.prompts for entry in prompt if "bad" in (text := entry["text"])]
+    if limit == 1:
+        assert types(talk)[-1] == "tripwire"
+        assert talk.ended()["text"] == ""
+    else:
+        assert types(talk)[6:] == [*rejected, *rejected[:3], "text-end", "step-finish", "finish"]
+        assert talk.ended()["text"] == "good"
+        assert [step["finishReason"] for step in talk.steps] == ["retry", "retry", "stop"]
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+async def test_without_a_budget_a_stream_gets_no_other_attempt(limit: int | None) -> None:
+    """C12: the verdict carries the flag."""
+    talk = await play(chain(picky()), [{"deltas": ["bad ", "thing"]}], max_processor_retries=limit)
+    assert talk.run.tripwire is not None
+    assert talk.run.tripwire.retry
+    assert len(talk.calls) == 1
+    assert "retract" not in types(talk)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_held_answer_is_judged_with_all_that_is_known(mode: Mode) -> None:
+    """C07: a guard of the answer is told its calls, its reason to finish and the steps before, held or not."""
+    told: list[Any] = []
+
+    def judge(ctx: Any) -> None:
+        calls = [(part.call_id, part.name, dict(part.arguments)) for part in ctx.tool_calls or ()]
+        told.append((calls, ctx.finish_reason, len(ctx.steps), ctx.text))
+        if ctx.text == "let me see" and ctx.retry_count == 0:
+            ctx.abort("no tools", retry=True, metadata={"score": 2})
+
+    guard = Hooks("A", process_output_step=judge)
+    talk = await play(chain(guard), [TOOL[0], *TOOL], mode, max_processor_retries=1)
+    first = ([("c1", "lookup", {"q": "x"})], "tool-calls")
+    assert told == [(*first, 0, "let me see"), (*first, 1, "let me see"), ([], "stop", 2, "done")]
+    assert talk.chunks[1]["retryMetadata"] == {"score": 2}
+    assert talk.deltas == ["let me see", "done"]  # once: what was rejected never left
+
+
+# When chunks leave
+
+
+async def test_a_guard_of_the_result_holds_the_whole_run() -> None:
+    """Nothing leaves before it has judged; then all steps leave in their order, as it left them."""
+    guard = Hooks("A", process_output_result=lambda ctx: ctx.message_list.map_text(str.upper, ctx.messages))
+    sent: list[int] = []
+    talk = Talk(chain(guard).start(), TOOL, mode="stream", tools={"lookup": lambda **_: sent.append(len(talk.sent))})
+    await talk.play(conversation("Hi"))
+    assert sent == [1]  # the start alone
+    text = ["text-start", "text-delta", "text-end"]
+    step = ["step-start", *text, "tool-call", "tool-result", "step-finish"]
+    assert types(talk) == ["start", *step, "step-start", *text, "step-finish", "finish"]
+    assert "".join(talk.deltas) == talk.text == "LET ME SEEDONE"
+
+
+async def test_a_rejected_result_leaves_nothing_at_all() -> None:
+    """B10: the verdict of the last stage; of a run of several steps the client sees its tripwire."""
+    talk = await play(chain(Hooks("A", process_output_result=lambda ctx: ctx.abort("no"))), TOOL)
+    assert types(talk) == ["start", "tripwire"]
+    assert talk.text == ""
+    assert [message.text for message in talk.run.message_list.all] == ["Hi"]
+
+
+@pytest.mark.parametrize("stage", ["process_tool_call", "process_tool_result"])
+async def test_what_is_out_of_a_blocked_step_is_taken_back(stage: str) -> None:
+    """B08, B09: the text had left, since no guard had to judge it; the call is not made, or its result not shown."""
+    used: list[Any] = []
+    guard = Hooks("A", **{stage: lambda ctx: ctx.abort("no")})
+    talk = await play(chain(guard), TOOL, tools={"lookup": lambda **_: used.append(1)})
+    assert types(talk)[-2:] == ["retract", "tripwire"]
+    assert talk.sent[-2].payload["blocks"] == ("text-1",)
+    assert len(used) == int(stage == "process_tool_result")
+    assert "tool-result" not in types(talk)
+    assert len(talk.calls) == 1
+
+
+# A model that fails, tools that tell
+
+
+@pytest.mark.parametrize("held", [False, True])
+async def test_what_a_failed_attempt_said_is_nowhere(held: bool) -> None:
+    """C20, Q14: neither in the next prompt nor in text or history; a held piece of it does not even leave."""
+    handler = Hooks("E", process_api_error=lambda _ctx: Retry())
+    late = [Hooks("G", process_output_step=lambda _ctx: None)] if held else []
+    turns = [{"deltas": ["partial "], "stream_error": "down"}, {"deltas": ["full ", "answer"]}]
+    talk = await play(chain(handler, *late), turns)
+    assert talk.text == "full answer"
+    assert [message.text for message in talk.run.message_list.all] == ["Hi", "full answer"]
+    assert talk.prompts[1] == talk.prompts[0]
+    assert talk.deltas == ([] if held else ["partial "]) + ["full ", "answer"]
+
+
+async def test_an_error_nobody_mends_follows_what_was_said() -> None:
+    """C13, C22: it comes out as it is; what had left had left."""
+    talk = await play(chain(streaming("A", upper)), [{"deltas": ["so "], "stream_error": "down"}])
+    assert type(talk.error).__name__ == "ModelError"
+    assert types(talk) == ["start", "step-start", "text-start", "text-delta", "error"]
+    assert talk.deltas == ["SO "]
+
+
+async def test_a_verdict_on_a_tools_data_stops_everything() -> None:
+    """D08: its result is never judged, and the model is not called again."""
+    log: list[Any] = []
+
+    def tool(write: Any, **_: Any) -> Any:
+        write(Chunk("data-progress", payload={"data": 1}))
+        return {"answer": 42}
+
+    def guard(chunk: Chunk, ctx: Any) -> Chunk:
+        if chunk.is_data:
+            ctx.abort("no data")
+        return chunk
+
+    tool.writes = True  # type: ignore[attr-defined]
+    a = Hooks("A", process_output_stream=guard, process_tool_result=lambda _ctx: log.append("result"))
+    talk = await play(chain(a), TOOL, tools={"lookup": tool})
+    assert (log, len(talk.calls), types(talk)[-1]) == ([], 1, "tripwire")
+    assert talk.text == ""
+    assert "data-progress" not in types(talk)
+
+
+@pytest.mark.parametrize("stage", ["process_tool_result", "process_output_stream"])
+async def test_what_is_edited_of_a_tools_result(stage: str) -> None:
+    """D12, D14: its own stage edits what everybody sees; the stream's hooks edit what the client sees."""
+
+    def edit(chunk: Chunk, _ctx: Any) -> Chunk:
+        return chunk.with_payload({**chunk.payload, "result": "[X]"}) if chunk.type == "tool-result" else chunk
+
+    hooks: dict[str, Any] = {"process_tool_result": lambda _ctx: "[X]", "process_output_stream": edit}
+    talk = await play(chain(Hooks("A", **{stage: hooks[stage]})), TOOL, tools={"lookup": lambda **_: "secret"})
+    [shown] = [chunk for chunk in talk.sent if chunk.type == "tool-result"]
+    assert shown.payload["result"] == "[X]"
+    assert ("secret" in repr(talk.prompts[1])) is (stage == "process_output_stream")
+
+
+# Failures
+
+
+@pytest.mark.parametrize("policy", ["block", "allow", "raise"])
+async def test_a_crash_behind_a_redaction_undoes_nothing(policy: str) -> None:
+    """D04: whatever its policy, what the step before redacted stays redacted, and the step behind is asked."""
+    seen: list[str] = []
+
+    def crash(chunk: Chunk, _ctx: Any) -> Chunk:
+        if "secret" in chunk.text:
+            raise ValueError(chunk.text)
+        return chunk
+
+    redact = streaming("A", lambda chunk: chunk.with_text(chunk.text.replace("42", "##")))
+    b = Hooks("B", claims={"on_error": policy}, process_output_stream=crash)
+    c = streaming("C", lambda chunk: seen.append(chunk.text) or upper(chunk))
+    talk = await play(chain(redact, b, c), [{"deltas": ["fine ", "secret=42 ", "ok 42"]}])
+    passed = policy == "allow"
+    assert talk.deltas == (["FINE ", "SECRET=## ", "OK ##"] if passed else ["FINE "])
+    assert not [text for text in seen if "42" in text]
+    assert (talk.run.tripwire is not None) is (policy == "block")
+    assert (talk.error is not None) is (policy == "raise")
+    assert "42" not in repr((talk.run.tripwire, str(talk.error), talk.chunks))
+
+
+# Graphs and state
+
+
+class Hides(TextGuard):
+    """Hides a word."""
+
+    def __init__(self, word: str) -> None:
+        self.id = word
+        self.word = word
+        self.reach = len(word)
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> Iterable[Edit]:
+        """Find the word."""
+        del ctx, final
+        start = text.find(self.word)
+        while start >= 0:
+            yield Edit(start, start + len(self.word), f"[{len(self.word)}]", "redact")
+            start = text.find(self.word, start + len(self.word))
+
+
+@pytest.mark.parametrize("shape", ["parallel", "nested", "sequence"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+async def test_guards_beside_each_other_lose_nothing(shape: str, size: int) -> None:
+    """E12, E03: the same redactions in every graph, mode and cut, in client, text and history."""
+    text = "from iban to name, or name to iban: naiban"
+    guards = (Hides("name"), Hides("iban"), RegexFilterProcessor(presets=["pii"], strategy="redact"))
+    side = Workflow("side").parallel(*guards)
+    workflow = {"parallel": side, "nested": chain(side), "sequence": chain(*guards)}[shape]
+    deltas = [text[at : at + size] for at in range(0, len(text), size)]
+    expected = text.replace("name", "[4]").replace("iban", "[4]")
+    for mode in MODES:
+        talk = await play(workflow, [{"deltas": deltas}], mode)
+        assert "".join(talk.deltas) == talk.text == talk.run.message_list.all[-1].text == expected
+
+
+async def test_state_of_a_stream_hook_lives_across_steps_and_attempts() -> None:
+    """E23, A09: one object from the first chunk of the first step to the last of the last; another in the next run."""
+    kept: list[int] = []
+
+    def stream(chunk: Chunk, ctx: Any) -> Chunk:
+        ctx.state["chunks"] = ctx.state.get("chunks", 0) + 1
+        kept.append(ctx.state["chunks"])
+        return chunk
+
+    def judge(ctx: Any) -> None:
+        assert ctx.state["chunks"] == len(kept)
+        if ctx.text == "bad":
+            ctx.abort("again", retry=True)
+
+    workflow = chain(Hooks("A", process_output_stream=stream, process_output_step=judge))
+    for _ in range(2):
+        kept.clear()
+        await play(workflow, [{"text": "bad"}, *TOOL], max_processor_retries=1)
+        assert kept == list(range(1, len(kept) + 1))
+
+
+async def test_an_observer_of_the_stream_changes_and_delays_nothing() -> None:
+    """A01: what it returns is ignored, and an answer need not wait for it."""
+    watch = Hooks("A", claims=LOOKS_ON, process_output_stream=lambda _chunk, _ctx: None)
+    watch_late = Hooks("B", claims=LOOKS_ON, process_output_result=lambda _ctx: None)
+    talk = await play(chain(watch, watch_late), [{"deltas": DELTAS}])
+    assert talk.deltas == DELTAS
