@@ -35,6 +35,12 @@ def everything_stops_at_a_verdict(given: Any, path: Path, theirs: Any) -> Any:
     return 1 if path[-1] == "model_calls_after_settling" else []
 
 
+def one_outcome_for_every_stage(_given: Any, path: Path, _theirs: Any) -> Any:
+    """Exactly one tripwire chunk, which names its run; no text; and the reason to finish is *other*."""
+    told = {"finishReason": "other", "text": ""}
+    return told.get(path[-1].removeprefix("generate_").removeprefix("stream_"), True)
+
+
 def _stage(given: Any) -> str:
     stage: str = given.get("abort", {}).get("stage", "processOutputStep")
     return stage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from penstock import Message, MessageList, Overrides
 from tests.conformance.runtime import rules
@@ -309,3 +309,41 @@ async def the_fields_of_a_tripwire(world: Any, given: Any) -> Any:
         talk = await _stopped_at(world, "process_input", lambda ctx, options=options: ctx.abort("r", **options))
         found.append(talk.result())
     return {"variants": found}
+
+
+ONE = Better(rules.one_outcome_for_every_stage)
+LATE = ("processOutputStep", "processOutputResult")
+
+
+@scenario(
+    "B24",
+    {
+        "table/*/stream_status": AGENT,
+        "table/processOutputStep/*_finishReason": ONE,
+        **{f"table/{stage}/generate_text": ONE for stage in LATE},
+        **{f"table/{stage}/stream_emits_tripwire_chunk": ONE for stage in LATE},
+        **{f"table/{stage}/chunk_has_runId_from": ONE for stage in ("processOutputStream", *LATE)},
+        "table/processOutputStep/stream_text": ONE,
+        "table/*/*": SAME,
+    },
+)
+async def one_outcome(world: Any, given: Any) -> Any:
+    """What a caller and a client are told of a verdict is the same at every stage."""
+    del given
+    table = {}
+    for stage in ("process_input", "process_input_step", "process_output_stream", *map(snake, LATE)):
+        talks = {mode: await _stopped_at(world, stage, _says_x, mode=mode) for mode in get_args(Mode)}
+        told = [chunk for chunk in talks["stream"].sent if chunk.type == "tripwire"]
+        found: dict[str, Any] = {"generate_throws": talks["generate"].error is not None}
+        for mode, talk in talks.items():
+            ended = talk.ended()
+            found |= {f"{mode}_finishReason": ended["finishReason"], f"{mode}_text": ended["text"]}
+        by = [(chunk.payload["processor_id"], chunk.payload["stage"]) for chunk in told]
+        found |= {"stream_emits_tripwire_chunk": by == [("A", stage)]}
+        found |= {"chunk_has_runId_from": [chunk.run_id for chunk in told] == [talks["stream"].run.run_id]}
+        table[camel(stage)] = found
+    return {"table": table}
+
+
+def _says_x(ctx: Any) -> None:
+    ctx.abort("x")
