@@ -19,7 +19,8 @@ class Unit:
 
     Attributes:
         kind: ``text`` or ``reasoning``.
-        id: the id of the block at hand.
+        id: the id of the block at hand; a later block may bear it again.
+        block: the number of the block at hand.
         last: a chunk of the text, for what is written behind its end.
         fed: how long the text is so far.
         closed: whether the text has ended.
@@ -27,11 +28,12 @@ class Unit:
         gone: up to where it has left, or was taken away.
     """
 
-    __slots__ = ("_track", "closed", "decided", "fed", "gone", "id", "kind", "last")
+    __slots__ = ("_track", "block", "closed", "decided", "fed", "gone", "id", "kind", "last")
 
     def __init__(self, kind: str, template: Chunk, track: Track) -> None:
         self.kind = kind
         self.id = template.id
+        self.block = 0
         self.last = template
         self.fed = 0
         self.gone = 0
@@ -48,6 +50,7 @@ class Unit:
         """Note that a neighbouring block begins."""
         await self._track.border()
         self.id = block
+        self.block += 1
         self.last = self.last.with_id(block)
 
     async def close(self) -> None:
@@ -64,7 +67,7 @@ class Piece:
     def __init__(self, unit: Unit, chunk: Chunk, start: int, *, tail: bool = False) -> None:
         self.unit = unit
         self.chunk = chunk
-        self.block = unit.id
+        self.block = unit.block
         self.text = "" if tail else chunk.text
         self.start = start
         self.end = start + len(self.text)
@@ -125,9 +128,9 @@ def leave(piece: Piece, out: Outgoing) -> bool:
     unit = piece.unit
     until = unit.decided.until
     if piece.tail:
-        if not unit.closed and unit.id == piece.block and until <= piece.end:
+        if not unit.closed and unit.block == piece.block and until <= piece.end:
             return False  # something may be written there yet
-        edits = unit.decided.take(piece.end, final=True) if unit.closed and unit.id == piece.block else ()
+        edits = unit.decided.take(piece.end, final=True) if unit.closed and unit.block == piece.block else ()
         if edits:
             out.write("".join(edit.text for edit in edits), piece.chunk)
         return True

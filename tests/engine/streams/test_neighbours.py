@@ -81,3 +81,13 @@ def test_a_text_that_nothing_announced_ends_where_another_begins() -> None:
     source = [Chunk("text-delta", "a"), *block("1", "b se"), Chunk("text-delta", "cret d")]
 
     assert told(source) == [("text", "a"), ("text", "b ***"), ("text", " d")]
+
+
+def test_what_is_taken_away_between_two_texts_of_one_id_stays_away() -> None:
+    """Blocks are told apart by their order: an id may come again."""
+    source = [Chunk("text-delta", "a "), Chunk("text-delta", "secret", "1"), Chunk("text-delta", " b")]
+    guard = Toy(Rule("secret", "delete"), bounded=False)
+    with Workflow("w").then(guard).start_sync().process_output_stream(source) as chunks:
+        out = list(chunks)
+
+    assert texts_of(message_of(out)) == [("text", "a "), ("text", " b")]
