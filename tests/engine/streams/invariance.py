@@ -68,6 +68,7 @@ class Dice:
         self.dice = random.Random(seed)  # noqa: S311 - dice, no secrets
         self.blocks = blocks
         self.made = 0
+        self.calls: list[str] = []
 
     def rule(self) -> Rule:
         """Roll what is looked for."""
@@ -175,7 +176,7 @@ class Dice:
         if roll < 0.5:
             return [Chunk("text-start", id=id), Chunk("text-delta", self.text(), id), Chunk("text-end", id=id)]
         if roll < 0.65:
-            return [Chunk("text-delta", self.text())]
+            return [Chunk("text-delta", self.text(), id)]
         if roll < 0.72:
             both = Chunk("text-delta", self.text(), id), Chunk("reasoning-delta", self.text(), id)
             return [Chunk("text-start", id=id), *both, Chunk("text-delta", self.text(), id), Chunk("text-end", id=id)]
@@ -187,9 +188,10 @@ class Dice:
     def _other(self, id: str) -> Chunk:
         name = self.dice.choice(("tool-call", "source", "data-x", "response-metadata", "step-start", "tool-result"))
         if name == "tool-call":
+            self.calls.append(id)
             return Chunk(name, id=id, payload={"call_id": id, "name": "find", "arguments": {"q": self.text()}})
         if name == "tool-result":
-            call = self.dice.choice((id, "0", "1"))
+            call = self.dice.choice((id, *self.calls))
             return Chunk(name, id=call, payload={"call_id": call, "result": self.text()})
         if name == "source":
             return Chunk(name, payload={"id": id, "url": None, "title": self.text()})

@@ -90,4 +90,4 @@ def test_what_is_taken_away_between_two_texts_of_one_id_stays_away() -> None:
     with Workflow("w").then(guard).start_sync().process_output_stream(source) as chunks:
         out = list(chunks)
 
-    assert texts_of(message_of(out)) == [("text", "a "), ("text", " b")]
+    assert "".join(chunk.text for chunk in out) == chunks.text == "a  b"
