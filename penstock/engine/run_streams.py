@@ -105,6 +105,8 @@ class RunStreams(RunCore):
             return outcome, None, []
         after = outcome.message_list.get(answer.id)
         leaving = _resent(held, answer, after)
+        if after is not None and not after.parts:  # it was judged, but no provider takes a message that says nothing
+            self.message_list = self.message_list.remove(after.id)
         if hold == "step":
             return outcome, after, leaving
         if after is not None:

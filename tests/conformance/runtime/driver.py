@@ -154,11 +154,14 @@ class Talk:
         run = self.run
         message = run.message_list.completed(answer)
         calls = [part for part in message.parts if isinstance(part, ToolPart)]
-        given = [message] if message.parts else None
-        outcome = await run.process_llm_response(given)
+        outcome = await run.process_llm_response([message])
         if outcome.blocked:
             return outcome
-        return await run.process_output_step(tool_calls=calls or None, **told)
+        outcome = await run.process_output_step(tool_calls=calls or None, **told)
+        said = run.message_list.get(message.id)
+        if said is not None and not said.parts:  # nothing was said
+            run.message_list = run.message_list.remove(said.id)
+        return outcome
 
     def _rejected(self, outcome: Outcome, turn: Turn) -> bool:
         self.outcome = outcome
@@ -181,7 +184,7 @@ class Talk:
         for call in calls:
             if call.state == "call" and not await self._use(call, silent=silent):
                 return False
-        goes_on = self.finish_reason == "tool-calls"
+        goes_on = self.finish_reason == "tool-calls" and outcome.stage != "process_output_result"
         if not await self._emit([_ending("step-finish", self.finish_reason, goes_on=goes_on)], silent=silent):
             return False
         names = {"toolCalls": [call.name for call in calls]} if calls else {}

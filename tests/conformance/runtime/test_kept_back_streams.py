@@ -217,6 +217,20 @@ async def test_what_is_out_of_a_blocked_step_is_taken_back(stage: str) -> None:
     assert len(talk.calls) == 1
 
 
+@pytest.mark.parametrize("late", [None, "process_llm_response", "process_output_step"])
+async def test_an_answer_of_which_nothing_is_left_is_judged_as_nothing(late: str | None) -> None:
+    """D13: a dropped call is neither made nor remembered, and no guard judges the answer before in its place."""
+    texts: list[str] = []
+    drop = streaming("A", lambda chunk: None if chunk.type == "tool-call" else chunk)
+    guards = [] if late is None else [Hooks("G", **{late: lambda ctx: texts.append(ctx.text)})]
+    turns = [TOOL[0], {"tool_calls": [CALL]}, {"text": "done"}]
+    talk = await play(chain(drop, *guards), turns, tools={"lookup": lambda **_: pytest.fail("it was made")})
+    assert talk.error is None
+    history = [(message.role, message.text) for message in talk.run.message_list.all]
+    assert history == [("user", "Hi"), ("assistant", "let me see"), ("assistant", "done")]
+    assert texts == (["let me see", "", "done"] if late else [])
+
+
 # A model that fails, tools that tell
 
 
