@@ -36,7 +36,7 @@ class GuardedPipe:
         self._announced: set[tuple[str, str]] = set()
         self._resting: Unit | None = None  # its block has ended, and a neighbour may follow
         self._latest: Unit | None = None  # the text that is the message's last part so far
-        self._calls: set[str] = set()
+        self._parts: set[tuple[str, str]] = set()  # calls, and thoughts that nobody judges
         self._inputs = Inputs(lane)
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
@@ -153,11 +153,18 @@ class GuardedPipe:
     def _is_part(self, chunk: Chunk) -> bool:
         """Tell whether it becomes a part of the message, so that texts around it are no neighbours."""
         if chunk.type in _TOOLS:
-            call = str(named(chunk, "call_id") or chunk.id)
-            known = call in self._calls
-            self._calls.add(call)
-            return not known
+            return self._is_new("tool", str(named(chunk, "call_id") or chunk.id))
+        if chunk.type == "reasoning-delta":
+            return bool(chunk.text) and self._is_new("reasoning", chunk.id)
+        if chunk.type == "reasoning-end":
+            self._parts.discard(("reasoning", chunk.id))
         return chunk.type in ("source", "file") or (chunk.is_data and not chunk.transient)
+
+    def _is_new(self, kind: str, id: str) -> bool:
+        key = (kind, id)
+        known = key in self._parts
+        self._parts.add(key)
+        return not known
 
     async def _judged(self, chunk: Chunk) -> list[Chunk]:
         """Return a chunk as the lane leaves it; a provider's raw chunks pass no guard, which cannot read them."""

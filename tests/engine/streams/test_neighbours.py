@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import Chunk, Workflow
-from tests.engine.streams.toys import Rule, Toy, message_of, texts_of
+from tests.engine.streams.toys import Rule, TextToy, Toy, message_of, texts_of
 
 CALL = Chunk("tool-call", id="c", payload={"call_id": "c", "name": "find", "arguments": {}})
 RESULT = Chunk("tool-result", id="c", payload={"call_id": "c", "result": "found"})
@@ -66,6 +66,27 @@ def test_a_part_that_begins_while_a_text_is_written_parts_it_from_the_next() -> 
     source = [*first[:2], Chunk("reasoning-delta", "thinking", "r"), first[2], *block("2", "ret b")]
 
     assert told(source) == [("text", "a sec"), ("reasoning", "thinking"), ("text", "ret b")]
+
+
+def test_thoughts_that_nobody_judges_part_texts_too() -> None:
+    """A guard of texts alone counts the parts of the message as any other does."""
+    thoughts = [Chunk("reasoning-delta", text, "r") for text in ("think", "ing")]
+    source = [
+        *block("1", "a sec"),
+        *thoughts,
+        Chunk("reasoning-end", id="r"),
+        *block("2", "ret sec"),
+        *block("3", "ret"),
+    ]
+    with (
+        Workflow("w")
+        .then(TextToy(Rule("secret", "redact", "***")))
+        .start_sync()
+        .process_output_stream(source) as chunks
+    ):
+        list(chunks)
+
+    assert texts_of(chunks.message) == [("text", "a sec"), ("reasoning", "thinking"), ("text", "ret ***")]
 
 
 def test_a_result_is_a_part_only_where_its_call_is_not_known() -> None:
