@@ -118,6 +118,7 @@ class ForkTrack:
 
     async def border(self) -> None:
         """Tell all."""
+        self._merger.border()
         await self._beside([track.border for track in self._tracks])
 
 

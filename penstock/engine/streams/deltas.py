@@ -43,6 +43,19 @@ def uncut(stretches: Iterable[Found], until: int) -> int:
     return until
 
 
+def cut_apart(edits: Edits, borders: Sequence[int]) -> Edits:
+    """Return edits of which none lies on both sides of a border: what one writes stands before it."""
+    made: list[Edit] = []
+    for edit in edits:
+        start, text = edit.start, edit.text
+        for border in borders:
+            if start < border < edit.end:
+                made.append(Edit(start, border, text, edit.kind, edit.step))
+                start, text = border, ""
+        made.append(edit if start == edit.start else Edit(start, edit.end, text, edit.kind, edit.step))
+    return tuple(made)
+
+
 class Pending:
     """Decided edits that wait until others have decided as far; each leaves once."""
 
@@ -129,9 +142,10 @@ class Composer:
 class Merger:
     """Makes one delta of several beside each other: as far as all have decided, with the edits of all."""
 
-    __slots__ = ("_base", "_parts", "_text")
+    __slots__ = ("_base", "_borders", "_parts", "_text")
 
     def __init__(self, count: int) -> None:
+        self._borders: list[int] = []
         self._parts = [Pending() for _ in range(count)]
         self._base = 0
         self._text = ""
@@ -139,6 +153,10 @@ class Merger:
     def add(self, index: int, delta: Delta) -> None:
         """Take in what one of them decided."""
         self._parts[index].add(delta)
+
+    def border(self) -> None:
+        """Note that a neighbour begins where the text ends so far: edits are merged text by text."""
+        self._borders.append(self._base + len(self._text))
 
     def merged(self, text: str, settle: Callable[[str, Sequence[Edits]], Edits], *, final: bool) -> Delta:
         """Return what all have decided now.
@@ -162,6 +180,8 @@ class Merger:
         taken = [part.take(until, final=final) for part in self._parts]
         if not any(taken):
             return ()
+        if self._borders:
+            taken = [cut_apart(edits, self._borders) for edits in taken]
         stretch = self._text[: until - self._base]
         return shifted(settle(stretch, [shifted(made, -self._base) for made in taken]), self._base)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import anyio
 
-from penstock import Chunk, Message, OutputStreamContext, Part, Processor, Workflow, member
+from penstock import Chunk, Message, OutputStreamContext, Part, Processor, TextPart, Workflow, member
 from penstock.engine.streams import spans
 from tests.engine.streams.toys import (
     AsyncToy,
@@ -279,11 +279,22 @@ def differs(
         if bare is not None and plain and not _flat(bare).split("\0")[0].startswith(_flat(parts)):
             return f"leaked {_flat(parts)!r} of {_flat(bare)!r}"
         return ""
-    if parts != whole:
+    if runs_of(parts) != runs_of(whole or []):
         return f"stream {parts}\n    whole  {whole}"
     if others_of(out) != others_of(answer):
         return f"others {others_of(out)} instead of {others_of(answer)}"
     return ill_formed(out)
+
+
+def runs_of(parts: list[Part]) -> list[Any]:
+    """Parts, neighbouring texts as one: of what several edits write where two texts meet, either may be given it."""
+    made: list[Any] = []
+    for part in parts:
+        if isinstance(part, TextPart) and made and isinstance(made[-1], str):
+            made[-1] += part.text
+        else:
+            made.append(part.text if isinstance(part, TextPart) else part)
+    return made
 
 
 def _flat(parts: list[Part]) -> str:

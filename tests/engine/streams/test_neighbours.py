@@ -112,3 +112,16 @@ def test_what_is_taken_away_between_two_texts_of_one_id_stays_away() -> None:
         out = list(chunks)
 
     assert "".join(chunk.text for chunk in out) == chunks.text == "a  b"
+
+
+def test_edits_across_two_texts_are_merged_text_by_text() -> None:
+    """As they are in a message: what takes away all of the first text takes away what lies in it of another edit."""
+    guards = Toy(Rule("ab", "redact", "***")), Toy(Rule("ba", "delete"), bounded=False)
+    with (
+        Workflow("w").parallel(*guards).start_sync().process_output_stream([*block("1", "ba"), *block("2", "b")]) as out
+    ):
+        left = list(out)
+
+    assert out.outcome is not None
+    assert not out.outcome.blocked
+    assert texts_of(message_of(left)) == []
