@@ -76,7 +76,7 @@ class RunCore:
             run_id or ids.next(), {} if request_context is None else request_context, [] if records else None, observers
         )
         self._state.pending = [] if overlap else None
-        self._shown: list[Sequence[str]] = []  # the ids of texts that are out, step by step
+        self._shown: list[tuple[int, Sequence[str]]] = []  # texts that are out: how many answers were before, their ids
         self._held: list[tuple[Message, list[Chunk]]] = []  # answers that wait for the last stage
         self._stream_mark = 0
 

@@ -83,7 +83,7 @@ class RunStreams(RunCore):
 
     def _stream_passed(self, call: StageCall, before: Payload, end: Payload, out: Sequence[str]) -> Outcome:
         if out:
-            self._shown.append(out)
+            self._shown.append((len(before.message_list.response), out))
         return self._ended(_STREAM, call, before, end, self._stream_mark)
 
     def _stream_stopped(
@@ -98,6 +98,7 @@ class RunStreams(RunCore):
         self, told: dict[str, Value], answer: Message, hold: Hold, held: list[Chunk]
     ) -> tuple[Outcome, Message | None, list[Chunk]]:
         """Run the stages that an answer's chunks are held for; with calls to tools, another answer is to come."""
+        earlier = len(self.message_list.response)
         answer = self.message_list.completed(answer)
         info: Values = FrozenDict({"finish_reason": _finish_reason(held), "tool_calls": _calls(answer) or None, **told})
         outcome = await self._step_judged(answer, info)
@@ -108,6 +109,7 @@ class RunStreams(RunCore):
         if after is not None and not after.parts:  # it was judged, but no provider takes a message that says nothing
             self.message_list = self.message_list.remove(after.id)
         if hold == "step":
+            self._shown.append((earlier, _texts_of(leaving)))
             return outcome, after, leaving
         if after is not None:
             self._held.append((after, leaving))
@@ -140,11 +142,17 @@ class RunStreams(RunCore):
         outcome = super()._blocked(stage, call, before, end, records)
         if stage.order <= _STREAM.order:
             return outcome
-        shown = self._shown if stage is _OUTPUT_RESULT else self._shown[-1:]
-        out = [block for blocks in shown for block in blocks]
-        del self._shown[-len(shown) :]
-        self._held = []
+        accepted = 0 if stage is _OUTPUT_RESULT else len(outcome.message_list.response)
+        out = [block for earlier, blocks in self._shown if earlier >= accepted for block in blocks]
+        self._shown = [shown for shown in self._shown if shown[0] < accepted]
+        kept = outcome.message_list if outcome.retry_granted else ()
+        self._held = [held for held in self._held if held[0].id in kept]
         return outcome.with_stream(out)
+
+
+def _texts_of(chunks: Sequence[Chunk]) -> Sequence[str]:
+    """Return the ids of the texts that chunks are pieces of."""
+    return tuple(dict.fromkeys([chunk.id for chunk in chunks if chunk.type in ("text-delta", "reasoning-delta")]))
 
 
 def _resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[Chunk]:

@@ -181,9 +181,8 @@ class Talk:
         assert outcome is not None
         if outcome.stage == "process_output_step" and not await self._emit(outcome.data, silent=silent):
             return False
-        for call in calls:
-            if call.state == "call" and not await self._use(call, silent=silent):
-                return False
+        if not await self._use_tools([call for call in calls if call.state == "call"], silent=silent):
+            return self._taken_back(ids, turn)
         goes_on = self.finish_reason == "tool-calls" and outcome.stage != "process_output_result"
         if not await self._emit([_ending("step-finish", self.finish_reason, goes_on=goes_on)], silent=silent):
             return False
@@ -191,20 +190,39 @@ class Talk:
         self._add({"text": "", "finishReason": self.finish_reason, **names}, ids)
         return goes_on
 
-    async def _use(self, call: ToolPart, *, silent: bool) -> bool:
+    def _taken_back(self, ids: list[str], turn: Turn) -> bool:
+        """Forget an answer whose calls were rejected; tell whether the model gets another attempt."""
+        outcome = self.outcome
+        assert outcome is not None
+        if outcome.retry_granted:
+            self.mine = [id for id in self.mine if id not in ids]
+            self.accepted -= 1
+            return self._rejected(outcome, turn)
+        return False
+
+    async def _use_tools(self, calls: list[ToolPart], *, silent: bool) -> bool:
+        """Have all calls judged, and then use the tools."""
+        asked = []
+        for call in calls:
+            asked.append(await self.run.process_tool_call(call.name, call.arguments, call_id=call.call_id))
+            if not self._goes_on(asked[-1]):
+                return False
+        for call, outcome in zip(calls, asked, strict=True):
+            if not await self._use(call, outcome.arguments, silent=silent):
+                return False
+        return True
+
+    async def _use(self, call: ToolPart, arguments: Any, *, silent: bool) -> bool:
         run = self.run
-        asked = await run.process_tool_call(call.name, call.arguments, call_id=call.call_id)
-        if not self._goes_on(asked):
-            return False
         written: list[Chunk] = []
         tool = self.tools[call.name]
-        result = tool(written.append, **asked.arguments) if getattr(tool, "writes", False) else tool(**asked.arguments)
+        result = tool(written.append, **arguments) if getattr(tool, "writes", False) else tool(**arguments)
         if not await self._emit(written, silent=silent):
             return False
-        got = await run.process_tool_result(call.name, result, arguments=asked.arguments, call_id=call.call_id)
+        got = await run.process_tool_result(call.name, result, arguments=arguments, call_id=call.call_id)
         if not self._goes_on(got):
             return False
-        done = ToolPart(call.call_id, call.name, asked.arguments, "result", got.result)
+        done = ToolPart(call.call_id, call.name, arguments, "result", got.result)
         for message in run.message_list.all:
             parts = [done if getattr(part, "call_id", None) == call.call_id else part for part in message.parts]
             if done in parts:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from penstock import Chunk, Edit, RegexFilterProcessor, Retry, TextGuard, Tripwire, Workflow
+from penstock import Chunk, Retry, Tripwire, Workflow
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
-from tests.conformance.runtime.lifecycle import LOOKS_ON
 from tests.conformance.runtime.streaming import streaming, upper
 from tests.conformance.runtime.turns import Mode
 from tests.conformance.runtime.verdicts import ALL_STAGES, spy
@@ -204,17 +202,40 @@ async def test_a_rejected_result_leaves_nothing_at_all() -> None:
     assert [message.text for message in talk.run.message_list.all] == ["Hi"]
 
 
+@pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("stage", ["process_tool_call", "process_tool_result"])
-async def test_what_is_out_of_a_blocked_step_is_taken_back(stage: str) -> None:
-    """B08, B09: the text had left, since no guard had to judge it; the call is not made, or its result not shown."""
+async def test_what_is_out_of_a_blocked_step_is_taken_back(stage: str, held: bool) -> None:
+    """B08, B09: its text had left, at once or after its guard; the call is not made, or its result not shown."""
     used: list[Any] = []
     guard = Hooks("A", **{stage: lambda ctx: ctx.abort("no")})
-    talk = await play(chain(guard), TOOL, tools={"lookup": lambda **_: used.append(1)})
+    late = [Hooks("G", process_output_step=lambda _ctx: None)] if held else []
+    talk = await play(chain(guard, *late), TOOL, tools={"lookup": lambda **_: used.append(1)})
     assert types(talk)[-2:] == ["retract", "tripwire"]
     assert talk.sent[-2].payload["blocks"] == ("text-1",)
     assert len(used) == int(stage == "process_tool_result")
     assert "tool-result" not in types(talk)
     assert len(talk.calls) == 1
+
+
+@pytest.mark.parametrize("late", [None, "process_output_step", "process_output_result"])
+@pytest.mark.parametrize("text", ["", "so "])
+async def test_a_rejected_call_takes_back_its_own_step_only(text: str, late: str | None) -> None:
+    """C07, Q10: what earlier steps said stays with the client, or is still to come; the rejected step's does not."""
+    second = {"text": text, "tool_calls": [{"id": "c2", "name": "lookup", "args": {"q": "bad"}}]}
+
+    def judge(ctx: Any) -> None:
+        if ctx.arguments["q"] == "bad":
+            ctx.abort("not that", retry=True)
+
+    guards = [] if late is None else [Hooks("G", **{late: lambda _ctx: None})]
+    workflow = chain(Hooks("A", process_tool_call=judge), *guards)
+    talk = await play(workflow, [TOOL[0], second, TOOL[1]], max_processor_retries=1)
+    assert talk.text == "let me seedone"
+    taken = [chunk.payload["blocks"] for chunk in talk.sent if chunk.type == "retract"]
+    out = bool(text) and late != "process_output_result"
+    assert taken == ([("text-2",)] if out else [])
+    assert talk.deltas == ["let me see", *([text] if out else []), "done"]
+    assert [step["finishReason"] for step in talk.steps] == ["tool-calls", "retry", "stop"]
 
 
 @pytest.mark.parametrize("late", [None, "process_llm_response", "process_output_step"])
@@ -288,92 +309,3 @@ async def test_what_is_edited_of_a_tools_result(stage: str) -> None:
     [shown] = [chunk for chunk in talk.sent if chunk.type == "tool-result"]
     assert shown.payload["result"] == "[X]"
     assert ("secret" in repr(talk.prompts[1])) is (stage == "process_output_stream")
-
-
-# Failures
-
-
-@pytest.mark.parametrize("policy", ["block", "allow", "raise"])
-async def test_a_crash_behind_a_redaction_undoes_nothing(policy: str) -> None:
-    """D04: whatever its policy, what the step before redacted stays redacted, and the step behind is asked."""
-    seen: list[str] = []
-
-    def crash(chunk: Chunk, _ctx: Any) -> Chunk:
-        if "secret" in chunk.text:
-            raise ValueError(chunk.text)
-        return chunk
-
-    redact = streaming("A", lambda chunk: chunk.with_text(chunk.text.replace("42", "##")))
-    b = Hooks("B", claims={"on_error": policy}, process_output_stream=crash)
-    c = streaming("C", lambda chunk: seen.append(chunk.text) or upper(chunk))
-    talk = await play(chain(redact, b, c), [{"deltas": ["fine ", "secret=42 ", "ok 42"]}])
-    passed = policy == "allow"
-    assert talk.deltas == (["FINE ", "SECRET=## ", "OK ##"] if passed else ["FINE "])
-    assert not [text for text in seen if "42" in text]
-    assert (talk.run.tripwire is not None) is (policy == "block")
-    assert (talk.error is not None) is (policy == "raise")
-    assert "42" not in repr((talk.run.tripwire, str(talk.error), talk.chunks))
-
-
-# Graphs and state
-
-
-class Hides(TextGuard):
-    """Hides a word."""
-
-    def __init__(self, word: str) -> None:
-        self.id = word
-        self.word = word
-        self.reach = len(word)
-
-    def find(self, text: str, ctx: Any, *, final: bool) -> Iterable[Edit]:
-        """Find the word."""
-        del ctx, final
-        start = text.find(self.word)
-        while start >= 0:
-            yield Edit(start, start + len(self.word), f"[{len(self.word)}]", "redact")
-            start = text.find(self.word, start + len(self.word))
-
-
-@pytest.mark.parametrize("shape", ["parallel", "nested", "sequence"])
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
-async def test_guards_beside_each_other_lose_nothing(shape: str, size: int) -> None:
-    """E12, E03: the same redactions in every graph, mode and cut, in client, text and history."""
-    text = "from iban to name, or name to iban: naiban"
-    guards = (Hides("name"), Hides("iban"), RegexFilterProcessor(presets=["pii"], strategy="redact"))
-    side = Workflow("side").parallel(*guards)
-    workflow = {"parallel": side, "nested": chain(side), "sequence": chain(*guards)}[shape]
-    deltas = [text[at : at + size] for at in range(0, len(text), size)]
-    expected = text.replace("name", "[4]").replace("iban", "[4]")
-    for mode in MODES:
-        talk = await play(workflow, [{"deltas": deltas}], mode)
-        assert "".join(talk.deltas) == talk.text == talk.run.message_list.all[-1].text == expected
-
-
-async def test_state_of_a_stream_hook_lives_across_steps_and_attempts() -> None:
-    """E23, A09: one object from the first chunk of the first step to the last of the last; another in the next run."""
-    kept: list[int] = []
-
-    def stream(chunk: Chunk, ctx: Any) -> Chunk:
-        ctx.state["chunks"] = ctx.state.get("chunks", 0) + 1
-        kept.append(ctx.state["chunks"])
-        return chunk
-
-    def judge(ctx: Any) -> None:
-        assert ctx.state["chunks"] == len(kept)
-        if ctx.text == "bad":
-            ctx.abort("again", retry=True)
-
-    workflow = chain(Hooks("A", process_output_stream=stream, process_output_step=judge))
-    for _ in range(2):
-        kept.clear()
-        await play(workflow, [{"text": "bad"}, *TOOL], max_processor_retries=1)
-        assert kept == list(range(1, len(kept) + 1))
-
-
-async def test_an_observer_of_the_stream_changes_and_delays_nothing() -> None:
-    """A01: what it returns is ignored, and an answer need not wait for it."""
-    watch = Hooks("A", claims=LOOKS_ON, process_output_stream=lambda _chunk, _ctx: None)
-    watch_late = Hooks("B", claims=LOOKS_ON, process_output_result=lambda _ctx: None)
-    talk = await play(chain(watch, watch_late), [{"deltas": DELTAS}])
-    assert talk.deltas == DELTAS
