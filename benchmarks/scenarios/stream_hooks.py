@@ -9,6 +9,8 @@ from penstock import Workflow
 
 FLOOR_IS = "an async generator that calls each hook with a context made before; None drops"
 LENGTHS = (1_000, 10_000, 100_000)
+TARGETS = {5: 1.3}
+"""How often ours may cost what the calls cost, by the number of hooks that do nothing."""
 
 
 async def contests() -> list[Contest]:
@@ -22,7 +24,7 @@ def _counts() -> list[Contest]:
     for count in (1, 3, 5):
         row = row_of(Keeps, count)
         name = f"stream, a chunk through {count} sync hook{'s' * (count > 1)}, identity"
-        made.append(Contest(name, FLOOR_IS, through(row, chunks), by_hand(row, chunks), 1.3, per=CHUNKS))
+        made.append(Contest(name, FLOOR_IS, through(row, chunks), by_hand(row, chunks), TARGETS.get(count), per=CHUNKS))
     return made
 
 
@@ -59,7 +61,7 @@ def _lengths() -> list[Contest]:
     for length in LENGTHS:
         chunks = pieces(length)
         name = f"stream of {length:,} chunks, 3 sync hooks, a chunk"
-        made.append(Contest(name, FLOOR_IS, through(row, chunks), by_hand(row, chunks), 1.3, per=length))
+        made.append(Contest(name, FLOOR_IS, through(row, chunks), by_hand(row, chunks), per=length))
     return made
 
 
