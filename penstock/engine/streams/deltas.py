@@ -9,11 +9,12 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine import edits as edit_ops
+from penstock.engine.edits import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from penstock.engine.edits import Edit, Edits
+    from penstock.engine.edits import Edits
     from penstock.engine.text_window import Found
 
 
