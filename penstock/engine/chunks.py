@@ -6,9 +6,11 @@ content and data chunks can be dropped for good.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from penstock.engine.errors import MessageError
 from penstock.engine.frozen import EMPTY, FrozenDict, freeze
 
 if TYPE_CHECKING:
@@ -42,6 +44,11 @@ CONTROL: frozenset[str] = frozenset(
 )
 """How a stream is driven; bookkept before processors see it, so it cannot be lost by dropping it."""
 
+KNOWN: frozenset[str] = CONTENT | CONTROL
+
+DELTAS: frozenset[str] = frozenset({"text-delta", "reasoning-delta", "tool-input-delta"})
+"""The kinds that add a text."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,15 @@ class Chunk:
     transient: bool = False
 
     def __post_init__(self) -> None:
-        """Freeze the payload."""
+        """Freeze the payload; refuse a kind that no guard would know, and text where none belongs.
+
+        Raises:
+            MessageError: the type is not one of those, or the text is in a chunk that adds none.
+        """
+        if self.type not in KNOWN and not self.type.startswith("data-"):
+            raise MessageError("chunk", _unknown(self.type))
+        if self.text and self.type not in DELTAS:
+            raise MessageError("chunk", f"only {', '.join(sorted(DELTAS))} have a text; a {self.type!r} has a payload")
         if type(self.payload) is not FrozenDict:
             object.__setattr__(self, "payload", freeze(self.payload))
 
@@ -107,6 +122,15 @@ class Chunk:
     def is_data(self) -> bool:
         """Whether it is an application's own."""
         return self.type.startswith("data-")
+
+
+def _unknown(type: str) -> str:
+    close = difflib.get_close_matches(type.replace("_", "-"), KNOWN, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return (
+        f"no chunk is of type {type!r}: {meant}what a provider sends that is none of these is 'raw', and your own are "
+        f"'data-<name>'; there are {', '.join(sorted(KNOWN))}"
+    )
 
 
 _new = object.__new__

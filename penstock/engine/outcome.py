@@ -169,7 +169,10 @@ class Outcome:
 
     def __repr__(self) -> str:
         """Show how it ended; never a text."""
-        how = f"blocked by {self.tripwire.processor_id!r}" if self.tripwire is not None else "passed"
+        how = "passed"
+        if self.tripwire is not None:
+            who = repr(self.tripwire.processor_id)
+            how = f"blocked: {who} failed" if self.failure is not None else f"blocked by {who}"
         return f"Outcome({self.stage}, {how})"
 
 

@@ -192,6 +192,13 @@ def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[Plan
         yield from plan_steps(block.fallback, fallbacks=True)
 
 
+def waiting_steps(block: Block | None) -> tuple[str, ...]:
+    """Return the paths of the steps of a plan that may wait."""
+    if isinstance(block, Plain):
+        return tuple(step.path for step, _, awaits, _ in block.calls if awaits)
+    return () if block is None else tuple(path for inner in _inside(block) for path in waiting_steps(inner))
+
+
 def enforced_steps(block: Block | None) -> Iterator[PlanStep]:
     """Yield the steps of a plan whose verdicts count: those in shadow are left out."""
     if block is None or isinstance(block, Shadow):

@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, cast, get_args, overload
 
 from typing_extensions import TypeVar
 
@@ -51,7 +51,7 @@ def _kebab(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
-CLAIMS = ("id", "edits", "role", "on_error", "provides", "requires", "stores", "stages")
+CLAIMS: tuple[str, ...] = ("id", "edits", "role", "on_error", "provides", "requires", "stores", "stages")
 """What a processor may declare, by name."""
 
 
@@ -60,16 +60,16 @@ def _close(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
 
 
-def _is_misspelt_claim(name: str, value: object) -> bool:
+def _is_misspelt_claim(name: str, value: object, claims: Iterable[str]) -> bool:
     """Tell whether a class attribute is a claim but for a slip; methods and private names are the author's own."""
     if (
         name.startswith("_")
-        or name in CLAIMS
+        or name in claims
         or callable(value)
         or isinstance(value, (property, staticmethod, classmethod))
     ):
         return False
-    return bool(difflib.get_close_matches(name, CLAIMS, n=1, cutoff=0.85))
+    return bool(difflib.get_close_matches(name, claims, n=1, cutoff=0.85))
 
 
 class Processor(Generic[S]):
@@ -92,6 +92,7 @@ class Processor(Generic[S]):
         timed: whether it asks to be woken in a silent stream (``ctx.wake_after``); it has a method ``wake`` then.
     """
 
+    claim_names: ClassVar[tuple[str, ...]] = CLAIMS
     id: str = ""
     edits: EditsClaim | None = None
     role: ProcessorRole = "guard"
@@ -111,8 +112,17 @@ class Processor(Generic[S]):
         for name in vars(cls):
             if name.startswith("process_") and name not in CONTEXTS:
                 raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_close(name, CONTEXTS)}")
-            if _is_misspelt_claim(name, vars(cls)[name]):
-                raise ProcessorError(cls.__name__, f"no claim is called {name!r}{_close(name, CLAIMS)}")
+            if _is_misspelt_claim(name, vars(cls)[name], cls.claim_names):
+                raise ProcessorError(cls.__name__, f"no claim is called {name!r}{_close(name, cls.claim_names)}")
+
+    def checked(self) -> None:
+        """Refuse to be placed with claims that cannot be meant; a subclass may add its own.
+
+        Raises:
+            ProcessorError: it asks to be woken, and has no ``wake``.
+        """
+        if self.timed and not callable(getattr(self, "wake", None)):
+            raise ProcessorError(self.id, "it is timed and has nothing to be woken by; write wake(self, ctx)")
 
     def new_state(self) -> S:
         """Return the state of one request; an empty dict unless a subclass says otherwise."""
@@ -197,6 +207,7 @@ def claims_of(processor: AnyProcessor) -> Claims:
     named = vars(processor).get("_named", "id" in vars(processor))
     own_id = processor.id
     _check_id(name, own_id)
+    processor.checked()
     role = one_of(name, "role", processor.role, get_args(ProcessorRole))
     edits = processor.edits or ("nothing" if role == "observer" else "anything")
     if role == "observer" and edits != "nothing":

@@ -19,6 +19,7 @@ from penstock.engine.ledger import Ledger, laid_over
 from penstock.engine.message_list import MessageList
 from penstock.engine.outcome import ModelOutcome, Outcome
 from penstock.engine.payload import Payload
+from penstock.engine.plan import waiting_steps
 from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.stages import STAGES
 from penstock.engine.state import RunState, StageCall
@@ -68,6 +69,8 @@ class RunCore:
         ids: Ids = RANDOM_IDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        _check_retries("max_processor_retries", 0 if max_processor_retries is None else max_processor_retries)
+        _check_retries("max_error_retries", max_error_retries)
         self._ledger = Ledger(MessageList(ids=ids, clock=clock), max_processor_retries or 0, max_error_retries)
         self._ready: dict[str, tuple[Block | None, StageCall]] = {}
         self.tripwire: Tripwire | None = None
@@ -143,6 +146,10 @@ class RunCore:
         """Tell whether no step of that stage can wait, so that it can run without an event loop."""
         block = self._plans.stage(stage)
         return block is None or block.sync
+
+    def waiting_steps(self, stage: str) -> tuple[str, ...]:
+        """Return the paths of the steps for which that stage has to wait."""
+        return waiting_steps(self._plans.stage(stage))
 
     async def __aenter__(self) -> Self:
         """Make room for what goes on beside."""
@@ -272,3 +279,8 @@ class RunCore:
             del self._state.pending[:1]
         ledger.queued_from = None
         return False
+
+
+def _check_retries(option: str, given: Value) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise UsageError(f"{option} is a number of retries, 0 or more, not {given!r}")

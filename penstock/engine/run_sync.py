@@ -8,27 +8,50 @@ from penstock.engine.driving import drive
 from penstock.engine.errors import UsageError
 
 if TYPE_CHECKING:
+    from penstock.engine.facts import Facts
     from penstock.engine.frozen import Value
     from penstock.engine.message_list import MessageList, Messages
     from penstock.engine.outcome import Outcome
+    from penstock.engine.records import Record
     from penstock.engine.run import Run
     from penstock.engine.run_core import Stepping
     from penstock.engine.run_streams import Release
     from penstock.engine.streams.pull import Source
     from penstock.engine.streams.sync import SyncOutputStream
+    from penstock.engine.tripwire import Tripwire
 
 
 class SyncRun:
     """One request, in sync form; works inside a running event loop too. The stages are those of `Run`.
 
     Attributes:
-        run: the run itself, for what needs no waiting: ``message_list``, ``facts``, ``records``, ``tripwire``.
+        run: the run itself.
     """
 
     __slots__ = ("run",)
 
     def __init__(self, run: Run) -> None:
         self.run = run
+
+    @property
+    def message_list(self) -> MessageList:
+        """The conversation as it stands."""
+        return self.run.message_list
+
+    @property
+    def tripwire(self) -> Tripwire | None:
+        """The verdict that ended the run, if one did."""
+        return self.run.tripwire
+
+    @property
+    def facts(self) -> Facts:
+        """What steps found out so far, by key."""
+        return self.run.facts
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What the steps of all stages did, if the run was started with ``records=True``."""
+        return self.run.records
 
     def process_input(self, messages: Messages | MessageList | None = None) -> Outcome:
         """Run `Run.process_input`."""
@@ -48,8 +71,7 @@ class SyncRun:
 
     def process_output_stream(self, source: Source, *, release: Release = "auto", **info: Value) -> SyncOutputStream:
         """Run `Run.process_output_stream` on a sync source: enter what it returns, and iterate over it."""
-        if not self.run.is_sync("process_output_stream"):
-            raise UsageError("process_output_stream has async steps; use a run from workflow.start()")
+        _check_sync(self.run, "process_output_stream", "`async with run.process_output_stream(source) as chunks`")
         from penstock.engine.streams.sync import SyncOutputStream  # loaded where an answer is streamed
 
         return SyncOutputStream(self.run.process_output_stream(source, release=release, sync=True, **info))
@@ -82,7 +104,17 @@ class SyncRun:
 
 
 def _drive(run: Run, stage: str, stepping: Stepping) -> Outcome:
-    if run.is_sync(stage):
-        return drive(stepping, stage)
-    stepping.close()
-    raise UsageError(f"{stage} has async steps; use `await run.{stage}(...)` of a run from workflow.start()")
+    try:
+        _check_sync(run, stage, f"`await run.{stage}(...)`")
+    except UsageError:
+        stepping.close()
+        raise
+    return drive(stepping, stage)
+
+
+def _check_sync(run: Run, stage: str, cure: str) -> None:
+    """Refuse a stage that has to wait; name the steps for which it does."""
+    waiting = run.waiting_steps(stage)
+    if not run.is_sync(stage):
+        named = f" ({', '.join(waiting)})" if waiting else ""
+        raise UsageError(f"{stage} has async steps{named}; use {cure} of a run from workflow.start()")

@@ -6,13 +6,16 @@ It says what is looked for and how long text must be held for it. Whole texts ar
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine import edits as edit_ops
+from penstock.engine.driving import drive
 from penstock.engine.edits import Edit
-from penstock.engine.errors import EditError, UsageError
-from penstock.engine.processor import is_async
+from penstock.engine.errors import EditError, OptionError, ProcessorError, UsageError
+from penstock.engine.processor import CLAIMS, is_async
+from penstock.engine.stages import WrongReturnError
 from penstock.engine.text_window import Found, Hit, Spot, TextWindow, moved
 from penstock.engine.whole_texts import Text, WholeTexts
 
@@ -47,9 +50,10 @@ class TextGuard(WholeTexts):
         max_hold: how many characters of a stream may be held back; beyond it the guard has failed.
     """
 
+    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold")
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
-    reach: ClassVar[int | None] = None
+    reach: int | None = None
     lookback: int = 64
     min_hold: int = 0
     max_hold: int = MAX_HOLD
@@ -61,12 +65,35 @@ class TextGuard(WholeTexts):
         if "edits" not in cls.__dict__ and cls.edits is None:
             cls.edits = "spans"
 
+    def checked(self) -> None:
+        """Refuse to be placed without a search, or with a figure that cannot be.
+
+        Raises:
+            ProcessorError: neither `find` nor `scan` is written, or `find` cannot be called as it will be.
+            OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is no such number.
+        """
+        super().checked()
+        name = type(self).__name__
+        for option, least in (("reach", 1), ("lookback", 0), ("min_hold", 0), ("max_hold", 1)):
+            value: Value = getattr(self, option)
+            unsaid = option == "reach" and value is None
+            if not unsaid and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise OptionError(name, option, value, f"a number of characters, at least {least}")
+        if type(self).scan is not TextGuard.scan:
+            return
+        if type(self).find is TextGuard.find:
+            raise ProcessorError(self.id, "it finds nothing: write find(self, text, ctx, *, final)")
+        try:
+            inspect.signature(self.find).bind("", None, final=True)
+        except TypeError as error:
+            raise ProcessorError(self.id, f"find is called with (text, ctx, final=…): {error}") from None
+
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> Value:
         """Return what is found, as edits in positions of the text, sorted and disjoint; None for nothing.
 
         May be async. ``final`` tells that the text ends here; where it is False, more follows, and what is found
         beyond the place that `hold` names is not acted on yet. Depend on nothing but the text: in a stream it is a
-        window, which begins `lookback` characters before what is not decided, or where the last finding ended.
+        window, which begins `lookback` characters before what is not decided.
 
         Args:
             text: what can be seen of the text.
@@ -87,21 +114,17 @@ class TextGuard(WholeTexts):
         Override it where both come from one search. Findings begin at ``window.start`` or later and are sorted; those
         that end before the place are decided.
         """
-        cut = min(max(window.notes.get(_FOUND_TO, 0) - window.base, 0), window.start)
-        found: Value = self.find(window.text[cut:], ctx, final=window.final)
-        if self.awaits:
-            return self._awaited(window, cut, found)
-        return self._scanned(window, cut, found)
+        search = self._searched(window, ctx)
+        return search if self.awaits else drive(search, self.id)
 
-    async def _awaited(
-        self, window: TextWindow, cut: int, found: Awaitable[Iterable[Found] | None]
-    ) -> tuple[Sequence[Found], int]:
-        return self._scanned(window, cut, await found)
-
-    def _scanned(self, window: TextWindow, cut: int, found: Iterable[Found] | None) -> tuple[Sequence[Found], int]:
-        """Return what `find` found behind what was decided, and from where on the window must be held."""
-        ordered = sorted((moved(item, cut) for item in found or ()), key=_place)
-        known = [item for item in ordered if item.start >= window.start]
+    async def _searched(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Found], int]:
+        cut = 0
+        found = await self._found_from(cut, window, ctx)
+        if any(item.start < window.start < item.end for item in found):
+            # It was begun within a finding that is decided, of which the window shows a part: begin behind that.
+            cut = min(max(window.notes.get(_FOUND_TO, 0) - window.base, 0), window.start)
+            found = await self._found_from(cut, window, ctx)
+        known = [item for item in found if item.start >= window.start]
         if window.final:
             return known, len(window.text)
         held = self.hold(window.text[cut:], window.start - cut) + cut
@@ -109,6 +132,21 @@ class TextGuard(WholeTexts):
         if reached:
             window.notes[_FOUND_TO] = window.base + reached[-1]
         return known, held
+
+    async def _found_from(self, cut: int, window: TextWindow, ctx: AnyContext) -> list[Found]:
+        """Return what `find` finds in a window from a place on, in order.
+
+        Raises:
+            WrongReturnError: it is longer than the guard says that a finding can be.
+        """
+        result: Value = self.find(window.text[cut:], ctx, final=window.final)
+        found: Iterable[Found] | None = await result if self.awaits else result
+        ordered = sorted((moved(item, cut) for item in found or ()), key=_place)
+        if self.reach is not None and any(item.end - item.start > self.reach for item in ordered):
+            raise WrongReturnError(
+                f"it found a stretch that is longer than its reach of {self.reach}; say a greater one"
+            )
+        return ordered
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Return the edits for each hit, in positions of its window. By default what was found is the edits.

@@ -292,7 +292,8 @@ def _chunks(result: Value) -> list[Chunk]:
         raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
     other: object = result
     if isinstance(other, (str, dict)) or not hasattr(other, "__iter__"):
-        raise WrongReturnError(f"it returned {article(result)}; {_TAKES}")
+        cure = ": chunk.with_text(…)" if isinstance(other, str) else ""
+        raise WrongReturnError(f"it returned {article(result)}; {_TAKES}{cure}")
     made: list[Value] = [*result]
     wrong = next((one for one in made if not isinstance(one, Chunk)), None)
     if wrong is not None:

@@ -5,12 +5,13 @@ One chunk is asked for at a time, so that a source is never ahead of who reads. 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import anyio
 
-from penstock.engine.boundary import log
+from penstock.engine.boundary import close_awaitable, log
 from penstock.engine.chunks import Chunk
 from penstock.engine.errors import UsageError
 
@@ -46,9 +47,15 @@ def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
     """
     if isinstance(source, AsyncIterable):
         return cast("AsyncIterable[Chunk | str]", source).__aiter__()
-    if isinstance(source, Iterable) and not isinstance(source, (str, bytes)):
+    if isinstance(source, Iterable) and not isinstance(source, (str, bytes, Mapping)):
         return FromSync(iter(cast("Iterable[Chunk | str]", source)))
-    raise UsageError(f"a stream's source is an iterable of chunks, sync or async, not {type(source).__name__}")
+    given = type(source).__name__
+    if inspect.isawaitable(source):
+        close_awaitable(source)
+        given += ", which is to be awaited"
+    elif callable(source):
+        given += ", which is to be called"
+    raise UsageError(f"a stream's source is an iterable of chunks, sync or async, not a {given}")
 
 
 class FromSync:
@@ -89,6 +96,10 @@ async def close_source(source: object) -> None:
             log.warning("a stream's source failed while it was closed (%s)", type(error).__name__)
 
 
+NEWS = Chunk("raw")
+"""What a reader gives where no chunk has come, and something else has happened."""
+
+
 class TaskReader:
     """Reads a source in a task of its own. Lives from `open` to `close`, in the frame of who reads.
 
@@ -101,7 +112,7 @@ class TaskReader:
         self._group = anyio.create_task_group()
         self._asked = anyio.Event()
         self._waiting = False
-        self._item: Chunk | str | None = None
+        self._item: Chunk | str = NEWS
         self._error: Exception | None = None
         self._ended = False
         self.news = anyio.Event()
@@ -118,8 +129,8 @@ class TaskReader:
         self._group.cancel_scope.cancel()
         await self._group.__aexit__(None, None, None)
 
-    async def next(self, seconds: float | None) -> Chunk | str | None:
-        """Return the next chunk; None if the time runs out, or something else happened, before one is there.
+    async def next(self, seconds: float | None) -> Chunk | str:
+        """Return the next chunk; `NEWS` if the time runs out, or something else happened, before one is there.
 
         Raises:
             StopAsyncIteration: the source has ended.
@@ -132,19 +143,19 @@ class TaskReader:
                 await self.news.wait()
         self.news = anyio.Event()
         if not self._there:
-            return None
+            return NEWS
         self._waiting = False
         if self._error is not None:
             error, self._error = self._error, None
             raise error
         if self._ended:
             raise StopAsyncIteration
-        item, self._item = self._item, None
+        item, self._item = self._item, NEWS
         return item
 
     @property
     def _there(self) -> bool:
-        return self._item is not None or self._ended or self._error is not None
+        return self._item is not NEWS or self._ended or self._error is not None
 
     async def _read(self) -> None:
         try:

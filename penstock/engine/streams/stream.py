@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
 import anyio
 
@@ -22,7 +22,7 @@ from penstock.engine.payload import Payload
 from penstock.engine.plan import plan_steps
 from penstock.engine.streams.build import Builder, plain_hooks
 from penstock.engine.streams.placed import ended, fed, first_deadline, woken
-from penstock.engine.streams.pull import TaskReader, as_chunk, close_source, iterator_of
+from penstock.engine.streams.pull import NEWS, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.shape import Shape
 from penstock.engine.streams.steps import Stopped, StreamCall
 
@@ -83,6 +83,9 @@ class OutputStream:
         self._host = host
         self._block = block
         self._iterator = iterator_of(source)
+        if sync and not isinstance(self._iterator, FromSync):
+            raise UsageError("a run in sync form reads a sync source; this one is async: use workflow.start()")
+        self._read = False
         self._hold: Hold = hold
         self._sync = sync
         self._clock = time.monotonic if sync else anyio.current_time
@@ -125,10 +128,29 @@ class OutputStream:
         """
         if self._chunks is None:
             raise UsageError("enter the stream first: async with run.process_output_stream(source) as chunks")
+        if self._read:
+            raise UsageError("a stream is read once; keep its chunks where you need them again")
+        self._read = True
         return self._chunks
 
+    def __iter__(self) -> NoReturn:
+        """Refuse: it is read asynchronously.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("read it with `async for`; in sync form it comes from a run of workflow.start_sync()")
+
+    __enter__ = __iter__
+
     async def __aenter__(self) -> Self:
-        """Make ready; nothing is read yet."""
+        """Make ready; nothing is read yet.
+
+        Raises:
+            UsageError: it was entered before.
+        """
+        if self._chunks is not None:
+            raise UsageError("a stream is entered once; make another of another source")
         if (self._timed or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
             self._reader = TaskReader(self._iterator)
@@ -242,16 +264,16 @@ class OutputStream:
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
         return await Builder(self._shared, self._clock).pipes(self._block)
 
-    async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str | None:
-        """Return the next item; None if a timer has run out, or the checks beside are done."""
+    async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str:
+        """Return the next item; `NEWS` if a timer has run out, or the checks beside are done."""
         reader = self._reader
         due = first_deadline(pipes)
-        return None if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
+        return NEWS if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
 
-    async def _made(self, pipes: Sequence[Pipe], item: Chunk | str | None) -> Sequence[Chunk]:
+    async def _made(self, pipes: Sequence[Pipe], item: Chunk | str) -> Sequence[Chunk]:
         """Return what comes of timers that have run out, and of an item."""
         made = await woken(pipes, self._clock()) if self._timed else []
-        if item is None:
+        if item is NEWS:
             return made
         out = await fed(pipes, item if type(item) is Chunk else as_chunk(item))
         return [*made, *out] if made else out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.driving import drive
+from penstock.engine.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,7 @@ class SyncOutputStream:
 
     def __init__(self, stream: OutputStream) -> None:
         self._stream = stream
+        self._entered = False
 
     @property
     def outcome(self) -> Outcome | None:
@@ -54,6 +56,7 @@ class SyncOutputStream:
     def __enter__(self) -> Self:
         """Make ready; nothing is read yet."""
         drive(self._stream.__aenter__(), _WHAT)
+        self._entered = True
         return self
 
     def __exit__(
@@ -68,6 +71,8 @@ class SyncOutputStream:
         Raises:
             UsageError: the stream was not entered.
         """
+        if not self._entered:
+            raise UsageError("enter the stream first: with run.process_output_stream(source) as chunks")
         chunks = self._stream.__aiter__()
         while True:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -84,8 +85,7 @@ class Word(TextGuard):
     def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
         """Find it."""
         del ctx, final
-        at = text.find("secret")
-        return [] if at < 0 else [Edit(at, at + 6, "*", "redact")]
+        return [Edit(*found.span(), "*", "redact") for found in re.finditer("secret", text)]
 
     def hold(self, text: str, start: int) -> int:
         """Hold what may become the word."""
