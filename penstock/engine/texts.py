@@ -49,7 +49,10 @@ def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
-    """Return the JSON value with the strings at the given paths replaced; two keys that become one are numbered."""
+    """Return the JSON value with the strings at the given paths replaced, and what is no string there taken out.
+
+    Two keys that become one are numbered.
+    """
     if isinstance(value, str):
         return texts.get(path, value)
     if isinstance(value, dict):
@@ -60,7 +63,7 @@ def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
         return FrozenDict(made)
     if isinstance(value, (tuple, list)):
         return tuple(rewrite(item, texts, (*path, index)) for index, item in enumerate(value))
-    return value
+    return None if path in texts else value
 
 
 def free_key(key: Value, taken: Mapping[Value, Value]) -> Value:

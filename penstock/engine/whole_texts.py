@@ -50,7 +50,7 @@ Changes: TypeAlias = "Value"
 
 
 class Text(NamedTuple):
-    """One text with its place; ``fixed`` is a number's digits, which cannot be edited as text."""
+    """One text with its place; ``fixed``: a number's digits, or what is no JSON value: it cannot be edited as text."""
 
     place: TextPlace
     text: str
@@ -191,11 +191,11 @@ def _part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
 
 
 def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") -> Iterator[Text]:
-    """Yield the strings of a JSON value, keys and long numbers included, each with the key it stands under."""
+    """Yield the strings of a value, keys and long numbers included, each with the key it stands under."""
     for found, text in leaves(value, path):
         yield Text(where._replace(path=found), text, kind, _key_of(found))
-    for found, number in _numbers(value, path):
-        yield Text(where._replace(path=found), number, kind, _key_of(found), fixed=True)
+    for found, said in _unedited(value, path):
+        yield Text(where._replace(path=found), said, kind, _key_of(found), fixed=True)
 
 
 def _key_of(path: Path) -> str:
@@ -205,15 +205,25 @@ def _key_of(path: Path) -> str:
     return next((step for step in reversed(path[1:]) if isinstance(step, str)), "")
 
 
-def _numbers(value: Layer, path: Path) -> Iterator[tuple[Path, str]]:
+def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield what can be read and not edited: digits of numbers, keys that are no strings, what is no JSON value."""
     if is_mapping(value):
         for key, item in value.items():
-            yield from _numbers(item, (*path, key))
+            if not isinstance(key, str):
+                yield (*path, key), _read(key)
+            yield from _unedited(item, (*path, key))
     elif is_items(value):
         for index, item in enumerate(value):
-            yield from _numbers(item, (*path, index))
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and _LEAST <= value < _MOST:
-        yield path, str(int(value))
+            yield from _unedited(item, (*path, index))
+    elif isinstance(value, (int, float)):
+        if not isinstance(value, bool) and _LEAST <= abs(value) < _MOST:
+            yield path, str(abs(int(value)))
+    elif value is not None and not isinstance(value, str):
+        yield path, _read(value)
+
+
+def _read(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _kinds(processor: str, parts: Iterable[str] | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import Chunk
 from penstock.engine.streams.assembly import named
+from penstock.engine.streams.besides import besides
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.inputs import INPUTS, Inputs
 from penstock.engine.streams.units import Outgoing, Piece, Unit, leave, unjudged
@@ -44,7 +45,7 @@ class GuardedPipe:
         kind, what = _KINDS.get(chunk.type, ("", ""))
         if kind in self._lane.kinds:
             await self._text(kind, what, chunk)
-        elif chunk.transient:
+        elif chunk.transient and chunk.is_data:
             return [*await self._judged(chunk), *self._leaving()]
         else:
             await self._other(chunk)
@@ -76,6 +77,7 @@ class GuardedPipe:
 
     async def _text(self, kind: str, what: str, chunk: Chunk) -> None:
         key = (kind, chunk.id)
+        chunk = await besides(self._lane, chunk, kind) if chunk.payload else chunk
         unit = self._open.get(key)
         if what == "delta" and chunk.text:
             if unit is None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import Chunk
+from penstock.engine.errors import MessageError
 from penstock.engine.frozen import freeze, thaw
+from penstock.engine.streams.besides import besides
 from penstock.engine.streams.values import PROBE, chunk_texts, rewritten
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ class Inputs:
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Hold a chunk; return all of its call once it is written."""
         await self._lane.values(chunk, [])
+        chunk = await besides(self._lane, chunk, "tool")
         self._held.setdefault(chunk.id, []).append(chunk)
         return await self._judged(self._held.pop(chunk.id)) if chunk.type == "tool-input-end" else ()
 
@@ -43,20 +47,56 @@ class Inputs:
 
     async def _judged(self, chunks: list[Chunk]) -> Sequence[Chunk]:
         written = "".join(chunk.text for chunk in chunks)
-        value, is_json = _read(written)
-        probe = Chunk(PROBE, id=chunks[0].id, payload={"arguments": value})
-        edits = await self._lane.values(probe, chunk_texts(probe, self._lane.kinds))
-        if not edits:
+        read = _Reading(written)
+        probe = Chunk(PROBE, id=chunks[0].id, payload={"arguments": read.value})
+        edits = await self._lane.values(probe, chunk_texts(probe, self._lane.kinds, "tool"))
+        if not edits and not read.hides:
             return chunks
         made: Value = rewritten(probe, edits).payload["arguments"]
-        text = json.dumps(thaw(made), ensure_ascii=False) if is_json else str(made)
-        deltas = [chunk for chunk in chunks if chunk.type == "tool-input-delta"]
-        return [chunk.with_text(text) if chunk is deltas[0] else chunk for chunk in chunks if chunk not in deltas[1:]]
+        return _rewritten(chunks, json.dumps(thaw(made), ensure_ascii=False) if read.is_json else str(made))
 
 
-def _read(written: str) -> tuple[Value, bool]:
-    """Return what was written, and whether it is JSON."""
-    try:
-        return freeze(json.loads(written)), True
-    except ValueError:
-        return written, False
+class _Reading:
+    """What was written, as a value.
+
+    Attributes:
+        value: the value; what is no JSON, as text without escapes that could be read elsewhere.
+        is_json: whether it is JSON.
+        hides: whether something was written that is not in the value.
+    """
+
+    def __init__(self, written: str) -> None:
+        self.hides = False
+        self.is_json = True
+        try:
+            self.value: Value = freeze(json.loads(written, object_pairs_hook=self._mapping))
+        except (ValueError, RecursionError, MessageError):
+            self.value = _ESCAPE.sub(_plain, written)
+            self.is_json = self.hides = False
+
+    def _mapping(self, pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+        made = dict(pairs)
+        self.hides = self.hides or len(made) < len(pairs)
+        return made
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def _plain(escape: re.Match[str]) -> str:
+    """Return the character that an escape stands for, if it may stand there by itself."""
+    code = escape.group(1)
+    char = chr(int(code, 16)) if code else escape.group()[1]
+    plain = char.isprintable() and char not in '"\\' and (code is not None or char == "/")
+    return char if plain else escape.group()
+
+
+def _rewritten(chunks: Sequence[Chunk], text: str) -> Sequence[Chunk]:
+    """Return the chunks of a call with another text, all of it in the first that had some."""
+    made: list[Chunk] = []
+    for chunk in chunks:
+        if chunk.text:
+            chunk, text = chunk.with_text(text), ""  # noqa: PLW2901 - what stands in its place
+        if chunk.text or chunk.type != "tool-input-delta":
+            made.append(chunk)
+    return made

@@ -15,6 +15,7 @@ from penstock.engine.streams.tracks import GuardTrack, HookTrack, PassTrack
 from penstock.engine.streams.values import PROBE, SNAPSHOT, applied, rewritten
 from penstock.engine.text_guard import in_places, window_of
 from penstock.engine.text_window import Hit
+from penstock.engine.texts import KeyText
 from penstock.engine.whole_texts import PART_KINDS
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.streams.steps import StreamStep
     from penstock.engine.streams.tracks import Track
     from penstock.engine.text_guard import TextGuard
+    from penstock.engine.text_window import Found, TextWindow
     from penstock.engine.texts import TextPlace
     from penstock.engine.whole_texts import Text
 
@@ -85,7 +87,8 @@ class GuardLane:
             else:
                 edits = await self._guard.judged(self._step.ctx, mine)
             self._step.judged()
-            _check_editable(mine, edits)
+            if chunk.type != SNAPSHOT:
+                _check_editable(mine, edits)
             edits = self._checked(mine, edits)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             self._step.broke(error)
@@ -106,16 +109,23 @@ class GuardLane:
         cuts: dict[TextPlace, Edits] = {}
         for text in texts:
             window = window_of([text])
-            window.final = text.fixed
-            result = self._scan(window, self._step.ctx)
-            found, held = await result if self._waits else result
+            window.final = isinstance(text.place.path[-1], KeyText)  # the value of a key that is there stands behind it
+            settled, held = await self._found(window)
             if held < len(text.text):
                 cuts[text.place] = (edit_ops.Edit(held, len(text.text), "", "redact", self._step.step.path),)
-            settled = [item for item in found if item.end <= held]
+            if text.fixed:  # it cannot be cut, so it is gone or stays
+                settled, _ = await self._found(window_of([text]))
             if settled:
                 hits.append(Hit(window, settled))
         made = in_places(hits, self._guard.act(hits, self._step.ctx)) if hits else {}
+        _check_editable(texts, made)
         return {place: (*made.get(place, ()), *cuts.get(place, ())) for place in {**made, **cuts}}
+
+    async def _found(self, window: TextWindow) -> tuple[list[Found], int]:
+        """Return what is found that stays so, and up to where that is."""
+        result = self._scan(window, self._step.ctx)
+        found, held = await result if self._waits else result
+        return [item for item in found if item.end <= held], held
 
 
 class HookLane:

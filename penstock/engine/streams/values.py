@@ -1,6 +1,6 @@
 """Texts in chunks that are no pieces of a text: a tool's arguments, a result, a source, data. It knows no step.
 
-Names and ids by which programs find things are no texts.
+Names and ids by which programs find things are no texts, nor is what a provider notes for itself.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.engine import edits as edit_ops
+from penstock.engine.frozen import is_items, is_mapping
 from penstock.engine.texts import KeyText, TextPlace, leaves, rewrite
 from penstock.engine.whole_texts import value_texts
 
@@ -24,11 +25,10 @@ if TYPE_CHECKING:
 SNAPSHOT = "object"
 """The chunk that shows a growing value as it stands."""
 
-PROBE = "tool-input"
-"""A chunk of the driver's own: what was written to call a tool, as a value."""
+PROBE = "data-penstock.probe"
+"""A chunk of the driver's own, for what hooks are not shown: what a call was written as, what a piece says besides."""
 
 KIND_OF: Mapping[str, str] = {
-    PROBE: "tool",
     "tool-call": "tool",
     "tool-result": "tool",
     "tool-error": "tool",
@@ -37,7 +37,7 @@ KIND_OF: Mapping[str, str] = {
     "object": "text",
     "object-result": "text",
 }
-"""Of which kind of part the texts in a chunk are; those of other chunks are no part's."""
+"""Of which kind of part the texts in a chunk are."""
 
 _NAME = re.compile(
     r"(?:^|_)id$|[a-z]Id$|^(?:tool_?[nN]ame|name|type|media_?[tT]ype|mime_?[tT]ype|data|state|provider.*)$"
@@ -45,42 +45,67 @@ _NAME = re.compile(
 
 
 def kind_of(chunk: Chunk) -> str | None:
-    """Return the kind of part that the texts in a chunk are of; None if they are no part's."""
-    return "data" if chunk.is_data else KIND_OF.get(chunk.type)
+    """Return the kind of part that the texts in a chunk are of; None if nothing can be read in it.
+
+    What says that a stream begins, ends or breaks could say anything: that is text.
+    """
+    if chunk.is_data:
+        return "data"
+    return "text" if chunk.is_control else KIND_OF.get(chunk.type)
 
 
-def chunk_texts(chunk: Chunk, kinds: Iterable[str]) -> list[Text]:
-    """Return the texts in a chunk, if they are of one of those kinds."""
-    kind = kind_of(chunk)
+def chunk_texts(chunk: Chunk, kinds: Iterable[str], kind: str | None = None) -> list[Text]:
+    """Return the texts in a chunk, if they are of one of those kinds; ``kind``: of which they are, if it is known."""
+    kind = kind or kind_of(chunk)
     if kind is None or kind not in kinds:
         return []
-    free = kind == "data"  # an application's own: nothing of it is known
-    return [
-        text
-        for text in value_texts(_value_of(chunk), (), TextPlace("", 0), kind)
-        if free or not _is_name(text.place.path, kind)
-    ]
+    return [text for text in value_texts(_value_of(chunk), (), TextPlace("", 0), kind) if _is_text(text, chunk)]
 
 
 def _value_of(chunk: Chunk) -> Value:
     return chunk.payload
 
 
-def _is_name(path: Path, kind: str) -> bool:
-    """Tell whether a path leads to a name at the chunk's own level: what a tool was given may be called anything."""
+def _is_text(text: Text, chunk: Chunk) -> bool:
+    """Tell whether it says something: no name, and no figure that belongs to how a stream is driven."""
+    if chunk.is_control and text.fixed and text.text.isdigit():
+        return False
+    return _is_free(chunk) or not _is_name(text.place.path, chunk.type)
+
+
+def _is_free(chunk: Chunk) -> bool:
+    """Tell whether what the payload says on its own level may be called anything, as what a tool was given may."""
+    if chunk.type in _OBJECTS:
+        return "object" not in chunk.payload
+    return chunk.is_data and chunk.type != PROBE
+
+
+_OBJECTS = frozenset({"object", "object-result"})
+
+
+def _is_name(path: Path, type: str) -> bool:
     first = path[0]
-    if isinstance(first, KeyText):
+    if isinstance(first, KeyText) or not isinstance(first, str):
         return True
-    return _NAME.search(first) is not None and not (kind == "file" and first == "name")
+    return _NAME.search(first) is not None and not (type == "file" and first == "name")
 
 
 def rewritten(chunk: Chunk, edits: Mapping[TextPlace, Edits]) -> Chunk:
-    """Return the chunk with edits made to the texts in it."""
+    """Return the chunk with edits made to the texts in it; a number that is edited is gone."""
     if not edits:
         return chunk
     texts = {TextPlace("", 0, path): text for path, text in leaves(_value_of(chunk))}
-    made = {place.path: edit_ops.apply(texts[place], changes) for place, changes in edits.items()}
+    made = {place.path: edit_ops.apply(texts[place], edits[place]) if place in texts else "" for place in edits}
     return chunk.with_payload(rewrite(_value_of(chunk), made))
+
+
+def without_copies(value: Value, text: str) -> Value:
+    """Return what a piece of a text says besides it, without copies of it: they would go ahead of what is held."""
+    if is_mapping(value):
+        return {key: without_copies(item, text) for key, item in value.items()}
+    if is_items(value):
+        return [without_copies(item, text) for item in value]
+    return "" if text and value == text else value
 
 
 def applied(texts: Iterable[Text], edits: Mapping[TextPlace, Edits]) -> list[Text]:

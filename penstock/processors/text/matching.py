@@ -120,6 +120,16 @@ class Finder:
                 state.done.add(index)
         return (_matches(own, known, hold) if own or known else []), hold
 
+    def scan_value(self, text: str, key: str) -> tuple[list[Match], int]:
+        """Return what `scan` returns of the beginning of a text that is the value of a key, which may explain it."""
+        own, hold = self._by_own(text, 0, FinderState(), final=False)
+        known: list[Indexed] = []
+        if self._sweep is not None:
+            known, behind = self._sweep.scan_value(text, key)
+            hold = min(hold, behind)
+        hold = _lowered([*own, *known], hold)
+        return _matches(own, known, hold), hold
+
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
         """Return what is found from ``start`` on in a text that ends here; see `scan`."""
         own, _ = self._by_own(text, start, state, final=True)

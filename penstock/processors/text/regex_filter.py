@@ -128,6 +128,8 @@ class RegexFilterProcessor(TextGuard):
         try:
             if window.final and not window.base and not window.start:
                 return self.finder.find(window.text, window.key), len(window.text)
+            if window.key and not window.final:
+                return self.finder.scan_value(window.text, window.key)
             state: FinderState = window.notes.setdefault("state", FinderState())
             if window.final:
                 return self.finder.finish(window.text, window.start, state), len(window.text)

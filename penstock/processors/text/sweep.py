@@ -68,6 +68,12 @@ class Sweep:
             found.extend((index, _back(trace, places, 0, 0)) for index, trace in self._value(reading.text, key))
         return found
 
+    def scan_value(self, text: str, key: str) -> tuple[list[Indexed], int]:
+        """Return what is found for certain in the beginning of such a text, and from which place on it may change."""
+        before = f'{key}: "'
+        found, hold = self.search(before + text, 0, None, final=False)
+        return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
+
     def _value(self, text: str, key: str) -> Iterable[Indexed]:
         before = f'{key}: "'
         for index, trace in self._one(f'{before}{text}"', 0, final=True)[0]:
@@ -106,6 +112,12 @@ def _single(index: int, search: Search) -> Callable[..., tuple[Sequence[Indexed]
         return [(index, trace) for trace in traces], hold
 
     return indexed
+
+
+def _behind(trace: Trace, at: int) -> Trace:
+    """Return a trace as it is counted from a place on; what lies before the place is cut off."""
+    start, end, low, high = (max(place - at, 0) for place in (trace.start, trace.end, trace.low, trace.high))
+    return Trace(start, end, low, high, trace.counts)
 
 
 def _last_word(text: str, start: int) -> int:

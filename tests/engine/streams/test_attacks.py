@@ -1,0 +1,150 @@
+"""Ways to get text past a guard of a stream other than as a piece of a text; none of them leads to the client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from penstock import Chunk, Processor, RegexFilterProcessor, Workflow
+from penstock.engine.chunks import CONTROL
+
+SECRET = "ada@example.com"
+CARD = 4111111111111111
+
+
+def guard(**options: Any) -> Workflow:
+    """Redact what is personal."""
+    return Workflow("w").then(RegexFilterProcessor(presets=["pii", "secrets"], strategy="redact", **options))
+
+
+def sent(*source: Chunk | str, workflow: Workflow | None = None) -> list[Chunk]:
+    """What leaves."""
+    with (workflow or guard()).start_sync().process_output_stream(source) as chunks:
+        return list(chunks)
+
+
+def written(text: str, size: int = 3) -> list[Chunk]:
+    """A call of a tool as it is written."""
+    deltas = [Chunk("tool-input-delta", text[at : at + size], "c") for at in range(0, len(text), size)]
+    return [Chunk("tool-input-start", id="c"), *deltas, Chunk("tool-input-end", id="c")]
+
+
+def text_of(chunks: Iterable[Chunk]) -> str:
+    """The text of all chunks."""
+    return "".join(chunk.text for chunk in chunks)
+
+
+@pytest.mark.parametrize("type", sorted(CONTROL))
+def test_what_a_control_chunk_says_is_judged(type: str) -> None:
+    """A provider may repeat the whole answer when it ends, or quote it when it breaks."""
+    chunk = Chunk(type, payload={"message": f"it was {SECRET}", "usage": {"tokens": CARD}})
+    assert [one.payload for one in sent(chunk)] == [{"message": "it was [EMAIL]", "usage": {"tokens": CARD}}]
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning", "tool-input"])
+@pytest.mark.parametrize("what", ["start", "delta", "end"])
+def test_what_is_said_beside_a_text_is_judged(kind: str, what: str) -> None:
+    """It leaves with the chunk that it came in."""
+    chunks = [Chunk(f"{kind}-start", id="1"), Chunk(f"{kind}-delta", "hello", "1"), Chunk(f"{kind}-end", id="1")]
+    told = [chunk.with_payload({"note": SECRET}) if chunk.type.endswith(what) else chunk for chunk in chunks]
+    assert [chunk.payload for chunk in sent(*told) if chunk.payload] == [{"note": "[EMAIL]"}]
+
+
+def test_a_copy_of_a_text_beside_it_does_not_leave() -> None:
+    """The text itself may be held, or gone, and pieces of a copy say nothing by themselves."""
+    pieces = [Chunk("text-delta", text, "1", {"raw": [text], "index": 1}) for text in ("ada@", "example.com")]
+    assert {repr(chunk.payload) for chunk in sent(*pieces)} == {"{'raw': ('',), 'index': 1}"}
+
+
+def test_a_hook_sees_what_is_said_beside_a_text_once() -> None:
+    """Not a chunk of the driver's own."""
+    seen: list[str] = []
+
+    class Looks(Processor):
+        edits = "nothing"
+
+        def process_output_stream(self, chunk: Chunk, ctx: Any) -> Chunk:
+            seen.append(chunk.type)
+            return chunk
+
+    beside = Workflow("w").parallel(RegexFilterProcessor(presets=["pii"], strategy="redact"), Looks())
+    sent(Chunk("text-delta", "a b", "1", {"note": "a"}), *written("{}"), workflow=beside)
+    assert set(seen) == {"text-delta", "tool-input-start", "tool-input-delta", "tool-input-end"}
+
+
+@pytest.mark.parametrize("type", ["object", "object-result"])
+@pytest.mark.parametrize("name", ["name", "email_id", "userId", "data", "state"])
+def test_a_structured_answer_without_a_wrapper_may_call_its_values_anything(type: str, name: str) -> None:
+    """What is a name in other chunks is the model's own word there."""
+    assert SECRET not in repr(sent(Chunk(type, payload={name: SECRET})))
+
+
+@pytest.mark.parametrize("value", ["329 7730", "329 7730, or ask", "329 7730 then"])
+def test_a_name_explains_its_value_in_a_snapshot_as_in_the_whole(value: str) -> None:
+    """What the whole will hide is not shown while it grows."""
+    assert "7730" not in repr(sent(Chunk("object", payload={"object": {"phone": value}})))
+
+
+def test_a_snapshot_keeps_its_names() -> None:
+    """The value of a name is there already, so the name does not grow."""
+    (chunk,) = sent(Chunk("object", payload={"object": {"city": "Paris is", "pin": 1}}))
+    assert chunk.payload == {"object": {"city": "Paris ", "pin": 1}}
+
+
+def test_a_number_that_may_still_grow_is_not_shown() -> None:
+    """The beginning of a card's number is most of it."""
+    assert [chunk.payload for chunk in sent(Chunk("object", payload={"card": CARD // 10}))] == [{"card": None}]
+
+
+def test_a_number_in_a_snapshot_that_may_not_pass_blocks() -> None:
+    """It cannot be redacted in place."""
+    (chunk,) = sent(Chunk("object", payload={"card": CARD}))
+    assert chunk.type == "tripwire"
+
+
+@pytest.mark.parametrize("value", [SECRET.encode(), {SECRET}, -CARD, {CARD: 1}, (SECRET,), ValueError(SECRET)])
+def test_what_is_no_text_is_read_too(value: Any) -> None:
+    """Where it cannot be edited, it blocks."""
+    chunks = sent(Chunk("object-result", payload={"object": value}))
+    assert SECRET not in repr(chunks)
+    assert str(CARD) not in repr(chunks)
+
+
+def test_an_error_that_quotes_the_text_blocks() -> None:
+    """Providers' errors are objects."""
+    (chunk,) = sent(Chunk("error", payload={"error": ValueError(f"cannot send {SECRET}")}))
+    assert chunk.type == "tripwire"
+
+
+# What is written for a tool
+
+
+def test_a_name_that_is_written_twice_leaves_once() -> None:
+    """Only the last value is judged, so only that one is sent."""
+    assert text_of(sent(*written(f'{{"to": "{SECRET}", "to": "me"}}'))) == '{"to": "me"}'
+
+
+@pytest.mark.parametrize("written_so", [r'{"to": "\u0061da@example.com"', r'{"to": "\u0061da@example.com"} {}'])
+def test_escapes_are_read_in_what_is_no_json(written_so: str) -> None:
+    """A lenient reader elsewhere would read them."""
+    assert text_of(sent(*written(written_so))) == written_so.replace(r"\u0061da@example.com", "[EMAIL]")
+
+
+@pytest.mark.parametrize("written_so", [r'{"a": "\u005c\u0022 \n \/ \\u0061"', "[" * 5000, "[" * 300 + "]" * 300])
+def test_what_is_no_json_and_clean_leaves_as_it_was_written(written_so: str) -> None:
+    """Also where it is nested deeper than can be read."""
+    assert text_of(sent(*written(written_so))) == written_so
+
+
+def test_pieces_that_equal_each_other_are_told_apart() -> None:
+    """The rewritten arguments stand in the first of them."""
+    pieces = [Chunk("tool-input-delta", text, "c") for text in ('"', SECRET, '"')]
+    assert text_of(sent(*pieces, Chunk("tool-input-end", id="c"))) == '"[EMAIL]"'
+
+
+def test_only_data_overtakes() -> None:
+    """Nothing else is let past by calling itself transient."""
+    chunk = Chunk("tool-input-delta", f'{{"to": "{SECRET}"}}', "c", transient=True)
+    assert text_of(sent(chunk)) == '{"to": "[EMAIL]"}'
