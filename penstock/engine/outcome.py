@@ -133,6 +133,11 @@ class Outcome:
             return self._released
         return notices(self.tripwire, self._call.run.run_id, self._out, retry=self.retry_granted)
 
+    @property
+    def taken_back(self) -> Sequence[str]:
+        """The ids of texts that had left and were rejected afterwards: a client must take them back."""
+        return self._out
+
     def with_stream(self, out: Sequence[str], released: tuple[Chunk, ...] = ()) -> Outcome:
         """Return the outcome, which knows what of the answer is out, and what may leave now."""
         self._out, self._released = out, released

@@ -140,7 +140,7 @@ class RunStreams(RunCore):
         self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: Sequence[Record]
     ) -> Outcome:
         outcome = super()._blocked(stage, call, before, end, records)
-        if stage.order <= _STREAM.order:
+        if stage.order < _STREAM.order or (stage is _STREAM and not outcome.retry_granted):
             return outcome
         accepted = 0 if stage is _OUTPUT_RESULT else len(outcome.message_list.response)
         out = [block for earlier, blocks in self._shown if earlier >= accepted for block in blocks]

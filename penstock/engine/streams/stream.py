@@ -237,7 +237,7 @@ class OutputStream:
             self.outcome = self._host.stopped(call, before, verdict.tripwire, verdict.failure)
         retry = self.outcome.retry_granted
         out = self._shape.answer.blocks if retry and self._held is None else ()
-        return notices(verdict.tripwire, call.run.run_id, out, retry=retry)
+        return notices(verdict.tripwire, call.run.run_id, (*self.outcome.taken_back, *out), retry=retry)
 
     def _let(self, made: list[Chunk]) -> list[Chunk]:
         """Hold chunks; return them all once the checks beside have let them pass and nothing else holds them."""

@@ -238,6 +238,23 @@ async def test_a_rejected_call_takes_back_its_own_step_only(text: str, late: str
     assert [step["finishReason"] for step in talk.steps] == ["tool-calls", "retry", "stop"]
 
 
+@pytest.mark.parametrize("text", ["", "so "])
+async def test_a_rejected_result_takes_back_what_its_step_said(text: str) -> None:
+    """C12, D08: asked for on its way to the client, another attempt begins without the step's text."""
+
+    def guard(chunk: Chunk, ctx: Any) -> Chunk:
+        if chunk.type == "tool-result" and len(talk.calls) == 2:
+            ctx.abort("not that", retry=True)
+        return chunk
+
+    second = {**TOOL[0], "text": text}
+    run = chain(Hooks("A", process_output_stream=guard)).start(max_processor_retries=1)
+    talk = Talk(run, [TOOL[0], second, TOOL[1]], mode="stream")
+    await talk.play(conversation("Hi"))
+    assert [chunk.payload["blocks"] for chunk in talk.sent if chunk.type == "retract"] == [("text-2",)] * bool(text)
+    assert talk.text == "let me seedone"
+
+
 @pytest.mark.parametrize("late", [None, "process_llm_response", "process_output_step"])
 async def test_an_answer_of_which_nothing_is_left_is_judged_as_nothing(late: str | None) -> None:
     """D13: a dropped call is neither made nor remembered, and no guard judges the answer before in its place."""
