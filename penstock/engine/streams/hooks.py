@@ -142,7 +142,7 @@ class HookPipe:
 
         Then the next call of `feed` goes on where this one left off.
         """
-        if not isinstance(chunk, Chunk) or chunk.type != "text-delta" or self._out:
+        if type(chunk) is not Chunk or chunk.type != "text-delta" or self._out:
             return None
         piece: Chunk = chunk
         for ctx, call, step, fits in self._row:
