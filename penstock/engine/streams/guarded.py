@@ -1,7 +1,8 @@
 """The pipe of a lane: holds back what is not decided, and lets everything leave in the order it came.
 
 It knows chunks and tracks, no step. Chunks that are no pieces of a text wait behind held text; only transient data
-overtake. Neighbouring texts of an answer are one text to the lane, as its parts are in a message.
+overtake. Neighbouring texts of an answer are one text to the lane, as its parts are in a message: of texts that are
+written in turns, the later one and what comes behind it wait for the end of the first.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class GuardedPipe:
         self._queue: deque[Piece | Chunk] = deque()
         self._open: dict[tuple[str, str], Unit] = {}
         self._announced: set[tuple[str, str]] = set()
+        self._at_hand: Unit | None = None  # the text that is being written, one at a time
+        self._later: list[Chunk] = []  # what waits for its end: another text that has begun, and all behind that
         self._resting: Unit | None = None  # its block has ended, and a neighbour may follow
         self._latest: Unit | None = None  # the text that is the message's last part so far
         self._parts: set[tuple[str, str]] = set()  # calls, and thoughts that nobody judges
@@ -42,18 +45,15 @@ class GuardedPipe:
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Take in a chunk; return what may leave."""
-        kind, what = _KINDS.get(chunk.type, ("", ""))
-        if kind in self._lane.kinds:
-            await self._text(kind, what, chunk)
-        elif chunk.transient and chunk.is_data:
+        if chunk.transient and chunk.is_data:
             return [*await self._judged(chunk), *self._leaving()]
-        else:
-            await self._other(chunk)
+        await self._taken([chunk])
         return self._leaving()
 
     async def end(self) -> Sequence[Chunk]:
         """Close all texts; return what is left."""
-        await self._close_all()
+        await self._all_ended()
+        await self._rest_closed()
         return self._leaving()
 
     async def wake(self, now: float) -> Sequence[Chunk]:
@@ -70,8 +70,33 @@ class GuardedPipe:
         held = [chunk for item in self._queue if (chunk := unjudged(item)) is not None]
         self._queue.clear()
         self._open.clear()
-        self._resting = self._latest = None
-        return [*held, *self._inputs.give_up()]
+        self._at_hand = self._resting = self._latest = None
+        later, self._later = self._later, []
+        return [*held, *self._inputs.give_up(), *later]
+
+    async def _taken(self, chunks: list[Chunk]) -> None:
+        """Take in chunks, and those that waited for what they end."""
+        todo = deque(chunks)
+        while todo:
+            chunk = todo.popleft()
+            kind, what = _KINDS.get(chunk.type, ("", ""))
+            if self._waits(kind, what, chunk):
+                self._later.append(chunk)
+            elif kind in self._lane.kinds:
+                await self._text(kind, what, chunk)
+            else:
+                await self._other(chunk)
+            if self._later and self._at_hand is None:
+                todo.extendleft(reversed(self._later))
+                self._later = []
+
+    def _waits(self, kind: str, what: str, chunk: Chunk) -> bool:
+        """Tell whether a chunk must wait for the end of the text at hand."""
+        unit = self._at_hand
+        if unit is None or (kind == "text" and chunk.id == unit.id) or chunk.type in STEP_ENDS:
+            return False
+        another = kind == "text" and what == "delta" and chunk.text != ""
+        return bool(self._later) or (another and (kind, unit.id) in self._announced)
 
     # Texts
 
@@ -105,8 +130,7 @@ class GuardedPipe:
         """Return the unit of a block whose first piece this is: its neighbour's, or a new one."""
         await self._bare_ended(kind)
         unit = self._resting
-        alone = not any(other.kind == "text" for other in self._open.values())
-        if unit is not None and unit is self._latest and kind == "text" and alone:
+        if unit is not None and unit is self._latest and kind == "text":
             self._resting = None
             await unit.goes_on(chunk.id)
         else:
@@ -114,6 +138,8 @@ class GuardedPipe:
             template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
             unit = Unit(kind, template, self._lane.open(kind, template))
         self._latest = self._open[kind, chunk.id] = unit
+        if kind == "text":
+            self._at_hand = unit
         return unit
 
     async def _ended(self, unit: Unit) -> None:
@@ -123,18 +149,19 @@ class GuardedPipe:
         if unit.kind != "text":
             await unit.close()
             return
-        await self._rest_closed()
-        self._resting = unit
+        self._at_hand, self._resting = None, unit
 
     async def _rest_closed(self) -> None:
         unit, self._resting = self._resting, None
         if unit is not None:
             await unit.close()
 
-    async def _close_all(self) -> None:
-        for unit in list(self._open.values()):
-            await self._ended(unit)
-        await self._rest_closed()
+    async def _all_ended(self) -> None:
+        while self._open:
+            for unit in list(self._open.values()):
+                await self._ended(unit)
+            later, self._later = self._later, []
+            await self._taken(later)
         self._queue.extend(await self._inputs.done())
 
     # Everything else
@@ -144,7 +171,7 @@ class GuardedPipe:
             self._latest = None
             await self._rest_closed()
         if chunk.type in STEP_ENDS:
-            await self._close_all()
+            await self._all_ended()  # the last one rests: who reads what follows a step's end puts it behind the text
         if chunk.type in INPUTS and "tool" in self._lane.kinds:
             self._queue.extend(await self._inputs.feed(chunk))
             return

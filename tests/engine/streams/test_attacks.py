@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Chunk, Processor, RegexFilterProcessor, Workflow
 from penstock.engine.chunks import CONTROL
+from penstock.engine.text_guard import TextGuard
 
 SECRET = "ada@example.com"
 CARD = 4111111111111111
@@ -148,3 +149,79 @@ def test_only_data_overtakes() -> None:
     """Nothing else is let past by calling itself transient."""
     chunk = Chunk("tool-input-delta", f'{{"to": "{SECRET}"}}', "c", transient=True)
     assert text_of(sent(chunk)) == '{"to": "[EMAIL]"}'
+
+
+# Texts in turns, and texts behind an end
+
+
+def piece(text: str, id: str = "1") -> Chunk:
+    """A piece of a text."""
+    return Chunk("text-delta", text, id)
+
+
+def starts(*ids: str) -> list[Chunk]:
+    """Texts are announced."""
+    return [Chunk("text-start", id=id) for id in ids]
+
+
+def ends(*ids: str) -> list[Chunk]:
+    """Texts end."""
+    return [Chunk("text-end", id=id) for id in ids]
+
+
+AT_ONCE: dict[str, list[Chunk]] = {
+    "both open": [*starts("1", "2"), piece("to ada@"), piece("example.com", "2"), *ends("1", "2")],
+    "ended the other way round": [*starts("1", "2"), piece("to ada@"), piece("example.com", "2"), *ends("2", "1")],
+    "begun within": [*starts("1"), piece("to ada@"), *starts("2"), piece("example.com", "2"), *ends("2", "1")],
+    "never ended": [*starts("1"), piece("to ada@"), piece("example.com", "2")],
+    "in turns": [*starts("1", "2"), piece("to ad"), piece("example.com", "2"), piece("a@"), *ends("1", "2")],
+    "the finish between": [*starts("1"), piece("to ada@"), Chunk("finish"), piece("example.com"), *ends("1")],
+    "a step's end between": [
+        *[*starts("1"), piece("to ada@"), *ends("1"), Chunk("step-finish"), Chunk("step-start")],
+        *[*starts("2"), piece("example.com", "2"), *ends("2"), Chunk("finish")],
+    ],
+}
+
+
+@pytest.mark.parametrize("source", AT_ONCE.values(), ids=AT_ONCE)
+def test_what_stands_in_two_texts_is_found_in_whichever_order_they_are_sent(source: list[Chunk]) -> None:
+    """As it is found in the message that they make."""
+    assert text_of(sent(*source)) == "to [EMAIL]"
+
+
+def test_texts_in_turns_leave_one_after_another_and_lose_nothing() -> None:
+    """What comes behind the second one's beginning waits for the first one's end; only transient data do not."""
+    source = [
+        *starts("1", "2", "3"),
+        *[piece("a "), piece("b ", "2"), Chunk("data-x", transient=True), piece("c ", "3"), piece("d "), *ends("1")],
+        *[Chunk("source"), piece("e ", "2"), *ends("3", "2"), Chunk("finish")],
+    ]
+    chunks = [chunk.text or chunk.type + chunk.id for chunk in sent(*source) if not chunk.type.endswith("-start")]
+    expected = ["a ", "d ", "text-end1", "b ", "e ", "text-end2", "c ", "source", "text-end3", "finish"]
+    assert [chunk for chunk in chunks if chunk != "data-x"] == expected
+    assert chunks.index("data-x") < chunks.index("text-end1")
+
+
+@pytest.mark.parametrize("count", [3, 400])
+def test_texts_within_each_other_at_any_depth_leave(count: int) -> None:
+    """Nothing is done by recursion."""
+    ids = [str(number) for number in range(count)]
+    source = [*starts(*ids), *(piece(f"{id} ", id) for id in ids), *ends(*reversed(ids))]
+    assert text_of(sent(*source)) == "".join(f"{id} " for id in ids)
+
+
+def test_a_fallback_takes_over_texts_in_turns() -> None:
+    """What waited behind the text at hand is judged by it too."""
+    broken = Breaks()
+    spare = RegexFilterProcessor(presets=["pii"], strategy="redact", id="spare")
+    workflow = Workflow("w").then(broken, on_error=spare)
+    assert text_of(sent(*AT_ONCE["in turns"], workflow=workflow)) == "to [EMAIL]"
+
+
+class Breaks(TextGuard):
+    """Breaks at the end of a text."""
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> None:
+        """Break."""
+        if final:
+            raise ValueError
