@@ -11,7 +11,8 @@
     ├── MissingExtraError        a feature needs an extra that is not installed
     ├── StepFailedError          a step raised, hung, or returned what it may not
     │   └── MergeConflictError   parallel steps changed the same thing differently
-    └── BlockedError             `Outcome.unwrap()` of a blocked outcome
+    ├── BlockedError             `Outcome.unwrap()` of a blocked outcome
+    └── ModelError               a model could not be asked, or gave no answer
 
 Each is built from facts, keeps them as attributes, and makes its own message: what, where, what to do.
 """
@@ -21,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.engine.tripwire import Tripwire
 
@@ -165,3 +166,45 @@ class BlockedError(PenstockError):
     def __init__(self, tripwire: Tripwire) -> None:
         self.tripwire = tripwire
         super().__init__(f"blocked by {tripwire.processor_id!r} in {tripwire.stage}: {tripwire.reason}")
+
+
+class ModelError(PenstockError):
+    """A model that could not be asked, or gave no whole answer. No text of it holds a key.
+
+    Attributes:
+        model: the model's name.
+        problem: what happened, in words.
+        status: the HTTP status, if there was an answer.
+        code: the provider's own code or type of error, if it gave one.
+        retry_after: for how many seconds the provider asks to wait, if it does.
+        headers: the headers of the answer that say something about it, by lower-case name.
+        body: the beginning of the answer's body, at most `MOST_OF_A_BODY` characters.
+        retryable: whether the same request may succeed later.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        problem: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: str = "",
+        retryable: bool = False,
+    ) -> None:
+        self.model = model
+        self.problem = problem
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+        self.headers: Mapping[str, str] = dict(headers or {})
+        self.body = body[:MOST_OF_A_BODY]
+        self.retryable = retryable
+        told = ", ".join(str(part) for part in (status and f"HTTP {status}", code) if part)
+        super().__init__(f"model {model!r}: {problem}{f' ({told})' if told else ''}")
+
+
+MOST_OF_A_BODY = 2000
+"""How much of an answer's body a `ModelError` keeps: enough to read, too little to fill a log."""

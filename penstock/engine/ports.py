@@ -10,6 +10,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from penstock.engine.chunks import Chunk
+    from penstock.engine.model import ModelRequest
     from penstock.engine.records import Record
 
 
@@ -51,6 +55,37 @@ class TokenCounter(Protocol):
 
     def count(self, text: str) -> int:
         """Return how many tokens the text has: 0 or more, of any text, special tokens' names included."""
+        ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Answers requests in chunks. `penstock.engine.model` says what a request is, and which chunks an answer has."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, for people: ``openai/gpt-5``. Never a key."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Return the answer, chunk by chunk; closing it (``aclose``) ends the request.
+
+        Raises:
+            ModelError: while it is read: it could not be asked, or gave no whole answer.
+        """
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text, in order; all of one length.
+
+        Raises:
+            ModelError: it could not be asked, or gave no whole answer.
+        """
         ...
 
 
