@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from penstock import InputContext, Key, Message, MessageList, Processor, Workflow, processor
+from penstock.engine.driving import drive
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.executor import execute
 from penstock.engine.frozen import EMPTY
 from penstock.engine.nodes import Node, Parallel, Sequence, resolve
 from penstock.engine.payload import Payload
 from penstock.engine.plan import compile_plan
-from penstock.engine.driving import drive
 from penstock.engine.stages import STAGES
 from penstock.engine.state import RunState, StageCall
 from tests.engine.interpreter import Verdicts, interpret

@@ -19,7 +19,6 @@ from penstock import (
     MessageList,
     OutputResultContext,
     OutputStepContext,
-    OutputStreamContext,
     Processor,
     ProcessorError,
     StepFailedError,
@@ -261,7 +260,7 @@ async def test_of_two_answers_in_parallel_the_first_declared_counts() -> None:
 
 def test_a_sync_run_refuses_async_steps_before_any_runs() -> None:
     """No task is left behind, and the cure is named."""
-    with pytest.raises(UsageError, match=r"async steps; use `await run.process_input"):
+    with pytest.raises(UsageError, match=r"async steps \(idle\); use `await run.process_input"):
         Workflow("w").then(idle).start_sync().process_input("hi")
 
 

@@ -27,7 +27,7 @@ def resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[
 
 def _numbered(message: Message) -> Iterator[tuple[str, Part]]:
     for number, part in enumerate(message.parts):
-        yield str(number), part
+        yield f"{message.id}:{number}", part  # unlike those of any other answer of the run
 
 
 def _sent(id: str, part: Part, run_id: str) -> Iterator[Chunk]:

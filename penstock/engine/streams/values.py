@@ -87,7 +87,14 @@ def _is_name(path: Path, type: str) -> bool:
     first = path[0]
     if isinstance(first, KeyText) or not isinstance(first, str):
         return True
+    if type in _ENDS and first in _TERMS:
+        return True
     return _NAME.search(first) is not None and not (type == "file" and first == "name")
+
+
+_ENDS = frozenset({"step-finish", "finish", "response-metadata"})
+_TERMS = frozenset({"reason", "finish_reason", "finishReason", "raw_reason", "model", "usage"})
+"""What the end of a step says in a provider's own terms: ``tool-calls`` is no word of the answer."""
 
 
 def rewritten(chunk: Chunk, edits: Mapping[TextPlace, Edits]) -> Chunk:

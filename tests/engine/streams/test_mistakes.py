@@ -193,3 +193,20 @@ def test_a_budget_that_cannot_be_is_refused(value: Any) -> None:
     """A number, 0 or more."""
     with pytest.raises(UsageError, match="max_processor_retries is a number of retries"):
         Workflow("w").then(Behind()).start(max_processor_retries=value)
+
+
+def test_the_terms_in_which_a_step_ends_are_no_words_of_the_answer() -> None:
+    """A guard on *call* lets a step end with *tool-calls*; what breaks a stream may say anything, and is judged."""
+
+    class NoCalls(TextGuard):
+        """Stops at a word."""
+
+        reach = 5
+
+        def find(self, text: str, ctx: Context, *, final: bool) -> Iterable[Edit]:
+            """Find it."""
+            return [Edit(*found.span(), "*", "redact") for found in re.finditer("call", text)]
+
+    ended = Chunk("finish", payload={"reason": "tool-calls", "raw_reason": "call"})
+    left, _ = run_stream(NoCalls(), [Chunk("error", payload={"message": "a call"}), ended])
+    assert [dict(chunk.payload) for chunk in left] == [{"message": "a *"}, dict(ended.payload)]
