@@ -59,6 +59,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
         EditError as EditError,
     )
     from penstock.engine.errors import (
+        JudgeError as JudgeError,
+    )
+    from penstock.engine.errors import (
         MergeConflictError as MergeConflictError,
     )
     from penstock.engine.errors import (
@@ -189,6 +192,7 @@ _HOMES = {
         "BlockedError",
         "DefinitionError",
         "EditError",
+        "JudgeError",
         "MergeConflictError",
         "MessageError",
         "MissingExtraError",

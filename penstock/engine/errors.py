@@ -12,7 +12,8 @@
     ├── StepFailedError          a step raised, hung, or returned what it may not
     │   └── MergeConflictError   parallel steps changed the same thing differently
     ├── BlockedError             `Outcome.unwrap()` of a blocked outcome
-    └── ModelError               a model could not be asked, or gave no answer
+    ├── ModelError               a model could not be asked, or gave no answer
+    └── JudgeError               a judge gave no verdict
 
 Each is built from facts, keeps them as attributes, and makes its own message: what, where, what to do.
 """
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock.engine.model import Usage
     from penstock.engine.tripwire import Tripwire
 
 
@@ -208,3 +210,27 @@ class ModelError(PenstockError):
 
 MOST_OF_A_BODY = 2000
 """How much of an answer's body a `ModelError` keeps: enough to read, too little to fill a log."""
+
+
+class JudgeError(PenstockError):
+    """A judge that gave no verdict; never to be taken for "nothing found". What a model raised is the ``__cause__``.
+
+    The message never quotes what was judged, nor what the model answered.
+
+    Attributes:
+        model: the model's name.
+        reason: why: ``refused`` (the model, or its provider, would not), ``empty`` (it said nothing), ``unreadable``
+            (what it said is no verdict), ``timeout``, ``model`` (it could not be asked), ``too-long`` (it was not asked).
+        problem: what happened, in words.
+        attempts: how often the model was asked.
+        usage: the tokens that took; None where no answer told.
+    """
+
+    def __init__(self, model: str, reason: str, problem: str, *, attempts: int = 1, usage: Usage | None = None) -> None:
+        self.model = model
+        self.reason = reason
+        self.problem = problem
+        self.attempts = attempts
+        self.usage = usage
+        asked = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        super().__init__(f"judge {model!r} gave no verdict after {asked}: {problem} ({reason})")

@@ -137,6 +137,29 @@ class Usage:
             return None
         return self.input_tokens + self.output_tokens
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return both together; what one does not say is the other's. Only the numbers of ``details`` are kept."""
+        return Usage(
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            self.requests + other.requests,
+            _sums(self.details, other.details),
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one + (other or 0)
+
+
+def _sums(one: Values, other: Values) -> Values:
+    sums: dict[str, Value] = {}
+    for name, count in (*one.items(), *other.items()):
+        if isinstance(count, (int, float)) and not isinstance(count, bool):
+            sums[name] = sums.get(name, 0) + count
+    return FrozenDict(sums)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:

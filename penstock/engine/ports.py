@@ -89,6 +89,22 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class Cache(Protocol):
+    """Keeps texts under keys for a while: in memory, or in a server that several processes share.
+
+    It may forget whatever it likes. What it raises is logged, and taken for "not there".
+    """
+
+    async def get(self, key: str) -> str | None:
+        """Return what is kept under the key, or None."""
+        ...
+
+    async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
+        """Keep the value, for ``ttl`` seconds if that is given, in place of what was there."""
+        ...
+
+
 class SystemClock:
     """The machine's clock, in UTC."""
 

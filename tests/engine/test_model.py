@@ -75,3 +75,11 @@ def test_an_error_tells_what_is_known() -> None:
     assert str(error) == "model 'openai/x': it refused (HTTP 429, rate_limit)"
     assert (len(error.body), error.retry_after, error.retryable, dict(error.headers)) == (2000, 2.5, True, {})
     assert str(ModelError("m", "it is not there")) == "model 'm': it is not there"
+
+
+def test_usages_add_up() -> None:
+    """What one does not say is the other's; details that are no numbers are left out."""
+    one = Usage(3, 4, None, 1, details={"audio": 2, "tier": "low"})
+    other = Usage(5, None, 2, 1, 2, {"audio": 1, "cached": True})
+    assert one + other == Usage(8, 4, 2, 2, 3, {"audio": 3})
+    assert Usage() + Usage() == Usage(requests=2)
