@@ -236,7 +236,7 @@ class RunCore:
     # Verdicts and retries
 
     def _stop(self, tripwire: Tripwire) -> None:
-        self.tripwire = tripwire
+        self.tripwire = self._state.stopped = tripwire
         self._take_pending()
         if self._state.background is not None:
             self._state.background.cancel()

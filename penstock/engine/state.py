@@ -89,6 +89,7 @@ class RunState:
         shadow: whether this is a state beside the real one, for what changes nothing.
         background: runs what goes on beside, where the run has made room for it.
         verdicts: verdicts of steps that were cut off before they could tell, by path.
+        stopped: the verdict that ended the run, if one did.
         pending: overlapping checks wait here for the model call; None where they run in line.
     """
 
@@ -104,6 +105,7 @@ class RunState:
         "shadow",
         "states",
         "step_number",
+        "stopped",
         "verdicts",
     )
 
@@ -125,6 +127,7 @@ class RunState:
         self.shadow = False
         self.verdicts: dict[str, Tripwire] = {}
         self.background: Background | None = None
+        self.stopped: Tripwire | None = None
         self.pending: list[Any] | None = None
 
     def state_of(self, step: StepLike) -> Value:

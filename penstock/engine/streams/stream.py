@@ -186,11 +186,15 @@ class OutputStream:
                 except Exception as error:  # noqa: BLE001 - the source's: it follows what is left
                     failure = None if isinstance(error, StopAsyncIteration) else error
                     break
+                self._check_going(call)
                 made = leaving(await self._made(pipes, item))
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
+                    self._check_going(call)
+            self._check_going(call)
             for chunk in await self._rest(leaving(await ended(pipes)), failure, call, before):
                 yield chunk
+                self._check_going(call)
         except Stopped as verdict:
             for chunk in self._stopped(verdict, call, before):
                 yield chunk
@@ -204,7 +208,7 @@ class OutputStream:
         failure: Exception | None = None
         try:
             pipes = await self._opened(call, before)
-            quickly = cast("HookPipe", pipes[0]).quickly
+            quickly, run = cast("HookPipe", pipes[0]).quickly, call.run
             leaving, advance = self._shape.leaving, self._iterator.__anext__
             text, write = self._shape.at_hand
             while True:
@@ -213,6 +217,8 @@ class OutputStream:
                 except Exception as error:  # noqa: BLE001 - the source's: it follows what is left
                     failure = None if isinstance(error, StopAsyncIteration) else error
                     break
+                if run.stopped is not None:
+                    self._check_going(call)
                 piece = quickly(item)
                 if piece is not None and piece.id == text and piece.text:
                     write(piece.text)
@@ -220,7 +226,9 @@ class OutputStream:
                     continue
                 for chunk in leaving(await self._made(pipes, item) if piece is None else (piece,)):
                     yield chunk
+                    self._check_going(call)
                 text, write = self._shape.at_hand
+            self._check_going(call)
             for chunk in await self._rest(leaving(await ended(pipes)), failure, call, before):
                 yield chunk
         except Stopped as verdict:
@@ -238,6 +246,12 @@ class OutputStream:
         retry = self.outcome.retry_granted
         out = self._shape.answer.blocks if retry and self._held is None else ()
         return notices(verdict.tripwire, call.run.run_id, (*self.outcome.taken_back, *out), retry=retry)
+
+    @staticmethod
+    def _check_going(call: StageCall) -> None:
+        """Raise `Stopped` if something else has stopped the run meanwhile: what is on its way may not leave."""
+        if call.run.stopped is not None:
+            raise Stopped(call.run.stopped)
 
     def _let(self, made: list[Chunk]) -> list[Chunk]:
         """Hold chunks; return them all once the checks beside have let them pass and nothing else holds them."""

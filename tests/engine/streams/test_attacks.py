@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -225,3 +225,76 @@ class Breaks(TextGuard):
         """Break."""
         if final:
             raise ValueError
+
+
+# A run that is stopped while a stream is open
+
+
+@pytest.mark.parametrize("presets", [["pii"], []], ids=["guarded", "hooks"])
+def test_a_stream_ends_when_something_else_stops_its_run(presets: list[str]) -> None:
+    """No further chunk leaves, no hook is called; the client is told once."""
+    seen: list[str] = []
+
+    class Looks(Processor):
+        edits = "nothing"
+        role = "observer"
+
+        def process_output_stream(self, chunk: Chunk, ctx: Any) -> None:
+            seen.append(chunk.text)
+
+    calls = RegexFilterProcessor(presets=["secrets"], phase="input", id="calls")
+    workflow = Workflow("w").then(Looks()).then(calls)
+    run = (workflow.then(RegexFilterProcessor(presets=presets)) if presets else workflow).start_sync()
+    out: list[str] = []
+    with run.process_output_stream(["a ", "b ", "c ", "d "]) as chunks:
+        for chunk in chunks:
+            out.append(chunk.text or chunk.type)
+            run.process_tool_result("tool", "password: hunter2!x9")
+
+    assert out == ["a ", "tripwire"]
+    assert seen == ["a "]
+    assert run.tripwire is chunks.tripwire
+    assert chunks.text == ""
+
+
+@pytest.mark.parametrize("release", ["live", "step"])
+def test_what_leaves_at_once_does_not_once_its_run_is_stopped(release: Any) -> None:
+    """The client may run a tool as soon as it sees the call."""
+    run = guard().then(RegexFilterProcessor([{"name": "stop", "pattern": "STOP"}], id="calls")).start_sync()
+    call = Chunk("tool-call", payload={"call_id": "c", "name": "t", "arguments": {}})
+    out: list[str] = []
+    with run.process_output_stream([piece("ada"), call, piece("more "), Chunk("finish")], release=release) as chunks:
+        for chunk in chunks:
+            out.append(chunk.type)
+            if chunk is call:
+                run.process_tool_result("t", "STOP")
+
+    assert out == ["text-delta", "tool-call", "tripwire"]
+
+
+def test_one_stream_ends_when_another_of_its_run_is_blocked() -> None:
+    """One outcome for all."""
+    run = Workflow("w").then(RegexFilterProcessor(presets=["pii"])).start_sync()
+    with run.process_output_stream(["a ", "b "]) as one, run.process_output_stream([SECRET]) as other:
+        chunks = iter(one)
+        assert next(chunks).text == "a "
+        assert [chunk.type for chunk in other] == ["tripwire"]
+        assert [chunk.type for chunk in chunks] == ["tripwire"]
+
+    assert one.tripwire is other.tripwire
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_run_that_is_stopped_when_the_source_has_ended_lets_nothing_more_leave(count: int) -> None:
+    """What was held to the end is not sent."""
+    redactor = RegexFilterProcessor(presets=["pii"], strategy="redact")
+    run = Workflow("w").then(redactor).then(RegexFilterProcessor(presets=["secrets"], id="calls")).start_sync()
+
+    def source() -> Iterator[str]:
+        yield from ["a ", "held"][:count]
+        run.process_tool_result("tool", "password: hunter2!x9")
+
+    with run.process_output_stream(source()) as chunks:
+        out = [chunk.text or chunk.type for chunk in chunks]
+
+    assert out == ["a ", "tripwire"]
