@@ -6,12 +6,16 @@ The chunks of an answer, in order, and what their payloads hold (``id`` is the b
 
 - ``response-metadata``: ``id``, ``model``, ``created`` (seconds since 1970), and what else the provider says
 - ``text-start``, ``text-delta``, ``text-end``; a refusal has ``{"refusal": True}`` in its start
-- ``reasoning-start``, ``reasoning-delta``, ``reasoning-end``; what must be sent back with it (a signature, an encrypted
-  text) stands in the end's ``metadata``
+- ``reasoning-start``, ``reasoning-delta``, ``reasoning-end``
 - ``tool-input-start`` (``call_id``, ``name``), ``tool-input-delta``, ``tool-input-end``; then ``tool-call``:
   ``call_id``, ``name``, ``arguments``, a JSON value; where the model wrote no JSON, its text, and ``invalid: True``
-- ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``)
+- ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; spoken: its ``transcript``)
+- ``raw`` with a ``provider_part``: what must be sent back and shows nothing, such as thoughts that are encrypted
 - ``finish``: ``reason`` (one of `FINISH_REASONS`), ``raw_reason``, ``usage`` (a `Usage` as a mapping), ``metadata``
+
+``provider_metadata`` of ``text-end``, ``reasoning-end``, ``tool-call`` and ``raw`` becomes the metadata of the part
+that they become, and that of ``finish`` the message's: what the provider needs to get back with it (a signature …),
+under the name of the format. Guards read the other keys of a payload, but none that begins with ``provider``.
 """
 
 from __future__ import annotations

@@ -6,11 +6,13 @@ A chunk's payload may name things as the reference does (``toolCallId``) or as P
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, cast
 
-from penstock.engine.frozen import EMPTY
+from penstock.engine.frozen import EMPTY, FrozenDict
 from penstock.engine.json_values import json_value
 from penstock.engine.messages import (
+    AudioPart,
     DataPart,
     FilePart,
     Message,
@@ -18,13 +20,14 @@ from penstock.engine.messages import (
     SourcePart,
     TextPart,
     ToolPart,
+    UnknownPart,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock.engine.chunks import Chunk
-    from penstock.engine.frozen import Value
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.messages import Part
 
 _DELTAS: Mapping[str, Literal["text", "reasoning"]] = {"text-delta": "text", "reasoning-delta": "reasoning"}
@@ -37,15 +40,17 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "media_type": ("media_type", "mediaType", "mimeType"),
     "id": ("id", "sourceId"),
 }
+_ENDS: Mapping[str, str] = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
 
 
 class Assembly:
     """What has left a stream so far. Lives as long as the stream."""
 
-    __slots__ = ("_announced", "_parts", "_writing")
+    __slots__ = ("_announced", "_metadata", "_parts", "_writing")
 
     def __init__(self) -> None:
         self._announced: set[tuple[str, str]] = set()
+        self._metadata: Values = EMPTY
         self._parts: list[Block | Part] = []
         self._writing: dict[tuple[str, str], Callable[[str], object]] = {}
 
@@ -97,26 +102,29 @@ class Assembly:
     def message(self) -> Message:
         """The answer as a message; without parts where nothing has left."""
         parts = tuple(part.part() if isinstance(part, Block) else part for part in self._parts)
-        return Message("assistant", parts)
+        return Message("assistant", parts, metadata=self._metadata)
 
     def _other(self, chunk: Chunk) -> None:
         if chunk.type in ("text-start", "reasoning-start"):
             self._announced.add((chunk.type.replace("-start", "-delta"), chunk.id))
-        elif chunk.type in ("text-end", "reasoning-end"):
-            key = (chunk.type.replace("-end", "-delta"), chunk.id)
-            self._announced.discard(key)
-            self._writing.pop(key, None)
+        elif chunk.type in _ENDS:
+            self._end(chunk)
         elif chunk.type in ("tool-call", "tool-result", "tool-error"):
             self._tool(chunk)
-        elif chunk.type == "source":
-            self._parts.append(SourcePart(named(chunk, "id"), chunk.payload.get("url"), chunk.payload.get("title")))
-        elif chunk.type == "file":
-            get = chunk.payload.get
-            self._parts.append(
-                FilePart(data=get("data"), url=get("url"), media_type=named(chunk, "media_type"), name=get("name"))
-            )
-        elif chunk.is_data and not chunk.transient:
-            self._parts.append(DataPart(chunk.type.removeprefix("data-"), chunk.payload.get("data", chunk.payload)))
+        elif chunk.type == "finish":
+            self._metadata = _values(chunk, "provider_metadata")
+        else:
+            self._parts += _parts_of(chunk)
+
+    def _end(self, chunk: Chunk) -> None:
+        """Note that a text has ended, and what its end says of it."""
+        key = (_ENDS[chunk.type], chunk.id)
+        self._announced.discard(key)
+        if self._writing.pop(key, None) is not None and chunk.payload:
+            blocks = (part for part in reversed(self._parts) if isinstance(part, Block))
+            kind = _DELTAS[key[0]]
+            block = next(block for block in blocks if block.kind == kind and block.id == chunk.id)
+            block.metadata = metadata_of(chunk)
 
     def _tool(self, chunk: Chunk) -> None:
         """Note a call; a result or an error completes the call that it answers."""
@@ -127,7 +135,8 @@ class Assembly:
         )
         name = str(named(chunk, "name") or (known.name if known is not None else ""))
         arguments = named(chunk, "arguments") if known is None else known.arguments
-        made = _tool_part(chunk, call_id, name, EMPTY if arguments is None else arguments)
+        metadata = metadata_of(chunk) if known is None else known.metadata
+        made = _tool_part(chunk, ToolPart(call_id, name, EMPTY if arguments is None else arguments, metadata=metadata))
         if known is None:
             self._parts.append(made)
         else:
@@ -137,17 +146,46 @@ class Assembly:
 class Block:
     """A text that is being written: what it is, its id, and what is there."""
 
-    __slots__ = ("id", "kind", "text")
+    __slots__ = ("id", "kind", "metadata", "text")
 
     def __init__(self, kind: Literal["text", "reasoning"], id: str) -> None:
         self.kind = kind
+        self.metadata: Values = EMPTY
         self.id = id
         self.text = io.StringIO()
 
     def part(self) -> Part:
         """Return the part of a message that it is."""
         text = self.text.getvalue()
-        return TextPart(text) if self.kind == "text" else ReasoningPart(text)
+        return TextPart(text, self.metadata) if self.kind == "text" else ReasoningPart(text, self.metadata)
+
+
+def _parts_of(chunk: Chunk) -> list[Part]:
+    """Return the part that a chunk is by itself; none if it is none."""
+    get, metadata = chunk.payload.get, metadata_of(chunk)
+    if chunk.type == "source":
+        return [SourcePart(named(chunk, "id"), get("url"), get("title"), metadata)]
+    if chunk.type == "file" and "transcript" in chunk.payload:
+        return [AudioPart(get("data"), get("url"), named(chunk, "media_type"), get("transcript"), metadata)]
+    if chunk.type == "file":
+        kind = named(chunk, "media_type")
+        return [FilePart(get("data"), get("url"), media_type=kind, name=get("name"), metadata=metadata)]
+    if chunk.type == "raw" and "provider_part" in chunk.payload:
+        return [UnknownPart(get("provider_part"), metadata)]
+    if chunk.is_data and not chunk.transient:
+        return [DataPart(chunk.type.removeprefix("data-"), get("data", chunk.payload))]
+    return []
+
+
+def metadata_of(chunk: Chunk) -> Values:
+    """Return what a chunk says of the part that it becomes, and what its provider needs back with it."""
+    said, provider = _values(chunk, "metadata"), _values(chunk, "provider_metadata")
+    return FrozenDict({**said, **provider}) if said and provider else said or provider
+
+
+def _values(chunk: Chunk, name: str) -> Values:
+    found = chunk.payload.get(name)
+    return cast("Values", found) if isinstance(found, FrozenDict) else EMPTY
 
 
 def named(chunk: Chunk, what: str) -> Value:
@@ -155,13 +193,13 @@ def named(chunk: Chunk, what: str) -> Value:
     return next((chunk.payload[name] for name in _NAMES[what] if name in chunk.payload), None)
 
 
-def _tool_part(chunk: Chunk, call_id: str, name: str, arguments: Value) -> ToolPart:
-    arguments = json_value(arguments, "arguments")
+def _tool_part(chunk: Chunk, call: ToolPart) -> ToolPart:
+    """Return the call as it stands after the chunk."""
     if chunk.type == "tool-call":
-        return ToolPart(call_id, name, arguments)
+        return call
     if chunk.type == "tool-error":
-        return ToolPart(call_id, name, arguments, state="error", error=str(named(chunk, "error")))
-    return ToolPart(call_id, name, arguments, state="result", result=json_value(named(chunk, "result"), "result"))
+        return replace(call, state="error", error=str(named(chunk, "error")))
+    return replace(call, state="result", result=json_value(named(chunk, "result"), "result"))
 
 
 def _unwritten(text: str) -> None:
