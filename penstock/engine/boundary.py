@@ -57,7 +57,7 @@ def settle(
     if started:
         edited = after is not payload and (after.message_list, after.fields) != (payload.message_list, payload.fields)
         status: Status = "edited" if edited else "passed"
-        edits = tuple((_masked(place), _told(edit)) for place, made in (changes or {}).items() for edit in made)
+        edits = tuple(masked(place, edit) for place, made in (changes or {}).items() for edit in made)
         record(call, step, status, started, effects, edits=edits)
     return after
 
@@ -241,15 +241,16 @@ def timed_out(block: Placed, call: StageCall, started: float) -> StepFailedError
     return failure
 
 
-def _told(edit: Edit) -> Edit:
-    """Return an edit for a record: what a redaction wrote may be shown; other words, a guard may refuse yet."""
-    return edit if edit.kind == "redact" else replace(edit, text="·" * len(edit.text))
+def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
+    """Return an edit and its place for a record, which quotes no text.
 
-
-def _masked(place: TextPlace) -> TextPlace:
-    """Return a place for a record: the keys of a JSON value may be what is to be hidden, so they are stars."""
+    What a redaction wrote may be shown; other words, a guard may refuse yet. The keys of a JSON value may be what is to
+    be hidden, so they are stars.
+    """
     field, *rest = place.path
-    return place._replace(path=(field, *[key if isinstance(key, int) else "*" for key in rest])) if rest else place
+    if rest:
+        place = place._replace(path=(field, *[key if isinstance(key, int) else "*" for key in rest]))
+    return place, edit if edit.kind == "redact" else replace(edit, text="·" * len(edit.text))
 
 
 def _tripped(

@@ -8,7 +8,15 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from penstock.engine.boundary import after_failure, as_failure, failure_verdict, passes_through, record, verdict_in
+from penstock.engine.boundary import (
+    after_failure,
+    as_failure,
+    failure_verdict,
+    masked,
+    passes_through,
+    record,
+    verdict_in,
+)
 from penstock.engine.context import OutputStreamContext
 from penstock.engine.payload import Payload
 from penstock.engine.plan import plan_steps
@@ -169,7 +177,7 @@ class StreamStep:
         """Keep edits for the record: where, and what was written."""
         self.changed = True
         if self._call.run.listening and len(self._edits) < _MOST_EDITS:
-            self._edits.extend((place, edit) for edit in edits)
+            self._edits.extend(masked(place, edit) for edit in edits)
 
     def cut_off(self, *, told: bool) -> None:
         """Note that it took too long: it has not passed what it saw, though it may have edited some of it."""

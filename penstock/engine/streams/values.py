@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine import edits as edit_ops
 from penstock.engine.frozen import is_items, is_mapping
-from penstock.engine.texts import KeyText, TextPlace, leaves, rewrite
+from penstock.engine.texts import TextPlace, leaves, rewrite
 from penstock.engine.whole_texts import value_texts
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ KIND_OF: Mapping[str, str] = {
 }
 """Of which kind of part the texts in a chunk are."""
 
+_PAYLOAD = ("payload",)  # paths begin so: their beginning is told, and what comes behind may be a text
+_PLACE = TextPlace("", 0)
 _NAME = re.compile(
     r"(?:^|_)id$|[a-z]Id$|^(?:tool_?[nN]ame|name|type|media_?[tT]ype|mime_?[tT]ype|data|state|provider.*)$"
 )
@@ -59,7 +61,7 @@ def chunk_texts(chunk: Chunk, kinds: Iterable[str], kind: str | None = None) -> 
     kind = kind or kind_of(chunk)
     if kind is None or kind not in kinds:
         return []
-    return [text for text in value_texts(_value_of(chunk), (), TextPlace("", 0), kind) if _is_text(text, chunk)]
+    return [text for text in value_texts(_value_of(chunk), _PAYLOAD, _PLACE, kind) if _is_text(text, chunk)]
 
 
 def _value_of(chunk: Chunk) -> Value:
@@ -84,8 +86,8 @@ _OBJECTS = frozenset({"object", "object-result"})
 
 
 def _is_name(path: Path, type: str) -> bool:
-    first = path[0]
-    if isinstance(first, KeyText) or not isinstance(first, str):
+    first = path[1]
+    if not isinstance(first, str):
         return True
     if type in _ENDS and first in _TERMS:
         return True
@@ -101,9 +103,9 @@ def rewritten(chunk: Chunk, edits: Mapping[TextPlace, Edits]) -> Chunk:
     """Return the chunk with edits made to the texts in it; a number that is edited is gone."""
     if not edits:
         return chunk
-    texts = {TextPlace("", 0, path): text for path, text in leaves(_value_of(chunk))}
+    texts = {_PLACE._replace(path=path): text for path, text in leaves(_value_of(chunk), _PAYLOAD)}
     made = {place.path: edit_ops.apply(texts[place], edits[place]) if place in texts else "" for place in edits}
-    return chunk.with_payload(rewrite(_value_of(chunk), made))
+    return chunk.with_payload(rewrite(_value_of(chunk), made, _PAYLOAD))
 
 
 def without_copies(value: Value, text: str) -> Value:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Chunk, Processor, RegexFilterProcessor, Workflow
+from penstock import Chunk, Edit, Processor, RegexFilterProcessor, Workflow
 from penstock.engine.chunks import CONTROL
 from penstock.engine.text_guard import TextGuard
 
@@ -86,6 +86,43 @@ def test_a_structured_answer_without_a_wrapper_may_call_its_values_anything(type
 def test_a_name_explains_its_value_in_a_snapshot_as_in_the_whole(value: str) -> None:
     """What the whole will hide is not shown while it grows."""
     assert "7730" not in repr(sent(Chunk("object", payload={"object": {"phone": value}})))
+
+
+@pytest.mark.parametrize("type", ["object", "object-result"])
+@pytest.mark.parametrize("payload", [{"phone": "329 7730"}, {"object": {"phone": "329 7730"}}])
+def test_a_name_on_the_payloads_own_level_explains_its_value(type: str, payload: Any) -> None:
+    """With a wrapper around the value, and without."""
+    assert "7730" not in repr(sent(Chunk(type, payload=payload)))
+
+
+@pytest.mark.parametrize("strategy", ["block", "redact"])
+@pytest.mark.parametrize("value", [{SECRET: "bob@example.com"}, {"a": {SECRET: CARD}}, {SECRET: 1}])
+def test_nothing_that_is_told_quotes_a_name(strategy: Any, value: Any) -> None:
+    """A mapping's keys are text: records, verdicts and callbacks say where something was found without them."""
+    told: list[Any] = []
+    filter_ = RegexFilterProcessor(presets=["pii"], strategy=strategy, on_violation=told.append)
+    run = Workflow("w").then(filter_).start_sync(records=True)
+    with run.process_output_stream([Chunk("object-result", payload=value)]) as chunks:
+        told += list(chunks)
+
+    assert SECRET not in repr((told, run.records, run.tripwire))
+    assert len(told) > 1
+
+
+def test_a_record_does_not_quote_what_another_guard_may_refuse_yet() -> None:
+    """As those of whole messages do not."""
+
+    class Unmasks(TextGuard):
+        reach = 9
+
+        def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
+            return [Edit(at, at + 5, SECRET, "replace") for at in [text.find("MAIL!")] if at >= 0]
+
+    run = Workflow("w").then(Unmasks()).then(RegexFilterProcessor(presets=["pii"])).start_sync(records=True)
+    with run.process_output_stream(["to MAIL! now"]) as chunks:
+        assert [chunk.type for chunk in chunks][-1] == "tripwire"
+
+    assert SECRET not in repr(run.records)
 
 
 def test_a_snapshot_keeps_its_names() -> None:
