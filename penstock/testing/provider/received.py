@@ -1,0 +1,109 @@
+"""A request as the fake provider got it. It knows no script and no socket."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from penstock.testing.provider.reading import items, mapping, objects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from penstock.engine.frozen import Value, Values
+
+SECRET = frozenset({"authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"})
+"""The headers whose values are masked."""
+
+MASK = "***"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Received:
+    """A request, and what became of its answer.
+
+    Attributes:
+        method: ``POST`` …
+        target: path and query, as they were sent.
+        headers: by lower-case name; keys are masked.
+        body: the body, as it was sent.
+        connection: which of the server's connections it came in on, counted from 0.
+        answered: set once the answer has gone out, or was cut as the script says.
+        hung_up: set if the client closed the connection before its answer was whole.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+    connection: int = 0
+    answered: threading.Event = field(default_factory=threading.Event, repr=False)
+    hung_up: threading.Event = field(default_factory=threading.Event, repr=False)
+    _keys: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def path(self) -> str:
+        """The path."""
+        return urlsplit(self.target).path
+
+    @property
+    def json(self) -> Value:
+        """The body as JSON; None if it is none."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+    @property
+    def fields(self) -> Values:
+        """The fields of the body; none if it is no JSON object."""
+        return mapping(self.json)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether a stream is asked for."""
+        return self.fields.get("stream") is True
+
+    @property
+    def text(self) -> str:
+        """The text of its last message, or of all its inputs, a line each."""
+        messages = self._messages
+        return _text(messages[-1].get("content") if messages else self.fields.get("input"))
+
+    @property
+    def all_text(self) -> str:
+        """The text of all its messages, or of all its inputs, a line each."""
+        return "\n".join(_text(message.get("content")) for message in self._messages) or self.text
+
+    @property
+    def _messages(self) -> list[Values]:
+        return objects(self.fields.get("messages"))
+
+    def has_key(self, key: str) -> bool:
+        """Tell whether this key came with it, as a bearer's token or by itself."""
+        return any(hmac.compare_digest(sent.encode(), key.encode()) for sent in self._keys)
+
+
+def received(method: str, target: str, headers: Iterable[tuple[str, str]], body: bytes, connection: int) -> Received:
+    """Return a request, its keys masked."""
+    given = [(name.lower(), value) for name, value in headers]
+    keys = tuple(value.removeprefix("Bearer ") for name, value in given if name in SECRET)
+    shown = {name: MASK if name in SECRET else value for name, value in given}
+    return Received(method, target, shown, body, connection, _keys=keys)
+
+
+def _text(content: Value) -> str:
+    return "\n".join(_texts(content))
+
+
+def _texts(content: Value) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict):
+        yield from _texts(mapping(content).get("text"))
+    for item in items(content):
+        yield from _texts(item)

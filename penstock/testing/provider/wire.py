@@ -1,0 +1,169 @@
+"""What the fake provider sends, and how it goes on the wire, faults included, as values. It knows no socket."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Literal
+
+from penstock.engine.frozen import EMPTY
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from penstock.engine.frozen import Value, Values
+    from penstock.testing.turns import Turn
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+class Gate:
+    """Holds an answer back until the test lets it go on: a slow drip without a clock.
+
+    Where a `Wire` has one, the answer waits at it before each of its pieces.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._tickets = 0
+        self._open = False
+
+    def let(self, pieces: int = 1) -> None:
+        """Let so many pieces pass."""
+        with self._changed:
+            self._tickets += pieces
+            self._changed.notify_all()
+
+    def open(self) -> None:
+        """Let everything pass, from now on."""
+        with self._changed:
+            self._open = True
+            self._changed.notify_all()
+
+    def take(self, timeout: float) -> bool:
+        """Wait for a piece's turn, at most so many seconds; tell whether it may pass. The server calls it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._open or self._tickets, timeout)
+            passes = self._open or self._tickets > 0
+            self._tickets -= passes and not self._open
+            return passes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """How an answer goes on the wire: a fault, or an oddity that the standards allow, a field.
+
+    Attributes:
+        stream: whether it is a stream of events; None: as the request asks.
+        newline: how the lines of events end: LF, CRLF or CR.
+        bom: whether a byte order mark begins the body.
+        comments: whether a comment stands before each event, as providers send them to keep a connection alive.
+        split_data: whether an event's JSON is spread over several ``data`` lines.
+        space: what stands behind ``data:``.
+        done: whether ``[DONE]`` ends the stream.
+        break_event: the index of the event of which only the first half of the JSON is sent.
+        error_event: an error's JSON that is sent as an event behind the last of the answer's own.
+        reasoning: the key that reasoning goes by.
+        content_type: stands in the head whatever the body is; None: what it is.
+        gzip: whether the body is compressed.
+        framing: how the body's end is told: in chunks, by its length, or by closing the connection. None: streams in
+            chunks, the rest by length.
+        piece: at most so many bytes are sent at once; None: an event at once.
+        gate: is waited at before each piece.
+        cut_at: after so many bytes, head and framing included, the connection ends.
+        cut_body_at: after so many bytes of the body (compressed, if it is) the connection ends.
+        ending: how it ends then: ``reset`` (RST), or ``close`` (FIN), as if it were done.
+        endless: what comes instead of the stream's end: nothing (``silence``), the last event again and again
+            (``events``), or ``comments``. Such an answer ends when its client hangs up, or the server is closed.
+    """
+
+    stream: bool | None = None
+    newline: Literal["\n", "\r\n", "\r"] = "\n"
+    bom: bool = False
+    comments: bool = False
+    split_data: bool = False
+    space: Literal[" ", ""] = " "
+    done: bool = True
+    break_event: int | None = None
+    error_event: Value = None
+    reasoning: str = "reasoning_content"
+    content_type: str | None = None
+    gzip: bool = False
+    framing: Literal["chunked", "length", "close"] | None = None
+    piece: int | None = None
+    gate: Gate | None = field(default=None, repr=False)
+    cut_at: int | None = None
+    cut_body_at: int | None = None
+    ending: Literal["reset", "close"] = "reset"
+    endless: Literal["silence", "events", "comments"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that is sent as it stands.
+
+    Attributes:
+        body: its bytes; a str goes out as UTF-8, anything else as JSON.
+        status: its HTTP status.
+        headers: what stands in its head beside the content's type and length.
+        content_type: the body's type; None: JSON, or events if the body is a str or bytes that begin like those.
+    """
+
+    body: Value = b""
+    status: int = 200
+    headers: Values = EMPTY
+    content_type: str | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the body."""
+        if isinstance(self.body, bytes):
+            return self.body
+        return (self.body if isinstance(self.body, str) else json.dumps(self.body)).encode()
+
+    @property
+    def type(self) -> str:
+        """The type of the body."""
+        looks_like_events = self.data.lstrip(b"\xef\xbb\xbf").startswith((b"data:", b"event:", b"id:", b":"))
+        return self.content_type or (EVENTS if looks_like_events else JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An item of a script that goes on the wire in its own way.
+
+    Attributes:
+        item: what is sent: a str, a turn, a `Reply`; None: what the endpoint would answer anyhow.
+        wire: how.
+    """
+
+    item: str | Values | Turn | Reply | None
+    wire: Wire
+
+
+def error(message: str, type: str = "invalid_request_error", code: str | None = None) -> Values:
+    """Return an error's body in OpenAI's shape."""
+    return {"error": {"message": message, "type": type, "param": None, "code": code}}
+
+
+def failing(status: int = 500, message: str = "The server had an error", *, code: str | None = None) -> Reply:
+    """Return an answer that says that the request failed."""
+    return Reply(error(message, "server_error" if status >= 500 else "invalid_request_error", code), status)  # noqa: PLR2004
+
+
+def rate_limited(wait: float | datetime | None = None, message: str = "Rate limit reached") -> Reply:
+    """Return a 429; ``wait`` is its retry-after: seconds, a time (sent as an HTTP date), or none."""
+    told = format(wait, "g") if isinstance(wait, int | float) else wait and format_datetime(wait, usegmt=True)
+    headers = {"retry-after": told} if told else {}
+    return Reply(error(message, "requests", "rate_limit_exceeded"), 429, headers)
+
+
+def recorded(exchange: Values) -> Reply:
+    """Return a recorded answer: ``response`` (JSON, or the text of events), ``status``, ``content_type``."""
+    body = exchange["response"]
+    type = exchange.get("content_type") or None
+    data = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    return Reply(data, int(exchange.get("status", 200)), EMPTY, type)

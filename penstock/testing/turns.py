@@ -1,0 +1,181 @@
+"""What a scripted model is to say, one turn a value; it knows neither chunks nor HTTP.
+
+A turn is written as the oracle's scenarios write it, a mapping: ``{"text": "Hi"}``, ``{"error": {"status": 429}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from penstock.engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.engine.frozen import Value, Values
+
+Asked = TypeVar("Asked")
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One answer of a model, or its failure.
+
+    Attributes:
+        text: what it says, in one piece; None says nothing.
+        deltas: the same in pieces; used instead of ``text`` if given.
+        object: a JSON value to say; used if neither of the two is given.
+        reasoning: what it thinks first; a sequence comes in pieces.
+        refusal: says that it will not, in these words.
+        tool_calls: what it calls: mappings of ``name``, ``args`` (a JSON value; a str is sent as it stands, broken or
+            not) and ``id`` (left out: ``call-1`` …).
+        stream_tool_input: whether the arguments come in pieces.
+        usage: the tokens it took, by the names of `penstock.engine.model.Usage`; None: a token a word.
+        finish_reason: why it stopped, one of `penstock.engine.model.FINISH_REASONS`; None: ``tool-calls`` if it calls
+            any, else ``stop``.
+        error: it cannot be asked: ``status``, ``message``, and if wanted ``code``, ``retry_after`` (seconds) and
+            ``retryable``; a str is a message without a status.
+        plain_error: it breaks down without an answer; a str says how.
+        stream_error: it breaks down behind what it has said by then, as ``error``.
+    """
+
+    text: str | None = None
+    deltas: Sequence[str] | None = None
+    object: Value = None
+    reasoning: str | Sequence[str] = ()
+    refusal: str | None = None
+    tool_calls: Sequence[Values] = ()
+    stream_tool_input: bool = False
+    usage: Mapping[str, int] | None = None
+    finish_reason: str | None = None
+    error: str | Values | None = None
+    plain_error: Value = None
+    stream_error: Value = None
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The text, in the pieces it comes in; none of them empty."""
+        if self.deltas is not None:
+            return tuple(piece for piece in self.deltas if piece)
+        text = json.dumps(self.object) if self.text is None and self.object is not None else self.text
+        return (text,) if text else ()
+
+    @property
+    def thoughts(self) -> tuple[str, ...]:
+        """The reasoning, in the pieces it comes in."""
+        return (self.reasoning,) if isinstance(self.reasoning, str) else tuple(self.reasoning)
+
+    @property
+    def reason(self) -> str:
+        """Why it stopped."""
+        return self.finish_reason or ("tool-calls" if self.tool_calls else "stop")
+
+    @property
+    def words(self) -> int:
+        """How many words it says, thoughts, refusal and arguments included."""
+        texts = ["".join(self.pieces), "".join(self.thoughts), self.refusal or ""]
+        return sum(len(text.split()) for text in [*texts, *(arguments(call) for call in self.tool_calls)])
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a turn says of a failure.
+
+    Attributes:
+        message: what happened, in words.
+        status: the HTTP status, if there was an answer.
+        code: the provider's code.
+        retry_after: seconds to wait.
+        retryable: whether it is worth another try; None: as the status says.
+    """
+
+    message: str = "it failed, as the script says"
+    status: int | None = None
+    code: str | None = None
+    retry_after: float | None = None
+    retryable: bool | None = None
+
+    @property
+    def worth_retrying(self) -> bool:
+        """Whether the same request may succeed later: 408, 409, 429 and all of the server's own failures."""
+        if self.retryable is not None:
+            return self.retryable
+        return self.status is not None and (self.status in {408, 409, 429} or self.status >= 500)  # noqa: PLR2004
+
+
+def failure(told: Value) -> Failure:
+    """Return the failure that a turn tells of: a message, a mapping, or just True."""
+    if isinstance(told, Mapping):
+        known = {field.name for field in fields(Failure)}
+        return Failure(**{key: value for key, value in cast("Values", told).items() if key in known})
+    return Failure(told) if isinstance(told, str) else Failure()
+
+
+def arguments(call: Values) -> str:
+    """Return the text of a call's arguments."""
+    given = call.get("args", {})
+    return given if isinstance(given, str) else json.dumps(given)
+
+
+def call_id(call: Values, index: int) -> str:
+    """Return a call's id."""
+    return str(call.get("id") or f"call-{index + 1}")
+
+
+def turn(told: str | Values | Turn) -> Turn:
+    """Return the turn that a str (its text) or a mapping tells of.
+
+    Raises:
+        UsageError: the mapping has a key that no turn has.
+    """
+    if isinstance(told, Turn):
+        return told
+    if isinstance(told, str):
+        return Turn(text=told)
+    names = [field.name for field in fields(Turn)]
+    odd = sorted(set(told) - set(names))
+    if odd:
+        raise UsageError(f"a turn has no {', '.join(odd)}; it may have {', '.join(names)}")
+    return Turn(**told)
+
+
+class Script(Generic[Asked, Item]):
+    """The items of a script, one for each request, in order. Safe to take from in several threads.
+
+    Args:
+        told: the items, each of which may be a callable that is given the request; or one such callable, for all.
+        repeat_last: whether the last item stands for all that follow, too.
+
+    Raises:
+        UsageError: it is a str.
+    """
+
+    def __init__(
+        self, told: Sequence[Item | Callable[[Asked], Item]] | Callable[[Asked], Item], *, repeat_last: bool
+    ) -> None:
+        if isinstance(told, str):
+            raise UsageError("a script is a list of answers, or a callable; of one answer: [answer]")
+        self._items = [told] if callable(told) else list(told)
+        self._repeat_last = repeat_last or callable(told)
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """How many items it has."""
+        return len(self._items)
+
+    def take(self, asked: Asked) -> Item:
+        """Return the item for a request.
+
+        Raises:
+            IndexError: there is none left.
+        """
+        with self._lock:
+            index, self._taken = self._taken, self._taken + 1
+        if self._repeat_last and self._items:
+            index = min(index, len(self._items) - 1)
+        item: object = self._items[index]
+        return cast("Item", item(asked) if callable(item) else item)
