@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import CONTROL, Chunk
-from penstock.engine.frozen import freeze
+from penstock.engine.frozen import FrozenDict, freeze
 from penstock.engine.messages import DataPart, FilePart, ReasoningPart, SourcePart, TextPart, ToolPart
+from penstock.engine.streams.values import ENDS, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,11 +19,24 @@ def resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[
     """Return held chunks as they are to be sent after the answer was judged: anew where it was changed."""
     if after is not None and after.parts == before.parts:
         return chunks
-    kept = [chunk for chunk in chunks if chunk.type in CONTROL or chunk.type == "response-metadata" or chunk.transient]
+    kept = [
+        _bare(chunk)
+        for chunk in chunks
+        if chunk.type in CONTROL or chunk.type == "response-metadata" or chunk.transient
+    ]
     ends = next((index for index, chunk in enumerate(kept) if chunk.type in ("step-finish", "finish")), len(kept))
     run_id = chunks[0].run_id if chunks else ""
     made = [] if after is None else [chunk for part in _numbered(after) for chunk in _sent(*part, run_id)]
     return [*kept[:ends], *made, *kept[ends:]]
+
+
+def _bare(chunk: Chunk) -> Chunk:
+    """Return a chunk that ends an answer without what may repeat the answer as it was."""
+    if chunk.type not in ENDS:
+        return chunk
+    return chunk.with_payload(
+        FrozenDict({name: value for name, value in chunk.payload.items() if is_name(name, chunk.type)})
+    )
 
 
 def _numbered(message: Message) -> Iterator[tuple[str, Part]]:

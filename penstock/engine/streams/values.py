@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from penstock.engine.chunks import Chunk
     from penstock.engine.edits import Edits
     from penstock.engine.frozen import Value
-    from penstock.engine.texts import Path
     from penstock.engine.whole_texts import Text
 
 SNAPSHOT = "object"
@@ -72,7 +71,7 @@ def _is_text(text: Text, chunk: Chunk) -> bool:
     """Tell whether it says something: no name, and no figure that belongs to how a stream is driven."""
     if chunk.is_control and text.fixed and text.text.isdigit():
         return False
-    return _is_free(chunk) or not _is_name(text.place.path, chunk.type)
+    return _is_free(chunk) or not is_name(text.place.path[1], chunk.type)
 
 
 def _is_free(chunk: Chunk) -> bool:
@@ -85,16 +84,16 @@ def _is_free(chunk: Chunk) -> bool:
 _OBJECTS = frozenset({"object", "object-result"})
 
 
-def _is_name(path: Path, type: str) -> bool:
-    first = path[1]
+def is_name(first: object, type: str) -> bool:
+    """Tell whether what a chunk has under a name of its payload's own level is no text, but itself a name or a term."""
     if not isinstance(first, str):
         return True
-    if type in _ENDS and first in _TERMS:
+    if type in ENDS and first in _TERMS:
         return True
     return _NAME.search(first) is not None and not (type == "file" and first == "name")
 
 
-_ENDS = frozenset({"step-finish", "finish", "response-metadata"})
+ENDS = frozenset({"step-finish", "finish", "response-metadata"})
 _TERMS = frozenset({"reason", "finish_reason", "finishReason", "raw_reason", "model", "usage"})
 """What the end of a step says in a provider's own terms: ``tool-calls`` is no word of the answer."""
 

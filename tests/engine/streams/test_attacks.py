@@ -335,3 +335,27 @@ def test_a_run_that_is_stopped_when_the_source_has_ended_lets_nothing_more_leave
         out = [chunk.text or chunk.type for chunk in chunks]
 
     assert out == ["a ", "tripwire"]
+
+
+# Answers that a later stage has changed
+
+
+class Later(TextGuard):
+    """Redacts when the answer is whole."""
+
+    stages = ("process_output_step",)
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
+        """Find the secret."""
+        at = text.find(SECRET)
+        return [Edit(at, at + len(SECRET), "[EMAIL]", "redact")] if at >= 0 else []
+
+
+@pytest.mark.parametrize("type", ["step-finish", "finish", "response-metadata"])
+def test_the_end_of_an_answer_that_was_changed_does_not_repeat_it(type: str) -> None:
+    """It was made before the answer was judged; what the provider says in its own terms stays."""
+    end = Chunk(type, payload={"text": SECRET, "reason": "stop", "usage": {"tokens": 1}, "responseId": "r1"})
+    chunks = sent(f"to {SECRET}", end, workflow=Workflow("w").then(Later()))
+    assert text_of(chunks) == "to [EMAIL]"
+    (left,) = [chunk.payload for chunk in chunks if chunk.type == type]
+    assert left == {"reason": "stop", "usage": {"tokens": 1}, "responseId": "r1"}
