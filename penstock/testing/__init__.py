@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from penstock.engine.testing import CountingIds, RecordingObserver, VirtualClock, run_stage, run_stream
+from penstock.testing.scripted_model import ScriptedModel
 from penstock.testing.turns import Turn
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "Received",
     "RecordingObserver",
     "Reply",
+    "ScriptedModel",
     "Sent",
     "Turn",
     "VirtualClock",
