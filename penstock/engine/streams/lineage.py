@@ -11,13 +11,13 @@ from penstock.engine import edits as edit_ops
 from penstock.engine.frozen import FrozenDict
 from penstock.engine.history import History
 from penstock.engine.payload import Payload
-from penstock.engine.streams.deltas import Composer, Delta, shifted
+from penstock.engine.streams.deltas import Composer, Delta, cut_apart, shifted, uncut
 from penstock.engine.texts import TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.edits import Edits
+    from penstock.engine.edits import Edit, Edits
     from penstock.engine.history import Unite
     from penstock.engine.merge import MergePolicy
     from penstock.engine.message_list import MessageList
@@ -74,13 +74,18 @@ class Family(NamedTuple):
 class Meeting:
     """Where several stops meet: as far as all above have decided, with what all of them did."""
 
-    __slots__ = ("_base", "_family", "_strands", "_text")
+    __slots__ = ("_base", "_borders", "_family", "_strands", "_text")
 
     def __init__(self, family: Family, above: int) -> None:
         self._family = family
         self._strands = {index: _Strand() for index in range(len(family.stops)) if above >> index & 1}
         self._base = 0
         self._text = ""
+        self._borders: list[int] = []
+
+    def border(self, at: int) -> None:
+        """Note that a neighbour begins at a place of the text: edits are merged text by text."""
+        self._borders.append(at)
 
     def add(self, index: int, before: Delta, own: Sequence[Delta]) -> None:
         """Take in what a stop was fed, and what it decided about that, if it stands above."""
@@ -96,7 +101,7 @@ class Meeting:
         until = self._base + len(self._text)
         if not final:
             until = self._reach(until)
-        own = {index: strand.own(until, final=final) for index, strand in self._strands.items()}
+        own = {index: strand.own(until, self._borders, final=final) for index, strand in self._strands.items()}
         edits = shifted(self._family.met(self._text[: until - self._base], own), self._base)
         self._text = self._text[until - self._base :]
         self._base = until
@@ -118,13 +123,19 @@ class _Strand(Composer):
     def reach(self, until: int) -> int:
         """Return the last place up to ``until`` that it has decided and no edit straddles, before all stops."""
         until = self._first.safe(min(until, self._first.until))
-        grown = sum(len(edit.text) - edit.end + edit.start for edit in self._first.waiting() if edit.start < until)
-        return self._boundary(min(until + grown + self._mid - self._base, self._second.until))[0]
+        mid = until + _grown(self._first.waiting(), until) + self._mid - self._base
+        return self._boundary(min(mid, self._second.until))[0]
 
-    def own(self, until: int, *, final: bool) -> Edits:
-        """Return what it did itself up to a place, counted from where the last call ended."""
+    def own(self, until: int, borders: Sequence[int], *, final: bool) -> Edits:
+        """Return what it did itself up to a place, counted from where the last call ended, and cut at borders."""
         first = self._first.take(until, final=final)
-        mid = until + self._mid - self._base + sum(len(edit.text) - edit.end + edit.start for edit in first)
-        own = shifted(self._second.take(mid, final=final), -self._mid)
+        moved = [at + self._mid - self._base + _grown(first, at) for at in borders if uncut(first, at) == at]
+        mid = until + self._mid - self._base + _grown(first, until + final)
+        own = shifted(cut_apart(self._second.take(mid, final=final), moved), -self._mid)
         self._base, self._mid = until, mid
         return own
+
+
+def _grown(edits: Iterable[Edit], until: int) -> int:
+    """Return how much longer a text becomes by the edits that begin before a place."""
+    return sum(len(edit.text) - edit.end + edit.start for edit in edits if edit.start < until)

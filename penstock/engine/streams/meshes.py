@@ -99,7 +99,9 @@ class MeshTrack:
         return self._met(len(made), self._ends, made, text, final=final)
 
     async def border(self) -> None:
-        """Tell each stop."""
+        """Tell each stop, and where they meet."""
+        for meeting in self._meetings.values():
+            meeting.border(self._fed)
         for _, follower in self._stops:
             follower.border()
 

@@ -279,16 +279,23 @@ def differs(
         if bare is not None and plain and not _flat(bare).split("\0")[0].startswith(_flat(parts)):
             return f"leaked {_flat(parts)!r} of {_flat(bare)!r}"
         return ""
-    if runs_of(parts) != runs_of(whole or []):
+    types = [chunk.type for chunk in answer]
+    amid = types.count("reasoning-start") != types.count("reasoning-delta")
+    if runs_of(parts, loose=amid) != runs_of(whole or [], loose=amid):
         return f"stream {parts}\n    whole  {whole}"
     if others_of(out) != others_of(answer):
         return f"others {others_of(out)} instead of {others_of(answer)}"
     return ill_formed(out)
 
 
-def runs_of(parts: list[Part]) -> list[Any]:
-    """Parts, neighbouring texts as one: of what several edits write where two texts meet, either may be given it."""
+def runs_of(parts: list[Part], *, loose: bool) -> list[Any]:
+    """Parts, neighbouring texts as one: of what several edits write where two texts meet, either may be given it.
+
+    Where thoughts come amid a text (``loose``), a text that begins with what is taken away begins behind them.
+    """
     made: list[Any] = []
+    if loose:
+        return sorted(map(repr, parts))
     for part in parts:
         if isinstance(part, TextPart) and made and isinstance(made[-1], str):
             made[-1] += part.text

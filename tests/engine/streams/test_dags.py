@@ -91,3 +91,14 @@ def test_a_merge_function_that_gives_no_text_is_a_failure_of_the_join(kind: str)
     assert chunks.outcome is not None
     assert chunks.outcome.blocked
     assert "a" not in "".join(chunk.text for chunk in out)
+
+
+def test_edits_across_two_texts_are_merged_text_by_text() -> None:
+    """What takes away all that another edit hides of the first text, and what that hides of the second, agree."""
+    workflow = Workflow("w").dag(
+        member(toy("gone", "ba", "delete", ""), id="gone"), member(toy("hide", "ab", "redact", "*"), id="hide")
+    )
+    source = [Chunk("text-delta", "ba", "1"), Chunk("text-delta", "b", "2")]
+
+    assert left(workflow, source) == ""
+    assert left(workflow, [Chunk("text-delta", "x", "0"), *source]) == "x"
