@@ -129,7 +129,7 @@ def test_thoughts_and_arguments_are_not_batched() -> None:
         Chunk("data-x"),
         Chunk("reasoning-delta", "r", "r"),
         Chunk("text-end", id="t"),
-        Chunk("raw"),
+        Chunk("file"),
     ],
 )
 def test_text_is_sent_ahead_of_what_has_a_place_in_the_answer(other: Chunk, emit: bool) -> None:
