@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine import edits as edit_ops
@@ -202,20 +203,20 @@ def borders_of(run: Sequence[Text]) -> list[int]:
 def standing(found: Iterable[Found], borders: Sequence[int]) -> list[Found]:
     """Return findings in order: what is found within a part stands, and one across parts where it overlaps none."""
     ordered = sorted(found, key=_place)
-    across = [item for item in ordered if crosses(item, borders)]
-    within = [item for item in ordered if item not in across] if across else ordered
-    return sorted(
-        [
-            *within,
-            *(item for item in across if not any(own.start < item.end and item.start < own.end for own in within)),
-        ],
-        key=_place,
-    )
+    within = [item for item in ordered if not crosses(item, borders)]
+    if len(within) == len(ordered):
+        return ordered
+    starts = [item.start for item in within]
+    reach = [0, *itertools.accumulate((item.end for item in within), max)]  # of those before each, how far they go
+    return [
+        item for item in ordered if not crosses(item, borders) or reach[bisect_left(starts, item.end)] <= item.start
+    ]
 
 
-def crosses(found: Found, borders: Iterable[int]) -> bool:
-    """Tell whether a finding lies on both sides of one of the places."""
-    return any(found.start < border < found.end for border in borders)
+def crosses(found: Found, borders: Sequence[int]) -> bool:
+    """Tell whether a finding lies on both sides of one of the places, which are in order."""
+    behind = bisect_right(borders, found.start)
+    return behind < len(borders) and borders[behind] < found.end
 
 
 def window_of(run: Sequence[Text]) -> TextWindow:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock import Chunk, Edit, Processor, RegexFilterProcessor, Workflow
 from penstock.engine.chunks import CONTROL
-from penstock.engine.text_guard import TextGuard
+from penstock.engine.text_guard import TextGuard, standing
 
 SECRET = "ada@example.com"
 CARD = 4111111111111111
@@ -359,3 +361,22 @@ def test_the_end_of_an_answer_that_was_changed_does_not_repeat_it(type: str) -> 
     assert text_of(chunks) == "to [EMAIL]"
     (left,) = [chunk.payload for chunk in chunks if chunk.type == type]
     assert left == {"reason": "stop", "usage": {"tokens": 1}, "responseId": "r1"}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), max_size=12),
+    st.lists(st.integers(1, 30), max_size=5).map(sorted),
+)
+def test_a_finding_across_texts_stands_where_none_within_one_overlaps_it(
+    found: list[tuple[int, int]], borders: list[int]
+) -> None:
+    """As it does if each is held against all others."""
+    edits = sorted((Edit(at, at + size) for at, size in found), key=lambda edit: (edit.start, edit.end))
+    across = {edit for edit in edits for border in borders if edit.start < border < edit.end}
+    within = [edit for edit in edits if edit not in across]
+    expected = [
+        edit
+        for edit in edits
+        if edit not in across or not any(own.start < edit.end and edit.start < own.end for own in within)
+    ]
+    assert standing(edits, borders) == expected
