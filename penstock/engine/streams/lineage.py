@@ -66,9 +66,8 @@ class Family(NamedTuple):
             end = Payload(self.messages, fields=FrozenDict({TEXT: after}), hints=hints) if own[index] else seen
             history.add(index, stop.name, stop.path, stop.above, end)
         change = history.change(0, history.live).get(("fields", TEXT), ())
-        if isinstance(change, tuple):
-            return change
-        return edit_ops.difference(text, str(history.state(history.live).fields[TEXT]))
+        after = str(history.state(history.live).fields[TEXT])
+        return change if isinstance(change, tuple) else edit_ops.difference(text, after)
 
 
 class Meeting:
