@@ -134,10 +134,15 @@ async def test_a_stream_error_comes_behind_what_was_said() -> None:
     """So much had left by then."""
     seen: list[Chunk] = []
     with pytest.raises(ModelError, match="lost"):
-        async for chunk in ScriptedModel([{"deltas": ["a", "b"], "stream_error": "lost"}]).stream(ASKED):
-            seen.append(chunk)  # noqa: PERF401 - what was read before it broke is the point
+        await read_into(seen, ScriptedModel([{"deltas": ["a", "b"], "stream_error": "lost"}]))
     assert "".join(chunk.text for chunk in seen) == "ab"
     assert seen[-1].type == "text-end"
+
+
+async def read_into(seen: list[Chunk], model: ScriptedModel) -> None:
+    """Ask once, and keep each chunk as it comes."""
+    async for chunk in model.stream(ASKED):
+        seen.append(chunk)  # noqa: PERF401 - a comprehension would keep nothing of a stream that breaks
 
 
 async def test_the_same_script_gives_the_same_chunks() -> None:
@@ -175,8 +180,7 @@ def anext_of(model: ScriptedModel) -> None:
 @pytest.mark.parametrize("path", sorted(ORACLE.glob("*.json")), ids=lambda path: path.stem)
 async def test_every_scenario_of_the_oracle_can_be_said(path: Path) -> None:
     """Its ``model_turns``, as they stand."""
-    given = json.loads(path.read_text("utf-8"))["given"]
-    for turns in all_turns(given):
+    for turns in turns_of(path):
         model = ScriptedModel(turns)
         for said in turns:
             if "error" in said:
@@ -187,6 +191,11 @@ async def test_every_scenario_of_the_oracle_can_be_said(path: Path) -> None:
                 assert told.text == "".join(said.get("deltas") or [said.get("text") or ""])
                 calls = [part.call_id for part in told.message.parts if isinstance(part, ToolPart)]
                 assert calls == [call["id"] for call in said.get("tool_calls", ())]
+
+
+def turns_of(path: Path) -> list[list[dict]]:
+    """The scripts of a scenario."""
+    return all_turns(json.loads(path.read_text("utf-8"))["given"])
 
 
 def all_turns(given: object) -> list[list[dict]]:

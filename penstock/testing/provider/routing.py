@@ -5,6 +5,7 @@ It knows no socket.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,9 +19,8 @@ from penstock.testing.provider.wire import Reply, Sent, Wire, error, failing
 from penstock.testing.turns import Script, Turn, failure, turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from penstock.engine.ports import Ids
     from penstock.testing.provider.encode import Encoded
 
 Item: TypeAlias = str | Values | Turn | Reply | Sent | None
@@ -46,11 +46,11 @@ class Routing:
         moderate: the scores of a text.
         models: which models there are.
         key: the key that requests must have; None: any, or none.
-        ids: gives the answers their ids.
+        numbers: those of the answers.
     """
 
     script: Script[Received, Item]
-    ids: Ids
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     others: Mapping[str, Script[Received, Item]] = field(default_factory=dict[str, "Script[Received, Item]"])
     embed: Callable[[str], Sequence[float]] | None = None
     moderate: Callable[[str], Mapping[str, float]] | None = None
@@ -112,7 +112,7 @@ class Routing:
         if broken is not None:
             return _failed(broken)
         make = events if streamed else completion
-        made = make(told, request, wire, self.ids.next())
+        made = make(told, request, wire, f"chatcmpl-{next(self.numbers):06}")
         return Reply(made) if isinstance(made, Mapping) else made
 
 

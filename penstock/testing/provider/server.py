@@ -8,7 +8,6 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 from penstock.engine.errors import UsageError
-from penstock.engine.testing import CountingIds
 from penstock.testing.provider.connection import Connection
 from penstock.testing.provider.encode import encoded
 from penstock.testing.provider.routing import Routing
@@ -67,12 +66,11 @@ class FakeProvider:
         others = {"/embeddings": embeddings, "/moderations": moderations}
         self._routing = Routing(
             Script(script, repeat_last=repeat_last),
-            CountingIds("chatcmpl-"),
-            {path: Script(items, repeat_last=False) for path, items in others.items()},
-            embed,
-            moderate,
-            models,
-            key,
+            others={path: Script(items, repeat_last=False) for path, items in others.items()},
+            embed=embed,
+            moderate=moderate,
+            models=models,
+            key=key,
         )
         self.requests: list[Received] = []
         self._problems: list[Exception] = []
