@@ -129,13 +129,16 @@ class Composer:
     def _before(self, mid: int) -> tuple[int, int]:
         """Return where a place between both lies before the first; if within what it wrote, where that begins."""
         shift = self._mid - self._base
+        place = begin = -1  # where the edits begin that stand at one place, insertions first: they leave together
         for edit in self._first.waiting():
             start = edit.start + shift
             if mid <= start:
                 break
+            if edit.start != place:
+                place, begin = edit.start, start
             stop = start + len(edit.text)
             if mid < stop or (mid == stop and edit.start == edit.end):  # an insertion leaves with what follows it
-                return edit.start, start
+                return place, begin
             shift += len(edit.text) - (edit.end - edit.start)
         return mid - shift, mid
 

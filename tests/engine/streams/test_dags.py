@@ -102,3 +102,13 @@ def test_edits_across_two_texts_are_merged_text_by_text() -> None:
 
     assert left(workflow, source) == ""
     assert left(workflow, [Chunk("text-delta", "x", "0"), *source]) == "x"
+
+
+def test_insertions_at_one_place_leave_together() -> None:
+    """What a third step does behind two of them is not moved by them, however the text was cut."""
+    row = Workflow("row").then(toy("one", "b-", "after", "[X]")).then(toy("two", "b-", "after", "[X]"))
+    beside = Workflow("w").parallel(row.then(toy("gone", "ab", "delete", "")), toy("never", "never", "redact", "*"))
+
+    assert left(beside, list("b-abc")) == left(beside, ["b-abc"]) == "b-[X][X]c"
+    source = [Chunk("text-delta", text, id) for text, id in zip("b-abbc", "112222", strict=True)]
+    assert left(beside, source) == "b-[X][X]bc"
