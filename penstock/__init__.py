@@ -151,6 +151,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
+    from penstock.processors.judges.judge import Judge as Judge
+    from penstock.processors.judges.judgement import Judgement as Judgement
     from penstock.processors.memory.drop_messages import DropMessages as DropMessages
     from penstock.processors.memory.drop_parts import DropParts as DropParts
     from penstock.processors.memory.legacy import LegacyMemory as LegacyMemory
@@ -258,6 +260,8 @@ _HOMES = {
         "member",
     ),
     "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
+    "penstock.processors.judges.judge": ("Judge",),
+    "penstock.processors.judges.judgement": ("Judgement",),
     "penstock.processors.memory.drop_messages": ("DropMessages",),
     "penstock.processors.memory.drop_parts": ("DropParts",),
     "penstock.processors.memory.legacy": ("LegacyMemory", "LegacyMemoryProcessor"),
