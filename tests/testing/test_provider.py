@@ -164,6 +164,13 @@ def test_a_request_is_kept_without_its_keys() -> None:
     assert "sk-" not in repr(request)
 
 
+def test_a_key_in_the_query_is_masked() -> None:
+    """Some providers want it there."""
+    with FakeProvider(["Hi"]) as server:
+        post(server, HI, "/chat/completions?key=sk-1&x=1")
+    assert server.requests[0].target == "/v1/chat/completions?key=***&x=1"
+
+
 def test_a_callable_answers_by_what_is_asked() -> None:
     """An oracle: what it says depends on the text it is shown."""
     with FakeProvider(lambda request: {"object": {"rude": "damn" in request.all_text}}) as server:
@@ -179,6 +186,12 @@ def test_what_a_callable_raises_comes_out_of_the_server() -> None:
 
     with pytest.raises(AssertionError, match="not what was expected"), FakeProvider(broken) as server:
         assert post(server).status_code == 500
+
+
+def test_a_turn_that_cannot_be_sent_is_the_scripts_fault() -> None:
+    """The error comes out of the server, streamed or not."""
+    with pytest.raises(KeyError, match="name"), FakeProvider([{"tool_calls": [{"args": {}}]}] * 2) as server:
+        assert [post(server, body).status_code for body in (HI, LIVE)] == [500, 500]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class Connection(BaseHTTPRequestHandler):
     def handle(self) -> None:
         """Answer requests until one side has enough."""
         self.close_connection = False
-        with contextlib.suppress(OSError):  # a client that goes in the middle of a request
+        with contextlib.suppress(OSError, ValueError):  # a client that goes within a request, or gives it no length
             while not self.close_connection and self._read():
                 self._answer()
 

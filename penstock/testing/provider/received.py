@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ SECRET = frozenset({"authorization", "proxy-authorization", "api-key", "x-api-ke
 
 MASK = "***"
 
+_KEY_IN_QUERY = re.compile(r"([?&](?:api[-_]?)?key=)[^&]*", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Received:
@@ -28,7 +31,7 @@ class Received:
 
     Attributes:
         method: ``POST`` …
-        target: path and query, as they were sent.
+        target: path and query; keys are masked.
         headers: by lower-case name; keys are masked.
         body: the body, as it was sent.
         connection: which of the server's connections it came in on, counted from 0.
@@ -93,7 +96,7 @@ def received(method: str, target: str, headers: Iterable[tuple[str, str]], body:
     given = [(name.lower(), value) for name, value in headers]
     keys = tuple(value.removeprefix("Bearer ") for name, value in given if name in SECRET)
     shown = {name: MASK if name in SECRET else value for name, value in given}
-    return Received(method, target, shown, body, connection, _keys=keys)
+    return Received(method, _KEY_IN_QUERY.sub(rf"\1{MASK}", target), shown, body, connection, _keys=keys)
 
 
 def _text(content: Value) -> str:

@@ -111,9 +111,10 @@ class Routing:
         broken = told.error if told.error is not None or streamed else told.stream_error
         if broken is not None:
             return _failed(broken)
-        make = events if streamed else completion
-        made = make(told, request, wire, f"chatcmpl-{next(self.numbers):06}")
-        return Reply(made) if isinstance(made, Mapping) else made
+        id = f"chatcmpl-{next(self.numbers):06}"
+        if streamed:
+            return list(events(told, request, wire, id))  # now: what is wrong with a turn is the script's fault
+        return Reply(completion(told, request, wire, id))
 
 
 def _failed(told: object) -> Reply:

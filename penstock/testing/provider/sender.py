@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
+import select
 import socket
 import struct
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.testing.provider.wire import Gate, Wire
 
 _LOOK = 0.01  # seconds between two looks at whether the client is still there, while a gate is shut
-_RESET = struct.pack("ii", 1, 0)  # linger for no time at all: what is closed so is reset
+_RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # linger for no time at all: what is closed so is reset
 
 
 class CutError(Exception):
@@ -112,9 +114,8 @@ def reset(socket_: socket.socket) -> None:
 def _gone(socket_: socket.socket) -> bool:
     """Tell whether the other side has closed the connection."""
     try:
-        return socket_.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-    except BlockingIOError:
-        return False
+        readable, _, _ = select.select([socket_], [], [], 0)
+        return bool(readable) and socket_.recv(1, socket.MSG_PEEK) == b""
     except OSError:
         return True
 
