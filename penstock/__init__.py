@@ -71,6 +71,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
         MissingExtraError as MissingExtraError,
     )
     from penstock.engine.errors import (
+        ModelError as ModelError,
+    )
+    from penstock.engine.errors import (
         OptionError as OptionError,
     )
     from penstock.engine.errors import (
@@ -128,6 +131,11 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.messages import (
         UnknownPart as UnknownPart,
     )
+    from penstock.engine.model import ModelAnswer as ModelAnswer
+    from penstock.engine.model import ModelRequest as ModelRequest
+    from penstock.engine.model import ResponseFormat as ResponseFormat
+    from penstock.engine.model import ToolSpec as ToolSpec
+    from penstock.engine.model import Usage as Usage
     from penstock.engine.nodes import DagEdge as DagEdge
     from penstock.engine.nodes import Policy as Policy
     from penstock.engine.outcome import ModelOutcome as ModelOutcome
@@ -166,6 +174,10 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.text.reports import Violation as Violation
     from penstock.processors.text.rules import RegexRule as RegexRule
     from penstock.processors.text.unicode_normalizer import UnicodeNormalizer as UnicodeNormalizer
+    from penstock.workflows.models.naming import model as model
+    from penstock.workflows.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
+    from penstock.workflows.models.openai.http import TimeLimits as TimeLimits
+    from penstock.workflows.models.openai.model import OpenAICompatibleModel as OpenAICompatibleModel
 
 __version__ = "0.1.0"
 
@@ -198,6 +210,7 @@ _HOMES = {
         "MergeConflictError",
         "MessageError",
         "MissingExtraError",
+        "ModelError",
         "OptionError",
         "PenstockError",
         "ProcessorError",
@@ -225,6 +238,7 @@ _HOMES = {
         "ToolPart",
         "UnknownPart",
     ),
+    "penstock.engine.model": ("ModelAnswer", "ModelRequest", "ResponseFormat", "ToolSpec", "Usage"),
     "penstock.engine.nodes": (
         "DagEdge",
         "Policy",
@@ -273,6 +287,10 @@ _HOMES = {
     "penstock.processors.text.reports": ("PatternMatch", "Violation"),
     "penstock.processors.text.rules": ("RegexRule",),
     "penstock.processors.text.unicode_normalizer": ("UnicodeNormalizer",),
+    "penstock.workflows.models.naming": ("model",),
+    "penstock.workflows.models.openai.embedder": ("OpenAICompatibleEmbedder",),
+    "penstock.workflows.models.openai.http": ("TimeLimits",),
+    "penstock.workflows.models.openai.model": ("OpenAICompatibleModel",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

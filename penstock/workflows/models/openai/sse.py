@@ -92,7 +92,7 @@ class SSEReader:
             raise EventTooLongError(self._limit)
 
     def _take(self) -> str:
-        """Return the line that has ended; bytes that are no UTF-8 become U+FFFD, a mark at the very start is dropped."""
+        """Return the line that has ended; what is no UTF-8 becomes U+FFFD, a mark at the very start is dropped."""
         line = bytes(self._line)
         self._line.clear()
         if not self._begun:

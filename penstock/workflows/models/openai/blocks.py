@@ -1,0 +1,96 @@
+"""The text or thought that an answer is at, as chunks: where it begins and ends, whatever field it comes in.
+
+It knows the fields in which providers send text and thoughts, no calls and no connection. What must go back with a
+thought is noted at its end, as the codec of the format would have noted it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.engine.chunks import Chunk
+from penstock.engine.codec import openai_chat
+from penstock.engine.frozen import EMPTY, freeze
+from penstock.engine.messages import UnknownPart
+from penstock.workflows.models.openai.wire import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.engine.messages import Part
+    from penstock.workflows.models.openai.wire import Json
+
+    Place = tuple[str | int, ...]
+
+_TEXTS = frozenset({"content", "refusal"})
+
+
+@dataclass(slots=True)
+class _Open:
+    place: Place
+    id: str
+    pieces: list[str] = field(default_factory=list[str])
+    rest: Json = field(default_factory=dict[str, "object"])
+
+    @property
+    def kind(self) -> str:
+        return "text" if self.place[0] in _TEXTS else "reasoning"
+
+
+class Blocks:
+    """The blocks of one answer; at most one is open. A place is a field, and what tells apart the blocks in it."""
+
+    __slots__ = ("_count", "_open")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._open: _Open | None = None
+
+    def say(self, place: Place, text: str, rest: Json | None = None) -> Iterator[Chunk]:
+        """Yield the chunks of a piece of text at a place; ``rest`` is what else is said there."""
+        if not text and not rest:
+            return
+        if self._open is None or self._open.place != place:
+            yield from self.close()
+            self._open = _Open(place, f"{'text' if place[0] in _TEXTS else 'reasoning'}-{self._count}")
+            self._count += 1
+        block = self._open
+        gather(block.rest, rest or {}, ())
+        if text:
+            if not block.pieces:
+                yield Chunk(f"{block.kind}-start", id=block.id, payload=_start(place))
+            block.pieces.append(text)
+            yield Chunk(f"{block.kind}-delta", text, block.id)
+
+    def close(self) -> Iterator[Chunk]:
+        """Yield the end of what is open."""
+        block, self._open = self._open, None
+        if block is None:
+            return
+        part = _part(block)
+        metadata = EMPTY if part is None else part.metadata
+        payload: Json = {"provider_metadata": metadata} if metadata else {}
+        if block.pieces:
+            yield Chunk(f"{block.kind}-end", id=block.id, payload=freeze(payload))
+        elif isinstance(part, UnknownPart):  # a signature, an encrypted thought: nothing to read, but to send back
+            yield Chunk("raw", id=block.id, payload=freeze({"provider_part": part.raw, **payload}))
+
+
+def _start(place: Place) -> Json:
+    return {"refusal": True} if place[0] == "refusal" else {}
+
+
+def _part(block: _Open) -> Part | None:
+    """Return the part that the codec makes of the block, had it come whole; None for what is nothing but a text."""
+    name, text = str(block.place[0]), "".join(block.pieces)
+    if name == "content":
+        return None
+    message: Json = {"role": "assistant", name: text}
+    if name == "thinking":
+        piece: Json = {"type": "thinking", "thinking": [{"type": "text", "text": text}], **block.rest}
+        message = {"role": "assistant", "content": [piece]}
+    elif name == "reasoning_details":
+        message[name] = [{**block.rest, str(block.place[1]): text} if text else block.rest]
+    (made,) = openai_chat.read([message])
+    return next(iter(made.parts), None)
