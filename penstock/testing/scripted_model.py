@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.chunks import Chunk
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 Says: TypeAlias = str | Values | Turn
 """What a model says: a text, a turn, or a mapping that makes one."""
 
-ModelScript: TypeAlias = Sequence[Says | Callable[[ModelRequest], Says]] | Callable[[ModelRequest], Says]
+Saying: TypeAlias = Callable[[ModelRequest], Says | Awaitable[Says]]
+"""Says what a model says to a request; an async one may take its time."""
+
+ModelScript: TypeAlias = Sequence[Says | Saying] | Saying
 
 _LETTERS = 4
 """How much of streamed arguments comes at once."""
@@ -30,8 +33,8 @@ class ScriptedModel:
 
     Args:
         script: what it says, in order: a str, a `Turn`, or a mapping that makes one, such as the ``model_turns`` of the
-            oracle's scenarios; or a callable that is given the request and returns one of those. A callable instead of
-            the list answers all requests.
+            oracle's scenarios; or a callable, async or not, that is given the request and returns one of those. One
+            callable instead of the list answers all requests.
         repeat_last: whether the last answer stands for all that follow, too.
         name: what it is called.
 
@@ -45,7 +48,7 @@ class ScriptedModel:
         self.streaming = 0
         self._name = name
         self._ids = CountingIds("answer-")
-        self._script: Script[ModelRequest, Says] = Script(script, repeat_last=repeat_last)
+        self._script: Script[ModelRequest, Says | Awaitable[Says]] = Script(script, repeat_last=repeat_last)
 
     @property
     def name(self) -> str:
@@ -60,9 +63,9 @@ class ScriptedModel:
             RuntimeError: the turn has a ``plain_error``: what a model should not raise.
             UsageError: there is no turn left.
         """
-        said = self._next(request)
         self.streaming += 1
         try:
+            said = await self._next(request)
             if said.plain_error is not None:
                 raise RuntimeError(failure(said.plain_error).message)  # a model that is broken
             if said.error is not None:
@@ -72,13 +75,14 @@ class ScriptedModel:
         finally:
             self.streaming -= 1
 
-    def _next(self, request: ModelRequest) -> Turn:
+    async def _next(self, request: ModelRequest) -> Turn:
         self.requests.append(request)
         try:
-            return turn(self._script.take(request))
+            told = self._script.take(request)
         except IndexError:
             few = f"the script of {self._name!r} has {len(self._script)} turns, and this is one request more"
             raise UsageError(f"{few}; repeat_last=True repeats the last") from None
+        return turn(await told if isinstance(told, Awaitable) else told)
 
     def _chunks(self, said: Turn, request: ModelRequest) -> Iterator[Chunk]:
         id = self._ids.next()

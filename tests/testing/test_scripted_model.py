@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from penstock import Chunk, Message
@@ -49,6 +50,29 @@ async def test_one_callable_answers_everything() -> None:
     """It is the whole script."""
     model = ScriptedModel(lambda asked: {"object": {"words": len(asked.messages[0].text.split())}})
     assert [(await answer(model)).text for _ in range(2)] == ['{"words": 4}'] * 2
+
+
+async def test_an_async_callable_may_take_its_time() -> None:
+    """A model that is slow for as long as the test wants."""
+    may = anyio.Event()
+
+    async def slow(asked: ModelRequest) -> str:
+        await may.wait()
+        return "at last"
+
+    model = ScriptedModel([slow])
+    async with anyio.create_task_group() as tasks:
+        told: list[str] = []
+        tasks.start_soon(note_answer, told, model)
+        await anyio.wait_all_tasks_blocked()
+        assert (told, model.streaming) == ([], 1)
+        may.set()
+    assert (told, model.streaming) == (["at last"], 0)
+
+
+async def note_answer(told: list[str], model: ScriptedModel) -> None:
+    """Ask once, and note the text."""
+    told.append((await answer(model)).text)
 
 
 async def test_deltas_come_one_by_one() -> None:
