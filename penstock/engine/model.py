@@ -11,7 +11,8 @@ The chunks of an answer, in order, and what their payloads hold (``id`` is the b
   ``call_id``, ``name``, ``arguments``, a JSON value; where the model wrote no JSON, its text, and ``invalid: True``
 - ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; spoken: its ``transcript``)
 - ``raw`` with a ``provider_part``: what must be sent back and shows nothing, such as thoughts that are encrypted
-- ``finish``: ``reason`` (one of `FINISH_REASONS`), ``raw_reason``, ``usage`` (a `Usage` as a mapping), ``metadata``
+- ``finish``: ``reason`` (one of `FINISH_REASONS`), ``raw_reason``, ``usage`` (a `Usage` as a mapping), ``metadata``,
+  and in ``provider_terms`` what the provider says that is no word of the answer (timings, fingerprints …)
 
 ``provider_metadata`` of ``text-end``, ``reasoning-end``, ``tool-call`` and ``raw`` becomes the metadata of the part
 that they become, and that of ``finish`` the message's: what the provider needs to get back with it (a signature …),

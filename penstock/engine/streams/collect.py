@@ -33,7 +33,7 @@ async def collected(stream: AsyncIterable[Chunk]) -> ModelAnswer:
         answer.message,
         cast("FinishReason", reason) if reason in FINISH_REASONS else "other",
         usage_of(end.get("usage")),
-        FrozenDict({**told, **(end.get("metadata") or {})}),
+        FrozenDict({**told, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})}),
         any(chunk.type == "text-start" and chunk.payload.get("refusal") is True for chunk in chunks),
         tuple(chunks),
     )

@@ -94,7 +94,7 @@ def is_name(first: object, type: str) -> bool:
 
 
 ENDS = frozenset({"step-finish", "finish", "response-metadata"})
-_TERMS = frozenset({"reason", "finish_reason", "finishReason", "raw_reason", "model", "usage"})
+_TERMS = frozenset({"reason", "finish_reason", "finishReason", "raw_reason", "model", "usage", "created"})
 """What the end of a step says in a provider's own terms: ``tool-calls`` is no word of the answer."""
 
 

@@ -206,8 +206,8 @@ class AnswerReader:
 
 def _notes(extra: Json) -> Value:
     """Return the metadata with which the codec writes these fields of a message again."""
-    (message,) = openai_chat.read([{"role": "assistant", "content": "", **extra}])
-    return message.metadata if extra else None
+    (message,) = openai_chat.read([{"role": "assistant", "content": "-", **extra}])
+    return message.metadata
 
 
 def _number(value: Value) -> int | str:
