@@ -277,13 +277,26 @@ class APIErrorContext(Context[S]):
 class OutputStreamContext(Context[S]):
     """`process_output_stream`: every chunk; made once for each model step. The answer's text is not there yet."""
 
-    __slots__ = ("timer",)
+    __slots__ = ("end", "timer")
     stage = "process_output_stream"
     timer: float | None
+    end: str | None
 
     def __init__(self, call: StageCall, step: StepLike, payload: Payload) -> None:
         super().__init__(call, step, payload)
         self.timer = None
+        self.end = None
+
+    def end_source(self, reason: str = "length") -> None:
+        """Read no more of the source and close it; what is held leaves, then a ``finish`` with that reason.
+
+        Raises:
+            UsageError: the processor does not declare that it ``ends`` streams.
+        """
+        if not self._step.ends:
+            raise UsageError(f"{self._step.processor_id!r} ends a stream early; declare ends = True")
+        self.end = reason
+        self._touch()  # so that it is seen
 
     def wake_after(self, seconds: float | None) -> None:
         """Ask for a call of ``wake`` after so many seconds of a silent source; None takes it back.

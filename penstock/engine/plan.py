@@ -31,6 +31,7 @@ class PlanStep:
 
     __slots__ = (
         "edits",
+        "ends",
         "new_state",
         "on_error",
         "path",
@@ -53,6 +54,7 @@ class PlanStep:
         self.edits: EditsClaim = claims.edits
         self.role = claims.role
         self.timed = step.processor.timed
+        self.ends = step.processor.ends
         self.stage = stage
         self.told_open = False  # whether the log has said that its failures let runs go on
 

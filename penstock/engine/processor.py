@@ -90,6 +90,7 @@ class Processor(Generic[S]):
         stages: which of its methods to use; None for all that it has.
         awaits: whether its methods give awaitables although they are no coroutine functions.
         timed: whether it asks to be woken in a silent stream (``ctx.wake_after``); it has a method ``wake`` then.
+        ends: whether it may end a stream before its source does (``ctx.end_source``).
     """
 
     claim_names: ClassVar[tuple[str, ...]] = CLAIMS
@@ -104,6 +105,7 @@ class Processor(Generic[S]):
     stages: Iterable[str] | None = None
     awaits: bool = False
     timed: bool = False
+    ends: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the class and refuse hooks that no stage calls."""

@@ -50,6 +50,11 @@ class StepLike(Protocol):
         ...
 
     @property
+    def ends(self) -> bool:
+        """Whether it may end a stream before its source does."""
+        ...
+
+    @property
     def new_state(self) -> NewState:
         """Makes the step's state for a request."""
         ...

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import anyio
 
 from penstock.engine.boundary import close_awaitable, log
-from penstock.engine.chunks import Chunk
+from penstock.engine.chunks import CONTENT, Chunk
 from penstock.engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,15 +47,16 @@ def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
     """
     if isinstance(source, AsyncIterable):
         return cast("AsyncIterable[Chunk | str]", source).__aiter__()
-    if isinstance(source, Iterable) and not isinstance(source, (str, bytes, Mapping)):
+    given: object = source
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)):
         return FromSync(iter(cast("Iterable[Chunk | str]", source)))
-    given = type(source).__name__
+    named = type(source).__name__
     if inspect.isawaitable(source):
         close_awaitable(source)
-        given += ", which is to be awaited"
+        named += ", which is to be awaited"
     elif callable(source):
-        given += ", which is to be called"
-    raise UsageError(f"a stream's source is an iterable of chunks, sync or async, not a {given}")
+        named += ", which is to be called"
+    raise UsageError(f"a stream's source is an iterable of chunks, sync or async, not a {named}")
 
 
 class FromSync:
@@ -81,8 +82,58 @@ class FromSync:
             close()
 
 
+class Ending:
+    """A source that ends when a step wants no more of it: its open blocks end, and a ``finish`` says why.
+
+    Attributes:
+        why: returns why no more is wanted; None while more is.
+    """
+
+    def __init__(self, source: AsyncIterator[Chunk | str]) -> None:
+        self._source = source
+        self._open: dict[tuple[str, str], None] = {}
+        self._last: Iterator[Chunk] | None = None
+        self.why: Callable[[], str | None] = _more
+
+    def __aiter__(self) -> Ending:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Chunk | str:
+        """Return the next item."""
+        reason = self.why()
+        if reason is None:
+            return self._noted(await self._source.__anext__())
+        if self._last is None:
+            await close_source(self._source)
+            ends = [Chunk(f"{kind}-end", id=id) for kind, id in self._open]
+            self._last = iter([*ends, Chunk("finish", payload={"reason": reason})])
+        for chunk in self._last:
+            return chunk
+        raise StopAsyncIteration
+
+    def _noted(self, item: Chunk | str) -> Chunk | str:
+        """Note which blocks are open."""
+        if isinstance(item, Chunk) and item.type.endswith("-start") and item.type in CONTENT:
+            self._open[item.type.removesuffix("-start"), item.id] = None
+        elif isinstance(item, Chunk) and item.type.endswith("-end"):
+            self._open.pop((item.type.removesuffix("-end"), item.id), None)
+        return item
+
+    async def aclose(self) -> None:
+        """Close the source."""
+        await close_source(self._source)
+
+
+def _more() -> None:
+    """Want more of a source."""
+
+
 async def close_source(source: object) -> None:
     """Close a source that can be closed, also while being cancelled; what it raises then concerns nobody."""
+    if isinstance(source, Ending):
+        await source.aclose()
+        return
     if isinstance(source, FromSync):
         source.close()
         return

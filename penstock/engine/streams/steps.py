@@ -59,11 +59,12 @@ class StreamCall:
         payload: the conversation, and the facts, which grow while the stream runs.
         facts: those facts: what a step puts, later chunks' hooks see.
         steps: the steps at work, in the order they were placed.
+        ending: why a step wants no more of the source; None while none does.
         closing: what is to be called when the stream is over, to close shadows.
         written: data chunks that hooks wrote while they judged texts, until they are taken along.
     """
 
-    __slots__ = ("closing", "facts", "payload", "stage_call", "steps", "written")
+    __slots__ = ("closing", "ending", "facts", "payload", "stage_call", "steps", "written")
 
     def __init__(self, stage_call: StageCall, payload: Payload, facts: dict[AnyKey, Value]) -> None:
         self.stage_call = stage_call
@@ -71,6 +72,7 @@ class StreamCall:
         self.facts = facts
         self.steps: list[StreamStep] = []
         self.written: list[Chunk] = []
+        self.ending: str | None = None
         self.closing: list[Callable[[], None]] = []
 
     def at_work(self, step: PlanStep) -> StreamStep:
@@ -129,6 +131,7 @@ class StreamStep:
             Stopped: it aborted.
             WrongReturnError: it derived a list, which a stream takes from nobody.
         """
+        self._shared.ending = self._shared.ending or self.ctx.end
         effects = self.ctx.effects
         if effects is None:
             return []

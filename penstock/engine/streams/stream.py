@@ -22,7 +22,7 @@ from penstock.engine.payload import Payload
 from penstock.engine.plan import plan_steps
 from penstock.engine.streams.build import Builder, plain_hooks
 from penstock.engine.streams.placed import ended, fed, first_deadline, woken
-from penstock.engine.streams.pull import NEWS, FromSync, TaskReader, as_chunk, close_source, iterator_of
+from penstock.engine.streams.pull import NEWS, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.shape import Shape
 from penstock.engine.streams.steps import Stopped, StreamCall
 
@@ -82,14 +82,18 @@ class OutputStream:
         self._answer: Message | None = None  # as a later stage left it
         self._host = host
         self._block = block
-        self._iterator = iterator_of(source)
+        self._iterator: AsyncIterator[Chunk | str] = iterator_of(source)
         if sync and not isinstance(self._iterator, FromSync):
             raise UsageError("a run in sync form reads a sync source; this one is async: use workflow.start()")
         self._read = False
         self._hold: Hold = hold
         self._sync = sync
         self._clock = time.monotonic if sync else anyio.current_time
-        self._timed = any(step.processor.timed for step in plan_steps(block, fallbacks=True))
+        steps = list(plan_steps(block, fallbacks=True))
+        self._timed = any(step.timed for step in steps)
+        if any(step.ends for step in steps):
+            self._iterator = Ending(self._iterator)
+            self._iterator.why = lambda: None if self._shared is None else self._shared.ending
         self._shape = Shape()
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None

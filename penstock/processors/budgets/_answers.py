@@ -14,7 +14,7 @@ from penstock.processors.tokens.shapes import compact
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.engine.context import Context
+    from penstock.engine.context import Context, OutputStreamContext
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message
     from penstock.processors.tokens.counters import Counting
@@ -55,18 +55,21 @@ class Used:
 class AnswerBudget:
     """A number of tokens for the answer's text, and what to do with more."""
 
-    def __init__(self, limit: int, counting: Counting, at: CutAt, ellipsis: str, *, each: bool, stop: bool) -> None:
-        """Take the options: a limit for ``each`` piece alone; ``stop`` the run instead of cutting."""
+    def __init__(
+        self, limit: int, counting: Counting, at: CutAt, ellipsis: str, *, each: bool, stop: bool, ends: bool
+    ) -> None:
+        """Take the options: a limit for ``each`` piece alone; ``stop`` the run, or ``ends`` the stream."""
         self.limit = limit
         self.counting = counting
         self.at: Place = "nowhere" if stop else at
         self.ellipsis = ellipsis
         self.each = each
         self.stop = stop
+        self.ends = ends
 
     # Streams
 
-    def chunk(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | list[Chunk] | None:
+    def chunk(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | list[Chunk] | None:
         """Return what of a chunk may go out."""
         if chunk.type == "text-delta":
             return self._delta(chunk, ctx)
@@ -77,7 +80,7 @@ class AnswerBudget:
             return chunk if held is None else [held, chunk]
         return chunk
 
-    def flush(self, ctx: Context[Used]) -> Chunk | None:
+    def flush(self, ctx: OutputStreamContext[Used]) -> Chunk | None:
         """Return what of the block that ends was held back, as far as it fits."""
         used = ctx.state
         meter, used.meter = used.meter, None
@@ -90,7 +93,7 @@ class AnswerBudget:
             self._exceeded(ctx, used.before + used.spent)
         return used.last.with_text(out) if out else None
 
-    def _delta(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | list[Chunk] | None:
+    def _delta(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | list[Chunk] | None:
         used = ctx.state
         used.enter(ctx.step_number, ctx.retry_count)
         if self.each:
@@ -104,7 +107,7 @@ class AnswerBudget:
         out = self._fed(chunk, ctx)
         return out if held is None else [held, *([out] if out is not None else [])]
 
-    def _fed(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | None:
+    def _fed(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | None:
         used = ctx.state
         if used.meter is None:
             return None
@@ -114,14 +117,14 @@ class AnswerBudget:
             self._exceeded(ctx, used.before + used.spent)
         return chunk if out == chunk.text else chunk.with_text(out) if out else None
 
-    def _alone(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | None:
+    def _alone(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | None:
         out = self.fitted(chunk.text, self.limit)
         if out is None:
             return chunk
         self._exceeded(ctx, self.counting.fresh(chunk.text), whole=False)
         return chunk.with_text(out) if out else None
 
-    def _object(self, chunk: Chunk, ctx: Context[Used]) -> Chunk | None:
+    def _object(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | None:
         """Let a structured answer through whole or not at all; a snapshot takes the place of the one before."""
         used = ctx.state
         used.enter(ctx.step_number, ctx.retry_count)
@@ -132,11 +135,13 @@ class AnswerBudget:
         self._exceeded(ctx, tokens, whole=False)
         return None
 
-    def _exceeded(self, ctx: Context[Used], tokens: int, *, whole: bool = True) -> None:
+    def _exceeded(self, ctx: OutputStreamContext[Used], tokens: int, *, whole: bool = True) -> None:
         used = ctx.state
         used.over = used.over or whole
         if self.stop:
             self._abort(ctx, tokens)
+        if self.ends and whole:
+            ctx.end_source("length")
         ctx.note(limit=self.limit, tokens=tokens, counter=self.counting.name)
         if not used.told:
             used.told = True

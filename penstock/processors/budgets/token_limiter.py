@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from penstock.engine.errors import OptionError, UsageError
 from penstock.engine.facts import Key
 from penstock.engine.messages import Message
-from penstock.engine.processor import Processor, one_of
+from penstock.engine.processor import Processor, flag, one_of
 from penstock.processors.budgets._answers import AnswerBudget, Used
 from penstock.processors.budgets._prompts import MemoryBudget, PromptBudget
 from penstock.processors.tokens.counters import counting as as_counting
@@ -70,6 +70,8 @@ class TokenLimiterProcessor(Processor[Used]):
         pinned: which messages must stay, besides those with ``metadata["pinned"]``.
         cut_at: where an answer may be cut: at a ``token``, at the end of a ``word`` or of a ``sentence``.
         ellipsis: what stands at the end of an answer that was cut; it counts.
+        end_stream: read no more of a streamed answer once it is cut, so that the model stops writing what nobody sees;
+            calls to tools that would come later do not come.
         at_max_remove_tokens: memory-only: free as many below the limit; a quarter of it by default.
         on_memory_trim: memory-only: called with the messages and the request context before they are dropped.
         on_trim: the same for every mode. Both may be async.
@@ -99,6 +101,7 @@ class TokenLimiterProcessor(Processor[Used]):
         pinned: Callable[[Message], bool] | None = None,
         cut_at: CutAt = "token",
         ellipsis: str = "",
+        end_stream: bool = False,
         at_max_remove_tokens: float | None = None,
         on_memory_trim: Callable[..., object] | None = None,
         on_trim: Callable[..., object] | None = None,
@@ -136,7 +139,10 @@ class TokenLimiterProcessor(Processor[Used]):
         remove = _remove(name, at_max_remove_tokens, self.limit)
         self._prompt = self._prompt_budget(paid, remove, pinned)
         tail, each = _text(name, "ellipsis", ellipsis), count_mode == "part"
-        self._answer = AnswerBudget(self.limit, self._counting, cut_at, tail, each=each, stop=strategy == "abort")
+        self.ends = flag(name, "end_stream", end_stream)
+        self._answer = AnswerBudget(
+            self.limit, self._counting, cut_at, tail, each=each, stop=strategy == "abort", ends=self.ends
+        )
         self.trimmed: Key[Mapping[str, Value]] = Key(f"{self.id}.trimmed[{self.limit}]")
         self.provides = (self.trimmed,)
         self._wait_for_callbacks()
