@@ -227,7 +227,7 @@ def _json_row(number: int, line: bytes) -> Row:
     except UnicodeDecodeError as error:
         return Row(number, problem=_not_utf8(error))
     except json.JSONDecodeError as error:
-        return Row(number, problem=f"it is no JSON: {error.msg} at column {error.colno}")
+        return Row(number, problem=f"it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
     except RecursionError:
         return Row(number, problem="it is no JSON that can be read: it is nested too deeply")
     except ValueError:
