@@ -161,7 +161,7 @@ def _add_run(commands: Any) -> None:
         choices=CHECKED_STAGES,
         default="process_input",
         metavar="STAGE",
-        help="the stage to run (default: process_input; `penstock list` names them; for streamed answers, process_output_step)",
+        help="the stage to run (default: process_input; `penstock list` names them; of answers, process_output_step)",
     )
     run.add_argument(
         "--context", type=_json_object, default={}, metavar="JSON", help="the request context, an object of JSON"
