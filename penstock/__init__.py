@@ -178,6 +178,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.workflows.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
     from penstock.workflows.models.openai.http import TimeLimits as TimeLimits
     from penstock.workflows.models.openai.model import OpenAICompatibleModel as OpenAICompatibleModel
+    from penstock.workflows.models.pydantic_ai.model import PydanticAIModel as PydanticAIModel
 
 __version__ = "0.1.0"
 
@@ -291,6 +292,7 @@ _HOMES = {
     "penstock.workflows.models.openai.embedder": ("OpenAICompatibleEmbedder",),
     "penstock.workflows.models.openai.http": ("TimeLimits",),
     "penstock.workflows.models.openai.model": ("OpenAICompatibleModel",),
+    "penstock.workflows.models.pydantic_ai.model": ("PydanticAIModel",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
