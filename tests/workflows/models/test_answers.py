@@ -142,6 +142,34 @@ def test_a_secret_thought_beside_a_summary_keeps_both() -> None:
     assert kinds == {ReasoningPart, UnknownPart}
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize(
+    ("text", "thought", "rest"),
+    [
+        ("<think>so it is</think>\n\nfour", "so it is", "four"),
+        (" \n<think>a < b </thin</think>four </think>", "a < b </thin", "four </think>"),
+        ("<think>so </th", "so </th", ""),
+        ("<thinking>four", "", "<thinking>four"),
+        ("four <think>no</think>", "", "four <think>no</think>"),
+        ("<thin", "", "<thin"),
+        ("", "", ""),
+    ],
+)
+def test_thoughts_between_tags_are_thoughts_where_that_is_asked_for(
+    text: str, thought: str, rest: str, size: int
+) -> None:
+    """However they are cut; only at the beginning; without asking they are text."""
+    said: list[list[Chunk]] = []
+    for tags in (True, False):
+        reader = AnswerReader(think_tags=tags)
+        pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        items = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
+        said.append([*(chunk for item in items for chunk in reader.read(item)), *reader.end()])
+    for chunks_, expected in zip(said, ((thought, rest), ("", text)), strict=True):
+        kinds = ("reasoning-delta", "text-delta")
+        assert tuple("".join(c.text for c in chunks_ if c.type == kind) for kind in kinds) == expected
+
+
 # Tool calls
 
 

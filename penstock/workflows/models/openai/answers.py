@@ -10,7 +10,7 @@ import anyio
 from penstock.engine.errors import ModelError
 from penstock.engine.frozen import freeze, is_mapping
 from penstock.workflows.models.openai.failures import is_failure, kept_headers
-from penstock.workflows.models.openai.reading import AnswerReader, is_answer
+from penstock.workflows.models.openai.reading import is_answer
 from penstock.workflows.models.openai.sse import EventTooLongError, SSEReader
 from penstock.workflows.models.openai.wire import objects_of, parsed, says
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.frozen import Value
     from penstock.workflows.models.openai.failures import Failures
     from penstock.workflows.models.openai.http import Deadline
+    from penstock.workflows.models.openai.reading import AnswerReader
     from penstock.workflows.models.openai.wire import Json
 
 _MOST_OF_A_FAILURE = 64 * 1024
@@ -31,15 +32,15 @@ _LINGERING_SECONDS, _CLOSING_SECONDS = 0.25, 2.0
 
 
 async def chunks_of(
-    answer: httpx.Response, deadline: Deadline, failures: Failures, largest: int
+    answer: httpx.Response, deadline: Deadline, failures: Failures, reader: AnswerReader, largest: int
 ) -> AsyncGenerator[Chunk, None]:
-    """Yield the chunks of an answer.
+    """Yield the chunks of an answer, as a reader makes them; no event, and no whole answer, may be larger.
 
     Raises:
         ModelError: it is none, or broke off.
         MessageError: it is malformed.
     """
-    reading = _Reading(answer, failures, largest)
+    reading = _Reading(answer, failures, reader, largest)
     pieces = cast("AsyncGenerator[bytes, None]", answer.aiter_bytes())
     try:
         while not reading.done:
@@ -84,11 +85,11 @@ class _Reading:
 
     __slots__ = ("_answer", "_events", "_failures", "_largest", "_reader", "_told", "done", "rest")
 
-    def __init__(self, answer: httpx.Response, failures: Failures, largest: int) -> None:
+    def __init__(self, answer: httpx.Response, failures: Failures, reader: AnswerReader, largest: int) -> None:
         self._answer = answer
         self._failures = failures
         self._largest = largest
-        self._reader = AnswerReader()
+        self._reader = reader
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         self._events = SSEReader(largest) if kind == "text/event-stream" and not self.is_failure else None
         self._told = False

@@ -84,7 +84,7 @@ def _start(place: Place) -> Json:
 def _part(block: _Open) -> Part | None:
     """Return the part that the codec makes of the block, had it come whole; None for what is nothing but a text."""
     name, text = str(block.place[0]), "".join(block.pieces)
-    if name == "content":
+    if name in ("content", "think"):
         return None
     message: Json = {"role": "assistant", name: text}
     if name == "thinking":

@@ -11,6 +11,7 @@ from penstock.engine.streams.collect import collected
 from penstock.workflows.models.openai.answers import chunks_of
 from penstock.workflows.models.openai.http import USUAL, TimeLimits
 from penstock.workflows.models.openai.place import Reach, reached
+from penstock.workflows.models.openai.reading import AnswerReader
 from penstock.workflows.models.openai.requests import body_of
 from penstock.workflows.models.openai.sse import MOST_OF_AN_EVENT
 
@@ -39,7 +40,7 @@ class OpenAICompatibleModel:
         provider: who offers it, and what is special there.
     """
 
-    __slots__ = ("_http", "_largest", "_settings", "_stream", "model", "name", "provider")
+    __slots__ = ("_http", "_largest", "_settings", "_stream", "_think_tags", "model", "name", "provider")
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class OpenAICompatibleModel:
         query: Mapping[str, str] | None = None,
         timeout: float | TimeLimits | None = None,
         stream: bool = True,
+        think_tags: bool = False,
         proxy: str | None = None,
         verify: bool = True,
         most_of_an_event: int = MOST_OF_AN_EVENT,
@@ -70,6 +72,7 @@ class OpenAICompatibleModel:
             query: what every address ends in, such as ``api-version``; for no secrets: addresses are logged.
             timeout: for how many seconds to wait for a whole answer, or all limits; None: the usual ones.
             stream: whether answers are asked for in pieces; one that comes whole is read either way.
+            think_tags: whether an answer that begins with ``<think>`` begins with a thought, not with text.
             proxy: a proxy's address; None: as the environment says (``HTTPS_PROXY`` …).
             verify: whether certificates are checked.
             most_of_an_event: how many bytes one event of a stream, or an answer that comes whole, may have.
@@ -88,6 +91,7 @@ class OpenAICompatibleModel:
         self.name, self.model, self.provider, self._http = found.name, found.model, found.provider, found.http
         self._settings: Values = freeze(settings or {})
         self._stream = stream
+        self._think_tags = think_tags
         self._largest = most_of_an_event
 
     def __repr__(self) -> str:
@@ -122,7 +126,7 @@ class OpenAICompatibleModel:
         http = self._http
         deadline = http.deadline(request.settings.get("timeout", self._settings.get("timeout")))
         async with http.answer("chat/completions", self.body(request), deadline) as answer:
-            chunks = chunks_of(answer, deadline, http.failures, self._largest)
+            chunks = chunks_of(answer, deadline, http.failures, self._reader(), self._largest)
             try:
                 async for chunk in chunks:
                     yield chunk
@@ -130,6 +134,9 @@ class OpenAICompatibleModel:
                 raise http.failures.made(f"the answer is malformed: {error}", status=answer.status_code) from error
             finally:
                 await chunks.aclose()
+
+    def _reader(self) -> AnswerReader:
+        return AnswerReader(think_tags=self._think_tags)
 
     async def ask(self, request: ModelRequest | str) -> ModelAnswer:
         """Return the whole answer; a str is what the user says.

@@ -14,6 +14,7 @@ from penstock.engine.frozen import freeze, is_items
 from penstock.workflows.models.openai.blocks import Blocks
 from penstock.workflows.models.openai.calls import Calls
 from penstock.workflows.models.openai.media import Audio, Sources, image
+from penstock.workflows.models.openai.tags import ThinkTags
 from penstock.workflows.models.openai.usage import reason_of, usage_from
 from penstock.workflows.models.openai.wire import gather, object_of, objects_of, says, text_of
 
@@ -73,10 +74,23 @@ class AnswerReader:
         begun: whether anything of an answer has come.
     """
 
-    __slots__ = ("_audio", "_blocks", "_calls", "_kept", "_message", "_reason", "_sources", "_terms", "_usage", "begun")
+    __slots__ = (
+        "_audio",
+        "_blocks",
+        "_calls",
+        "_kept",
+        "_message",
+        "_reason",
+        "_sources",
+        "_tags",
+        "_terms",
+        "_usage",
+        "begun",
+    )
 
-    def __init__(self, audio_type: str = "audio/wav") -> None:
+    def __init__(self, *, audio_type: str = "audio/wav", think_tags: bool = False) -> None:
         self.begun = False
+        self._tags = ThinkTags() if think_tags else None
         self._blocks = Blocks()
         self._calls = Calls()
         self._sources = Sources()
@@ -151,9 +165,16 @@ class AnswerReader:
     def _content(self, content: Value) -> Iterator[Chunk]:
         """Yield the content: a text, or a list of parts (Mistral)."""
         if isinstance(content, str):
-            yield from self._blocks.say(("content",), content)
+            yield from self._text(content)
         for part in objects_of(content):
             yield from self._part(part)
+
+    def _text(self, text: str) -> Iterator[Chunk]:
+        if self._tags is None:
+            yield from self._blocks.say(("content",), text)
+        else:
+            for field, piece in self._tags.feed(text):
+                yield from self._blocks.say((field,), piece)
 
     def _part(self, part: Json) -> Iterator[Chunk]:
         kind = part.get("type")
@@ -163,7 +184,7 @@ class AnswerReader:
             rest = {key: value for key, value in part.items() if key not in ("type", "thinking")}
             yield from self._blocks.say(("thinking",), text, rest)
         elif isinstance(part.get("text"), str):
-            yield from self._blocks.say(("content",), part["text"])
+            yield from self._text(part["text"])
         elif kind == "refusal":
             yield from self._blocks.say(("refusal",), text_of(part.get("refusal")))
         elif kind == "image_url":
@@ -187,6 +208,8 @@ class AnswerReader:
 
     def end(self) -> Iterator[Chunk]:
         """Yield what is left when everything has come: the ends of texts and calls, and the finish."""
+        for field, piece in self._tags.end() if self._tags is not None else ():
+            yield from self._blocks.say((field,), piece)
         yield from self._blocks.close()
         yield from self._audio.end()
         yield from self._calls.end()
