@@ -232,5 +232,5 @@ class JudgeError(PenstockError):
         self.problem = problem
         self.attempts = attempts
         self.usage = usage
-        asked = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        super().__init__(f"judge {model!r} gave no verdict after {asked}: {problem} ({reason})")
+        asked = {0: "", 1: " after 1 attempt"}.get(attempts, f" after {attempts} attempts")
+        super().__init__(f"judge {model!r} gave no verdict{asked}: {problem} ({reason})")
