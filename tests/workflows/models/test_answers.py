@@ -1,6 +1,7 @@
 """Whether answers in every dialect become the same chunks; it knows no connection."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,6 +134,24 @@ def test_details_are_read_once_and_go_back_whole() -> None:
     whole = [{**plain, "text": "so it is", "signature": "sig"}, secret]
     assert back(found, "openrouter") == {"role": "assistant", "reasoning_details": whole, "content": "4"}
     assert back(found, "openai") == {"role": "assistant", "content": "4"}
+
+
+@pytest.mark.parametrize("provider", ["", "openrouter"])
+def test_a_thought_that_was_edited_goes_back_without_what_the_provider_knows_of_it(provider: str) -> None:
+    """It would refuse the signature, and what is encrypted says what was taken out."""
+    details = [
+        {"type": "reasoning.text", "text": "Ann said so", "signature": "sig", "index": 0},
+        {"type": "reasoning.encrypted", "data": "Ann said so", "index": 1},
+    ]
+    answer = message(chunks({"reasoning_details": details}, {"content": "4"}))
+    parts = [replace(part, text="[NAME] said so") if isinstance(part, ReasoningPart) else part for part in answer.parts]
+    known = PROVIDERS[provider] if provider else ANY
+    for given, expected in (
+        (answer, {"reasoning_details": details}),
+        (answer.with_parts(parts), {"reasoning": "[NAME] said so"}),
+    ):
+        (sent,) = body_of(ModelRequest((given,)), "m", known)["messages"]
+        assert sent == {"role": "assistant", "content": "4", **expected}
 
 
 def test_a_secret_thought_beside_a_summary_keeps_both() -> None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from penstock.engine.chunks import Chunk
 from penstock.engine.codec import openai_chat
 from penstock.engine.frozen import EMPTY, freeze
-from penstock.engine.messages import UnknownPart
-from penstock.workflows.models.openai.wire import gather
+from penstock.engine.messages import ReasoningPart, UnknownPart
+from penstock.workflows.models.openai.wire import FORMAT, checksum, gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.engine.frozen import Values
     from penstock.engine.messages import Part
     from penstock.workflows.models.openai.wire import Json
 
@@ -69,12 +70,20 @@ class Blocks:
         if block is None:
             return
         part = _part(block)
-        metadata = EMPTY if part is None else part.metadata
+        metadata = EMPTY if part is None else _metadata(part)
         payload: Json = {"provider_metadata": metadata} if metadata else {}
         if block.pieces:
             yield Chunk(f"{block.kind}-end", id=block.id, payload=freeze(payload))
         elif isinstance(part, UnknownPart):  # a signature, an encrypted thought: nothing to read, but to send back
             yield Chunk("raw", id=block.id, payload=freeze({"provider_part": part.raw, **payload}))
+
+
+def _metadata(part: Part) -> Values:
+    """Return a part's metadata; a thought that the provider has signed is told by it from one that was edited."""
+    notes = part.metadata.get(FORMAT, EMPTY)
+    if isinstance(part, ReasoningPart) and notes.get("field") == "reasoning_details":
+        return {**part.metadata, FORMAT: {**notes, "of": checksum(part.text)}}
+    return part.metadata
 
 
 def _start(place: Place) -> Json:

@@ -10,7 +10,7 @@ from penstock.engine.codec import openai_chat
 from penstock.engine.errors import UsageError
 from penstock.engine.frozen import is_items, thaw
 from penstock.engine.messages import ReasoningPart, UnknownPart
-from penstock.workflows.models.openai.wire import FORMAT, object_of
+from penstock.workflows.models.openai.wire import FORMAT, checksum, object_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -122,14 +122,19 @@ def _told(messages: list[Json], text: str) -> list[Json]:
 def _with_thoughts(messages: Iterable[Message], thoughts: Thoughts) -> Iterator[Message]:
     """Yield the messages with their thoughts where the provider wants them back."""
     for message in messages:
-        if thoughts == "as they came" or not any(_is_thought(part) for part in message.parts):
+        edited = any(_is_edited(part) for part in message.parts)
+        if not edited and (thoughts == "as they came" or not any(_is_thought(part) for part in message.parts)):
             yield message
             continue
-        parts = [
-            part for given in message.parts for part in (_placed(given, thoughts) if _is_thought(given) else (given,))
-        ]
+        kept = [_placed(part, thoughts, edited=edited) if _is_thought(part) else (part,) for part in message.parts]
+        parts = [part for placed in kept for part in placed]
         if parts:
             yield message.with_parts(parts)
+
+
+def _is_edited(part: Part) -> bool:
+    """Whether it is a thought that the provider has signed, and somebody has edited since."""
+    return isinstance(part, ReasoningPart) and _notes(part).get("of", checksum(part.text)) != checksum(part.text)
 
 
 def _is_thought(part: Part) -> bool:
@@ -138,16 +143,22 @@ def _is_thought(part: Part) -> bool:
     )
 
 
-def _placed(part: Part, thoughts: Thoughts) -> tuple[Part, ...]:
-    """Return a thought with the notes that put it into the right field; nothing where it has no place."""
+def _placed(part: Part, thoughts: Thoughts, *, edited: bool) -> tuple[Part, ...]:
+    """Return a thought with the notes that put it into the right field; nothing where it has no place.
+
+    Of a message in which a thought was edited, no signature and no encrypted thought goes back: the provider would
+    refuse the one, and read what was edited away from the other.
+    """
     notes = _notes(part)
-    if thoughts == "details" and notes.get("field") == "reasoning_details":
+    if thoughts in ("details", "as they came") and notes.get("field") == "reasoning_details" and not edited:
         return (part,)
     if thoughts == "left out" or not isinstance(part, ReasoningPart) or not part.text:
         return ()
     if thoughts == "thinking":
         return (part,) if notes.get("type") == "thinking" else (replace(part, metadata={FORMAT: {"type": "thinking"}}),)
-    field = "reasoning" if thoughts == "details" else thoughts
+    if thoughts == "as they came" and notes.get("field") != "reasoning_details":
+        return (part,)
+    field = "reasoning" if thoughts in ("details", "as they came") else thoughts
     return (replace(part, metadata={FORMAT: {"field": field}}),)
 
 

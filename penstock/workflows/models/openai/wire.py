@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from binascii import crc_hqx
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.frozen import is_items, is_mapping
@@ -46,6 +47,11 @@ def says(value: Value) -> bool:
     if is_mapping(value):
         return any(says(item) for item in value.values())
     return value is not None and value not in ("", [])
+
+
+def checksum(text: str) -> str:
+    """Return enough to see that a text was edited, and too little (its length and 16 bits) to guess it from."""
+    return f"{len(text)}:{crc_hqx(text.encode('utf-8', 'surrogatepass'), 0):04x}"
 
 
 def gather(kept: Json, item: Json, besides: Iterable[str]) -> None:
