@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 _LOG = logging.getLogger("penstock.judges")
+_PATIENCE = 2.0  # seconds for a cache: one that hangs is not to hold up what it should speed up
 _STRUCTURED: tuple[str, ...] = get_args(Structured)
 
 
@@ -85,14 +86,16 @@ class Judge(Generic[V]):
         max_characters: int = 200_000,
         ids: Ids = RANDOM_IDS,
     ) -> None:
-        _check("model", model, _is_model(model), "a Model: something with a name that can stream")
-        _check("instructions", instructions, bool(instructions.strip()), "a text that says what to judge")
+        _check("model", model, isinstance(_any(model), Model), "a Model: something with a name that can stream")
+        _check("instructions", instructions, _says(instructions), "a text that says what to judge")
         _check("structured", structured, structured in _STRUCTURED, f"one of {', '.join(_STRUCTURED)}")
-        _check("timeout", timeout, timeout > 0, "seconds, more than 0")
-        _check("retries", retries, type(retries) is int and retries >= 0, "an int, 0 or more")
-        _check("limit", limit, type(limit) is int and limit >= 1, "an int, 1 or more")
-        _check("ttl", ttl, ttl is None or 0 < ttl < math.inf, "seconds, more than 0, or None")
-        _check("max_characters", max_characters, max_characters >= 1, "an int, 1 or more")
+        _check("timeout", timeout, _is_positive(timeout), "seconds, more than 0")
+        _check("retries", retries, _counts(retries, 0), "an int, 0 or more")
+        _check("backoff", backoff, callable(backoff), "a function from an attempt's number to seconds")
+        _check("limit", limit, _counts(limit, 1), "an int, 1 or more")
+        _check("cache", cache, cache in ("memory", None) or isinstance(_any(cache), Cache), "a Cache, 'memory' or None")
+        _check("ttl", ttl, ttl is None or (_is_positive(ttl) and ttl < math.inf), "seconds, more than 0, or None")
+        _check("max_characters", max_characters, _counts(max_characters, 1), "an int, 1 or more")
         self.model = model
         self.instructions = instructions
         self._one = _form(verdict, several=False)
@@ -183,7 +186,8 @@ class Judge(Generic[V]):
         if self._cache is None:
             return None
         try:
-            kept = await self._cache.get(key)
+            with anyio.fail_after(_PATIENCE):
+                kept = await self._cache.get(key)
             if kept is None:
                 return None
             known: Value = json.loads(kept)
@@ -199,7 +203,9 @@ class Judge(Generic[V]):
         if self._cache is None:
             return
         try:
-            await self._cache.set(key, json.dumps({"data": reading.data, "dropped": reading.dropped}), ttl=self._ttl)
+            with anyio.fail_after(_PATIENCE):
+                kept = json.dumps({"data": reading.data, "dropped": reading.dropped})
+                await self._cache.set(key, kept, ttl=self._ttl)
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("the cache of a judge could not be written: %s", type(error).__name__)
 
@@ -241,8 +247,21 @@ def _check(option: str, given: object, holds: bool, allowed: str) -> None:  # no
         raise OptionError("Judge", option, given, allowed)
 
 
-def _is_model(given: object) -> bool:
-    return isinstance(given, Model)
+def _any(given: object) -> object:
+    """Return it as one of any type: what callers without a type checker give may be."""
+    return given
+
+
+def _says(given: object) -> bool:
+    return isinstance(given, str) and bool(given.strip())
+
+
+def _is_positive(given: object) -> bool:
+    return isinstance(given, (int, float)) and not isinstance(given, bool) and given > 0
+
+
+def _counts(given: object, least: int) -> bool:
+    return type(given) is int and given >= least
 
 
 def _form(verdict: type[V], *, several: bool) -> Form[V]:

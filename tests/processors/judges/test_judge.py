@@ -490,6 +490,14 @@ def test_a_judge_serves_one_event_loop_after_the_other() -> None:
         {"ttl": math.inf},
         {"max_characters": 0},
         {"model": "openai/gpt-5"},
+        {"timeout": "30"},
+        {"timeout": True},
+        {"instructions": None},
+        {"ttl": "1"},
+        {"max_characters": 10.5},
+        {"backoff": 1.0},
+        {"cache": "redis"},
+        {"cache": True},
         {"verdict": Callable},
     ],
 )
@@ -543,3 +551,17 @@ class TestWaiting:
         began = trio.current_time()
         assert len(await gathered(5, lambda index: asked.ask(f"text {index}"))) == 5
         assert trio.current_time() - began == pytest.approx(40)
+
+    async def test_a_cache_that_hangs_is_not_waited_for(self) -> None:
+        """Two seconds each, for reading and for writing."""
+
+        class Hung:
+            async def get(self, key: str) -> str | None:
+                await anyio.sleep_forever()
+
+            async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
+                await anyio.sleep_forever()
+
+        began = trio.current_time()
+        assert not (await judge(ScriptedModel([GOOD]), cache=Hung()).ask("a")).verdict.bad
+        assert trio.current_time() - began == pytest.approx(4)
