@@ -77,9 +77,8 @@ class Run(RunStreams):
         """
         from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
 
-        return OutputStream(
-            self._host(info), self._plans.stage("process_output_stream"), source, self._held_until(release), sync=sync
-        )
+        block = self._plans.stage("process_output_stream")
+        return OutputStream(self._host(info, sync=sync), block, source, self._held_until(release), sync=sync)
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_llm_response` when the model's stream has ended; ``chunks``, ``model``, ``from_cache``."""

@@ -39,13 +39,13 @@ _OUTPUT_RESULT = STAGES["process_output_result"]
 class RunStreams(RunCore):
     """A run that streams."""
 
-    def _host(self, info: dict[str, Value]) -> StreamHost:
+    def _host(self, info: dict[str, Value], *, sync: bool) -> StreamHost:
         from penstock.engine.streams.stream import StreamHost  # loaded where an answer is streamed
 
-        checks = self._run_checks if self._state.pending else None
+        checks = self._checks_first if sync else self._run_checks
         return StreamHost(
             lambda: self.tripwire,
-            checks,
+            checks if self._state.pending else None,
             self._stream_begins,
             self._stream_passed,
             self._stream_stopped,
@@ -76,6 +76,11 @@ class RunStreams(RunCore):
             self._state.pending = pending  # they gave no verdict, so they still have to
             raise
         return self._checked(pending, end, mark)
+
+    async def _checks_first(self) -> Outcome:
+        """Run those checks before the stream: in sync form nothing runs beside it."""
+        await self._drained()
+        return self._stopped(STAGES["process_input"])
 
     def _stream_begins(self) -> tuple[StageCall, Payload]:
         self._stream_mark = self._mark()

@@ -59,15 +59,11 @@ def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
     raise UsageError(f"a stream's source is an iterable of chunks, sync or async, not a {named}")
 
 
-class FromSync:
+class FromSync(AsyncIterator[Chunk | str]):
     """A sync iterator in async form; it never waits."""
 
     def __init__(self, items: Iterator[Chunk | str]) -> None:
         self._items = items
-
-    def __aiter__(self) -> FromSync:
-        """Return itself."""
-        return self
 
     async def __anext__(self) -> Chunk | str:
         """Return the next item."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
@@ -98,6 +99,7 @@ class OutputStream:
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
+        self._closing = AsyncExitStack()  # closes all that was opened, the last first, also where closing one fails
         self._checks = host.checks
         self._checked: Outcome | None = None
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
@@ -155,25 +157,24 @@ class OutputStream:
         """
         if self._chunks is not None:
             raise UsageError("a stream is entered once; make another of another source")
+        self._closing.callback(self._close_steps)
         if (self._timed or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
             self._reader = TaskReader(self._iterator)
-            await self._reader.open(None if self._checks is None else self._check)
+            await self._reader.open(None if self._checks is None else functools.partial(self._check, self._checks))
+            self._closing.push_async_callback(self._reader.close)
+        else:
+            self._closing.push_async_callback(close_source, self._iterator)
         plain = self._held is None and self._reader is None and not self._timed and plain_hooks(self._block)
         self._chunks = self._run_plainly() if plain else self._run()
+        self._closing.push_async_callback(self._chunks.aclose)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close everything, however far it was read."""
-        if self._chunks is not None:
-            await self._chunks.aclose()
-        if self._reader is not None:
-            await self._reader.close()
-        else:
-            await close_source(self._iterator)
-        self._close_steps()
+        await self._closing.aclose()
 
     # What leaves
 
@@ -233,8 +234,7 @@ class OutputStream:
                     self._check_going(call)
                 text, write = self._shape.at_hand
             self._check_going(call)
-            for chunk in await self._rest(leaving(await ended(pipes)), failure, call, before):
-                yield chunk
+            await self._rest([], failure, call, before)  # hooks without a flush have nothing left to say
         except Stopped as verdict:
             for chunk in self._stopped(verdict, call, before):
                 yield chunk
@@ -276,7 +276,7 @@ class OutputStream:
         if tripwire is not None:
             raise Stopped(tripwire)  # as if it were given now: one outcome for all
         if self._sync and self._checks is not None:
-            await self._check()
+            self._checked = await self._checks()
             self._check_passed()
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
@@ -330,11 +330,10 @@ class OutputStream:
 
     # Checks that run beside
 
-    async def _check(self) -> None:
+    async def _check(self, checks: Callable[[], Awaitable[Outcome]]) -> None:
         """Run the checks that wait for the model; what leaves is held until their verdict."""
         try:
-            if self._checks is not None:
-                self._checked = await self._checks()
+            self._checked = await checks()
         except Exception as error:  # noqa: BLE001 - raised where the chunks are read
             self._check_error = error
         finally:
