@@ -10,7 +10,8 @@ The chunks of an answer, in order, and what their payloads hold (``id`` is the b
 - ``tool-input-start`` (``call_id``, ``name``), ``tool-input-delta``, ``tool-input-end``; then ``tool-call``:
   ``call_id``, ``name``, ``arguments``, a JSON value; where the model wrote no JSON, its text, and ``invalid: True``
 - ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; spoken: its ``transcript``)
-- ``raw`` with a ``provider_part``: what must be sent back and shows nothing, such as thoughts that are encrypted
+- ``raw``: what must be sent back, though it shows nothing: with ``provider_sealed`` if nobody but the provider can read
+  it (an encrypted thought), with ``provider_part`` if somebody might: that one passes no guard of a stream
 - ``finish``: ``reason`` (one of `FINISH_REASONS`), ``raw_reason``, ``usage`` (a `Usage` as a mapping), ``metadata``,
   and in ``provider_terms`` what the provider says that is no word of the answer (timings, fingerprints …)
 

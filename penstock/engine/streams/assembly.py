@@ -40,6 +40,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "media_type": ("media_type", "mediaType", "mimeType"),
     "id": ("id", "sourceId"),
 }
+_RAW = ("provider_part", "provider_sealed")
 _ENDS: Mapping[str, str] = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
 
 
@@ -170,8 +171,8 @@ def _parts_of(chunk: Chunk) -> list[Part]:
     if chunk.type == "file":
         kind = named(chunk, "media_type")
         return [FilePart(get("data"), get("url"), media_type=kind, name=get("name"), metadata=metadata)]
-    if chunk.type == "raw" and "provider_part" in chunk.payload:
-        return [UnknownPart(get("provider_part"), metadata)]
+    if chunk.type == "raw":
+        return [UnknownPart(get(name), metadata) for name in _RAW if name in chunk.payload]
     if chunk.is_data and not chunk.transient:
         return [DataPart(chunk.type.removeprefix("data-"), get("data", chunk.payload))]
     return []

@@ -16,7 +16,7 @@ from penstock.engine.streams.besides import besides
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.inputs import INPUTS, Inputs
 from penstock.engine.streams.units import Outgoing, Piece, Unit, leave, unjudged
-from penstock.engine.streams.values import chunk_texts, rewritten
+from penstock.engine.streams.values import chunk_texts, is_sealed, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,7 +197,7 @@ class GuardedPipe:
 
     async def _judged(self, chunk: Chunk) -> list[Chunk]:
         """Return a chunk as the lane leaves it; a provider's raw chunks pass no guard, which cannot read them."""
-        if chunk.type == "raw" and self._lane.guards:
+        if chunk.type == "raw" and self._lane.guards and not is_sealed(chunk):
             return []
         edits = await self._lane.values(chunk, chunk_texts(chunk, self._lane.kinds))
         return [rewritten(chunk, edits)]

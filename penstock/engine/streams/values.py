@@ -93,6 +93,11 @@ def is_name(first: object, type: str) -> bool:
     return _NAME.search(first) is not None and not (type == "file" and first == "name")
 
 
+def is_sealed(chunk: Chunk) -> bool:
+    """Tell whether a raw chunk says nothing to anybody but its provider: an encrypted thought, which must go back."""
+    return "provider_sealed" in chunk.payload and chunk.payload.keys() <= {"provider_sealed", "provider_metadata"}
+
+
 ENDS = frozenset({"step-finish", "finish", "response-metadata"})
 _TERMS = frozenset({"reason", "finish_reason", "finishReason", "raw_reason", "model", "usage", "created"})
 """What the end of a step says in a provider's own terms: ``tool-calls`` is no word of the answer."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     Place = tuple[str | int, ...]
 
+_SENT_BACK = frozenset({"type", "id", "index", "format", "data", "signature", "closed"})
+"""What stands beside a thought that only its provider can read, and needs back; anything else guards must read."""
+
 _TEXTS = frozenset({"content", "refusal"})
 
 
@@ -69,13 +72,24 @@ class Blocks:
         block, self._open = self._open, None
         if block is None:
             return
+        more = {name: value for name, value in block.rest.items() if name not in _SENT_BACK}
+        if not block.pieces:
+            yield from _raw(block, sealed=not more)
+            return
+        for name in more:
+            del block.rest[name]
         part = _part(block)
         metadata = EMPTY if part is None else _metadata(part)
         payload: Json = {"provider_metadata": metadata} if metadata else {}
-        if block.pieces:
-            yield Chunk(f"{block.kind}-end", id=block.id, payload=freeze(payload))
-        elif isinstance(part, UnknownPart):  # a signature, an encrypted thought: nothing to read, but to send back
-            yield Chunk("raw", id=block.id, payload=freeze({"provider_part": part.raw, **payload}))
+        yield Chunk(f"{block.kind}-end", id=block.id, payload=freeze(payload | ({"metadata": more} if more else {})))
+
+
+def _raw(block: _Open, *, sealed: bool) -> Iterator[Chunk]:
+    """Yield what has nothing to read, but must go back: a signature, an encrypted thought."""
+    part = _part(block)
+    if isinstance(part, UnknownPart):
+        name = "provider_sealed" if sealed else "provider_part"
+        yield Chunk("raw", id=block.id, payload=freeze({name: part.raw, "provider_metadata": part.metadata}))
 
 
 def _metadata(part: Part) -> Values:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from penstock.workflows.models.openai.wire import Json
 
 
+_SENT_BACK = frozenset({"extra_content", "thought_signature"})
+"""What stands beside a call that only its provider (Gemini) can read, and needs back; the rest guards must read."""
+
+
 @dataclass(slots=True)
 class _Call:
     index: int | None
@@ -106,6 +110,8 @@ def _whole(call: _Call) -> Chunk:
     """Return the call, read as the codec reads it: what is no JSON object stays the text that it is."""
     part = _part(call)
     payload: Json = {"call_id": call.id, "name": call.name, "arguments": part.arguments}
+    more = {name: value for name, value in {**call.inner, **call.rest}.items() if name not in _SENT_BACK}
+    payload |= {"metadata": more} if more else {}
     if call.kind == "function" and isinstance(part.arguments, str):
         payload |= _odd(part.arguments)
     if part.metadata:
@@ -124,7 +130,8 @@ def _odd(text: str) -> Json:
 def _part(call: _Call) -> ToolPart:
     text = "".join(call.arguments)
     said = {"input": text} if call.kind == "custom" else {"arguments": text}
-    wire: Json = {**call.rest, "id": call.id, "type": call.kind, call.kind: {**call.inner, "name": call.name, **said}}
+    rest = {name: value for name, value in call.rest.items() if name in _SENT_BACK}
+    wire: Json = {**rest, "id": call.id, "type": call.kind, call.kind: {"name": call.name, **said}}
     (message,) = openai_chat.read([{"role": "assistant", "tool_calls": [wire]}])
     (part,) = message.parts
     assert isinstance(part, ToolPart)  # noqa: S101 - an entry with a function or a custom tool is one

@@ -113,7 +113,8 @@ class Answer:
             yield Chunk(f"{kind}-end", id=id, payload={"provider_metadata": part_notes(part, part.content)})
             yield from _sources(part)
         elif not isinstance(part, theirs.TextPart):
-            yield Chunk("raw", payload={"provider_part": dumped(part)})
+            sealed = isinstance(part, theirs.ThinkingPart) and not part.content
+            yield Chunk("raw", payload={"provider_sealed" if sealed else "provider_part": dumped(part)})
 
     def _refusal(self, answer: theirs.ModelResponse) -> Iterator[Chunk]:
         said = (answer.provider_details or {}).get("refusal")
