@@ -116,10 +116,10 @@ class RunStreams(RunCore):
         if hold == "step":
             self._shown.append((earlier, _texts_of(leaving)))
             return outcome, after, leaving
-        if after is not None:
-            self._held.append((after, leaving))
-            if _calls(after):
-                return outcome, after, []
+        last = answer if after is None else after  # one that was removed still has an end that is sent
+        self._held.append((last, leaving))
+        if after is not None and _calls(after):
+            return outcome, after, []
         outcome = await self._run(_OUTPUT_RESULT, None, EMPTY, info)
         return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
 

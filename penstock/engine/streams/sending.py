@@ -6,13 +6,24 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import CONTROL, Chunk
 from penstock.engine.frozen import FrozenDict, freeze
-from penstock.engine.messages import DataPart, FilePart, ReasoningPart, SourcePart, TextPart, ToolPart
+from penstock.engine.messages import (
+    AudioPart,
+    DataPart,
+    FilePart,
+    ReasoningPart,
+    SourcePart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+    UnknownPart,
+)
 from penstock.engine.streams.values import ENDS, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.messages import Message, Part
+    from penstock.engine.frozen import Value
+    from penstock.engine.messages import ImagePart, Message, Part
 
 
 def resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[Chunk]:
@@ -45,23 +56,35 @@ def _numbered(message: Message) -> Iterator[tuple[str, Part]]:
 
 
 def _sent(id: str, part: Part, run_id: str) -> Iterator[Chunk]:
-    """Yield the chunks that a part is sent as."""
+    """Yield the chunks that a part is sent as; none for one that only its provider can read, and for a mark."""
     if isinstance(part, (TextPart, ReasoningPart)):
         if part.text:
             yield Chunk(f"{part.type}-start", id=id, run_id=run_id)
             yield Chunk(f"{part.type}-delta", part.text, id, run_id=run_id)
             yield Chunk(f"{part.type}-end", id=id, run_id=run_id)
     elif isinstance(part, ToolPart):
-        call = {"call_id": part.call_id, "name": part.name, "arguments": part.arguments}
-        yield Chunk("tool-call", id=part.call_id, payload=freeze(call), run_id=run_id)
-        if part.state in ("result", "error"):
-            own = {"result": part.result} if part.state == "result" else {"error": part.error}
-            answer = {"call_id": part.call_id, "name": part.name, **own}
-            yield Chunk(f"tool-{part.state}", id=part.call_id, payload=freeze(answer), run_id=run_id)
-    elif isinstance(part, SourcePart):
-        yield Chunk("source", payload=freeze({"id": part.id, "url": part.url, "title": part.title}), run_id=run_id)
-    elif isinstance(part, FilePart):
-        file = {"data": part.data, "url": part.url, "media_type": part.media_type, "name": part.name}
-        yield Chunk("file", payload=freeze(file), run_id=run_id)
-    elif isinstance(part, DataPart):
-        yield Chunk(f"data-{part.name}", payload=freeze({"data": part.data}), run_id=run_id)
+        yield from _call_sent(part, run_id)
+    elif not isinstance(part, (UnknownPart, StepStartPart)):
+        yield _value_sent(part, run_id)
+
+
+def _call_sent(part: ToolPart, run_id: str) -> Iterator[Chunk]:
+    call = {"call_id": part.call_id, "name": part.name, "arguments": part.arguments}
+    yield Chunk("tool-call", id=part.call_id, payload=freeze(call), run_id=run_id)
+    if part.state in ("result", "error"):
+        own = {"result": part.result} if part.state == "result" else {"error": part.error}
+        answer = {"call_id": part.call_id, "name": part.name, **own}
+        yield Chunk(f"tool-{part.state}", id=part.call_id, payload=freeze(answer), run_id=run_id)
+
+
+def _value_sent(part: SourcePart | FilePart | ImagePart | AudioPart | DataPart, run_id: str) -> Chunk:
+    if isinstance(part, SourcePart):
+        return Chunk("source", payload=freeze({"id": part.id, "url": part.url, "title": part.title}), run_id=run_id)
+    if isinstance(part, DataPart):
+        return Chunk(f"data-{part.name}", payload=freeze({"data": part.data}), run_id=run_id)
+    file: dict[str, Value] = {"data": part.data, "url": part.url, "media_type": part.media_type}
+    if isinstance(part, FilePart):
+        file["name"] = part.name
+    elif isinstance(part, AudioPart):
+        file["transcript"] = part.transcript
+    return Chunk("file", payload=freeze(file), run_id=run_id)
