@@ -32,7 +32,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
+from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage
 
 from penstock import Message, MessageError, OptionError
@@ -54,10 +56,20 @@ from penstock.engine.model import ModelAnswer, ModelRequest, ResponseFormat, Too
 from penstock.engine.ports import Model
 from penstock.engine.streams.collect import collected
 from penstock.processors.judges import Judge
+from penstock.testing import FakeProvider, Sent, Wire, failing
 from penstock.workflows.models.pydantic_ai import PydanticAIModel
 from penstock.workflows.models.pydantic_ai.prompts import written
 
+
+class Verdict(BaseModel):
+    """Whether a text is bad."""
+
+    bad: bool
+
+
 HELLO = ModelRequest((Message.user("Hello"),))
+# On trio the clients of the providers leave generators over, with or without us; pytest makes that an error.
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 both_ways = pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
 
 
@@ -365,7 +377,7 @@ ERRORS: list[tuple[Exception, dict[str, Any]]] = [
     (exceptions.ModelConnectionError("m", "reset"), {"status": None, "retryable": True}),
     (exceptions.ModelRequestTimeout("m", 3.0), {"retryable": True}),
     (exceptions.ContentFilterError("filtered"), {"code": "content_filter", "retryable": False}),
-    (exceptions.UnexpectedModelBehavior("odd"), {"retryable": False}),
+    (exceptions.UnexpectedModelBehavior("odd"), {"retryable": True}),
     (exceptions.UserError("wrong"), {"retryable": False}),
     (ZeroDivisionError("secret"), {"retryable": False, "problem": "pydantic-ai says: ZeroDivisionError"}),
 ]
@@ -449,10 +461,6 @@ async def test_an_answer_that_is_left_is_closed() -> None:
 @both_ways
 async def test_a_judge_asks_a_model_of_pydantic_ai(streaming: bool) -> None:
     """The schema goes where the library has a place for it."""
-
-    class Verdict(BaseModel):
-        bad: bool
-
     seen: list[Any] = []
     model: Any = (
         streaming_model('{"bad"', ": true}") if streaming else saying(ModelResponse([TheirText('{"bad": 1}')]), seen)
@@ -467,6 +475,41 @@ def test_a_name_that_the_library_does_not_know_is_refused() -> None:
         with pytest.raises(OptionError, match="model"):
             PydanticAIModel(name)
     assert PydanticAIModel("test").name == "test:test"
+
+
+@on_asyncio
+@pytest.mark.parametrize("framing", ["chunked", "close", "length"])
+async def test_a_stream_that_is_cut_is_no_answer(framing: Any) -> None:
+    """Wherever it is cut, and however its end would have been told: an error, or the whole."""
+    said = {"deltas": ["Hello ", "there"]}
+    problems: list[str] = []
+    for cut in range(150, 1000, 80):
+        with FakeProvider([Sent(said, Wire(cut_at=cut, framing=framing, ending="close"))]) as server:
+            provider = OpenAIProvider(base_url=server.url, api_key="sk-secret")
+            async with OpenAIChatModel("gpt-x", provider=provider) as model:
+                try:
+                    answer = await whole(model, replace(HELLO, settings={"max_retries": 0}), streaming=True)
+                except ModelError as error:
+                    problems.append(error.problem)
+                else:
+                    assert (answer.text, answer.finish_reason) == ("Hello there", "stop")
+    assert len(problems) >= 6
+
+
+@on_asyncio
+async def test_a_real_client_speaks_to_a_real_server() -> None:
+    """A verdict, then a refusal of the key, which is in no string."""
+    refused = failing(401, "this key is wrong: sk-secret")
+    with FakeProvider([{"deltas": ['{"bad', '": true}']}, refused], key="sk-secret") as server:
+        provider = OpenAIProvider(base_url=server.url, api_key="sk-secret")
+        async with OpenAIChatModel("gpt-x", provider=provider) as model:
+            asked = PydanticAIModel(model)
+            assert (await Judge(asked, Verdict, "Is it bad?").ask("text")).verdict.bad
+            assert server.requests[0].fields["response_format"]["type"] == "json_schema"
+            with pytest.raises(ModelError, match=r"wrong: \[key\]") as raised:
+                await collected(asked.stream(HELLO))
+    assert (raised.value.status, raised.value.__cause__, raised.value.__context__) == (401, None, None)
+    assert "sk-secret" not in f"{raised.value} {raised.value.body} {raised.value.headers}"
 
 
 def test_without_the_extra_it_says_which_one_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

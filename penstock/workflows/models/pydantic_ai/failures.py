@@ -24,6 +24,7 @@ _PASSING = (
     theirs.ModelServerError,
 )
 _LASTING = (theirs.ModelRequestRejectedError, theirs.ModelQuotaExceededError)
+_SHORTEST = 8  # characters of a key; servers that need none are given a word, which may stand anywhere
 _SECRETS = ("api_key", "auth_token", "_api_key", "admin_api_key", "_token")
 
 
@@ -36,7 +37,7 @@ def secrets_of(model: object) -> Iterator[str]:
     for place in (getattr(provider, "client", None), provider, getattr(model, "client", None)):
         for name in _SECRETS:
             found = getattr(place, name, None)
-            if isinstance(found, str):
+            if isinstance(found, str) and len(found) >= _SHORTEST:
                 yield found
 
 
@@ -63,9 +64,12 @@ class Errors:
     def _converted(self, error: Exception) -> ModelError:
         if isinstance(error, theirs.ModelAPIError):
             return self._of_api(error)
-        code = "content_filter" if isinstance(error, theirs.ContentFilterError) else None
+        filtered = isinstance(error, theirs.ContentFilterError)
+        odd = isinstance(error, theirs.UnexpectedModelBehavior) and not filtered  # no whole answer, the next one may be
         said = error.message if isinstance(error, (theirs.AgentRunError, theirs.UserError)) else type(error).__name__
-        return self._failures.made(f"pydantic-ai says: {said}", code=code)
+        return self._failures.made(
+            f"pydantic-ai says: {said}", code="content_filter" if filtered else None, retryable=odd
+        )
 
     def _of_api(self, error: theirs.ModelAPIError) -> ModelError:
         status = error.status_code if isinstance(error, theirs.ModelHTTPError) else None

@@ -24,6 +24,7 @@ from penstock.workflows.models.pydantic_ai.requests import parameters, settings
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
+    from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import StreamedResponse
 
     from penstock.engine.chunks import Chunk
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 
 _AT_HAND = 1000  # events of an answer that is left, if it can give so many without waiting for more
+
+_SAYS_WHY = frozenset({"finish_reason", "refusal"})
+_FRAMED = frozenset({"xai"})  # gRPC tells by itself that a stream was cut, and keeps no reason in the details
 
 
 class PydanticAIModel:
@@ -103,7 +107,7 @@ class PydanticAIModel:
                 await _left(stream)
                 raise
             said = stream.get()
-        if said.state == "incomplete":
+        if _broke_off(said):
             raise self._errors.broken_off()
         for chunk in answer.rest(said):
             yield chunk
@@ -132,6 +136,18 @@ async def _left(stream: StreamedResponse) -> None:
             items += 1
             if items == _AT_HAND:
                 break
+
+
+def _broke_off(said: ModelResponse) -> bool:
+    """Tell whether a streamed answer lacks its end.
+
+    One that was cut can look whole: for some models the library takes it to have stopped where the provider does not
+    say why. What a provider itself says stands in the details.
+    """
+    if said.state == "incomplete":
+        return True
+    silent = said.finish_reason in (None, "stop") and _SAYS_WHY.isdisjoint(said.provider_details or ())
+    return silent and said.provider_url is not None and said.provider_name not in _FRAMED
 
 
 def _is_native(model: pydantic_ai.models.Model) -> bool:
