@@ -44,7 +44,9 @@ async def test_a_stream_cut_at_any_byte_is_whole_or_an_error(
     """Whoever cuts it, and however its end is told; what is whole is the same, and what is not may be asked again."""
     exchange = STREAMS[name]
     size = len(exchange["response"].encode())
-    step = 1 if name == "text" and framing == "chunked" else 7  # the places are the same in all, so the rest is sampled
+    step = (
+        1 if (name, framing, ending) == ("text", "chunked", "reset") else 7
+    )  # the places are the same in all, so the rest is sampled
     wires = [Wire(framing=framing, ending=ending, cut_body_at=at) for at in range(0, size, step)]
     whole = 0
     with FakeProvider([Sent(recorded(exchange), wire) for wire in wires]) as server:
@@ -269,6 +271,31 @@ async def test_a_server_that_is_not_there_is_an_error_worth_a_retry(asking: Maki
     assert isinstance(error, ModelError)
     assert error.retryable
     assert "ConnectError" in error.problem
+
+
+async def test_the_cause_of_an_error_carries_no_key(asking: Making) -> None:
+    """Httpx keeps the request with its error, and masks but one header."""
+    with FakeProvider([Sent("Hello", Wire(cut_body_at=9))]) as server:
+        async with asking(server, provider="azure") as model:
+            error = await asked(model)
+    assert isinstance(error, ModelError)
+    cause: Any = error.__cause__
+    assert KEY not in str(cause.request.headers.raw)
+
+
+async def test_many_may_ask_at_once(asking: Making) -> None:
+    """Over as many connections as it takes; all are closed with the model."""
+    answers: dict[int, str] = {}
+
+    async def ask(index: int) -> None:
+        answers[index] = (await model.ask(str(index))).text
+
+    with FakeProvider(lambda request: f"you said {request.text}") as server:
+        async with asking(server) as model, anyio.create_task_group() as tasks:
+            for index in range(40):
+                tasks.start_soon(ask, index)
+        assert server.wait_until_idle()
+    assert answers == {index: f"you said {index}" for index in range(40)}
 
 
 async def test_an_event_may_not_be_endless(asking: Making) -> None:

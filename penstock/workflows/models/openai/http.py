@@ -5,7 +5,7 @@ A key stands in the headers of the requests, and nowhere else: in no `repr`, no 
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
@@ -171,9 +171,11 @@ def _client(place: Place) -> httpx.AsyncClient:
 
 
 def _broken(error: httpx.HTTPError, failures: Failures) -> ModelError:
-    """Return the error for a connection that failed."""
+    """Return the error for a connection that failed; the original is its cause, and must not carry the key around."""
     import httpx
 
+    with suppress(RuntimeError):  # it has no request
+        error.request = httpx.Request(error.request.method, error.request.url)
     if isinstance(error, httpx.TimeoutException):
         return failures.made(_TIMEOUTS.get(type(error).__name__, "a time limit has passed"), retryable=True)
     final = isinstance(error, (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.DecodingError))
