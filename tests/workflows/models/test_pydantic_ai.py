@@ -20,8 +20,14 @@ from pydantic_ai.messages import (
     FilePart,
     ModelResponse,
     NativeToolCallPart,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    SpeechPart,
+    TextPartDelta,
     ThinkingPart,
     ToolCallPart,
+    ToolCallPartDelta,
     WebCitationSource,
 )
 from pydantic_ai.messages import (
@@ -58,6 +64,7 @@ from penstock.engine.streams.collect import collected
 from penstock.processors.judges import Judge
 from penstock.testing import FakeProvider, Sent, Wire, failing
 from penstock.workflows.models.pydantic_ai import PydanticAIModel
+from penstock.workflows.models.pydantic_ai.answers import Answer
 from penstock.workflows.models.pydantic_ai.prompts import written
 
 
@@ -510,6 +517,46 @@ async def test_a_real_client_speaks_to_a_real_server() -> None:
                 await collected(asked.stream(HELLO))
     assert (raised.value.status, raised.value.__cause__, raised.value.__context__) == (401, None, None)
     assert "sk-secret" not in f"{raised.value} {raised.value.body} {raised.value.headers}"
+
+
+def test_a_text_that_goes_on_behind_its_end_is_a_text_of_its_own() -> None:
+    """Some providers say more when all seems said; a call that does is whole by then."""
+    answer = Answer()
+    text, call = TheirText("Hello"), ToolCallPart("web", "{}", "c1")
+    events = [
+        PartStartEvent(index=0, part=text),
+        PartEndEvent(index=0, part=text),
+        PartStartEvent(index=1, part=call),
+        PartEndEvent(index=1, part=call),
+        PartDeltaEvent(index=0, delta=TextPartDelta(" again")),
+        PartDeltaEvent(index=1, delta=ToolCallPartDelta(args_delta="!")),
+    ]
+    said = [chunk for event in events for chunk in answer.event(event)]
+    said += answer.rest(ModelResponse([TheirText("Hello again"), call]))
+    texts = [(chunk.type, chunk.id, chunk.text) for chunk in said if chunk.type.startswith("text")]
+    assert texts == [
+        ("text-start", "text-0", ""),
+        ("text-delta", "text-0", "Hello"),
+        ("text-end", "text-0", ""),
+        ("text-start", "text-0-1", ""),
+        ("text-delta", "text-0-1", " again"),
+        ("text-end", "text-0-1", ""),
+    ]
+    assert [chunk.type for chunk in said].count("tool-call") == 1
+
+
+@both_ways
+async def test_what_is_spoken_is_told(streaming: bool) -> None:
+    """With its sound, or as the text it is."""
+    audio = BinaryContent(b"abc", media_type="audio/wav")
+    parts = [
+        SpeechPart(speaker="assistant", transcript="one", audio=audio),
+        SpeechPart(speaker="assistant", transcript="two"),
+    ]
+    answer = await whole(Replaying(ModelResponse(parts)), streaming=streaming)
+    spoken, text = answer.message.parts
+    assert isinstance(spoken, AudioPart)
+    assert (spoken.transcript, spoken.media_type, text) == ("one", "audio/wav", TextPart("two"))
 
 
 def test_without_the_extra_it_says_which_one_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
