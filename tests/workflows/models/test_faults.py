@@ -129,6 +129,8 @@ async def test_a_stream_and_a_whole_answer_are_read_alike(wire: Wire, asking: Ma
         (Reply({"error": "no such thing"}), {"status": 200, "problem": "the provider says: no such thing"}),
         (Reply('data: {"error": {"message": "late", "code": "rate_limit_exceeded"}}\n\n'), {"retryable": True}),
         (Reply('data: {"choices": [{"error": {"message": "no", "code": 403}}]}\n\n'), {"status": 403}),
+        (Reply('event: error\ndata: {"message": "late", "code": 502}\n\n'), {"status": 502, "retryable": True}),
+        (Reply('{"error": {"message": "no"}}', content_type="text/event-stream"), {"problem": "the provider says: no"}),
         (Reply({"choices": []}), {"problem": "the answer is empty: it has no choices", "retryable": True}),
         (Reply("data: [DONE]\n\n"), {"problem": "the answer is empty: it has no choices", "retryable": True}),
         (Reply("data: {broken\n\n"), {"problem": "the stream holds something that is no JSON object"}),

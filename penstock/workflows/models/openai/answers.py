@@ -103,6 +103,9 @@ class _Reading:
 
     def feed(self, piece: bytes) -> Iterator[Chunk]:
         """Yield the chunks that a piece of the body brings."""
+        if self._events is not None and not self._told and piece.strip().startswith(b"{"):
+            self._events = None  # an error, mostly: a stream was promised, and could not be given
+        self._told = self._told or bool(piece.strip())
         if self._events is not None:
             yield from self._events_in(self._events, piece)
             return
@@ -123,17 +126,17 @@ class _Reading:
                 if event.data.strip() == _DONE:
                     self.done = True
                     return
-                yield from self._read(event.data)
+                yield from self._read(event.data, failed=event.event == "error")
         except EventTooLongError as error:
             raise self._failed(str(error)) from error
 
-    def _read(self, data: str) -> Iterator[Chunk]:
+    def _read(self, data: str, *, failed: bool) -> Iterator[Chunk]:
         if not data.strip():
             return
         item = parsed(data)
         if not is_mapping(item):
             raise self._failed("the stream holds something that is no JSON object", data, retryable=True)
-        yield from self._item(item, data)
+        yield from self._item(item if not failed or _error_in(item) is not None else {"error": item}, data)
 
     def _item(self, item: Json, data: str) -> Iterator[Chunk]:
         found = _error_in(item)

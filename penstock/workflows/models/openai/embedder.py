@@ -158,10 +158,13 @@ class OpenAICompatibleEmbedder:
         return vectors
 
     async def _read(self, answer: httpx.Response, deadline: Deadline) -> bytes:
-        size = int(answer.headers.get("content-length", "0") or 0)
-        if size > _MOST_OF_AN_ANSWER:
-            raise self._http.failures.made(f"the answer has more than {_MOST_OF_AN_ANSWER} bytes")
-        return await deadline.keep(answer.aread())
+        body = bytearray()
+        pieces = answer.aiter_bytes()
+        while piece := await deadline.keep(anext(pieces, b"")):
+            body += piece
+            if len(body) > _MOST_OF_AN_ANSWER:
+                raise self._http.failures.made(f"the answer has more than {_MOST_OF_AN_ANSWER} bytes")
+        return bytes(body)
 
     def _check_lengths(self, vectors: list[list[float]]) -> None:
         lengths = sorted({len(vector) for vector in vectors})
