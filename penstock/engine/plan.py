@@ -212,7 +212,7 @@ def enforced_steps(block: Block | None) -> Iterator[PlanStep]:
         yield from enforced_steps(inner)
 
 
-def _inside(block: Block) -> tuple[Block, ...]:
+def _inside(block: Chain | Placed | Shadow | Overlap | Fork | Choice | Mesh) -> tuple[Block, ...]:
     if isinstance(block, Chain):
         return block.blocks
     if isinstance(block, (Placed, Shadow, Overlap)):
@@ -221,9 +221,7 @@ def _inside(block: Block) -> tuple[Block, ...]:
         return tuple(way.block for way in block.ways)
     if isinstance(block, Choice):
         return tuple(way.block for way in (*block.ways, block.otherwise) if way is not None)
-    if isinstance(block, Mesh):
-        return tuple(stop.way.block for stop in block.stops if stop.way is not None)
-    return ()
+    return tuple(stop.way.block for stop in block.stops if stop.way is not None)
 
 
 def _compile(node: Node, stage: Stage) -> Block | None:

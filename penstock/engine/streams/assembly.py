@@ -95,11 +95,6 @@ class Assembly:
         return tuple(dict.fromkeys(part.id for part in self._parts if isinstance(part, Block)))
 
     @property
-    def empty(self) -> bool:
-        """Whether nothing of an answer is out."""
-        return not self._parts
-
-    @property
     def message(self) -> Message:
         """The answer as a message; without parts where nothing has left."""
         parts = tuple(part.part() if isinstance(part, Block) else part for part in self._parts)

@@ -6,9 +6,9 @@ It knows plans, lanes and pipes. It runs nothing but conditions.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from penstock.engine.boundary import after_failure, as_failure, failure_verdict, passes_through, record_failure
+from penstock.engine.boundary import as_failure, failure_verdict, passes_through, record_failure
 from penstock.engine.context import View
 from penstock.engine.errors import StepFailedError, UsageError
 from penstock.engine.frozen import FrozenDict
@@ -131,11 +131,10 @@ class Builder:
             return self._fork(block.ways, block, [await self._lane(way.block) for way in block.ways])
         if isinstance(block, Mesh):
             return await self._mesh(block)
-        if isinstance(block, Choice):
-            ways = await self._taken(block)
-            lanes = [await self._lane(way.block) for way in ways]
-            return lanes[0] if len(lanes) == 1 else self._fork(ways, block, lanes) if lanes else PassLane()
-        raise UsageError(f"{type(block).__name__} has no place in a stream")
+        choice = cast("Choice", block)  # the last kind in a stream: an overlap is for what goes in
+        ways = await self._taken(choice)
+        lanes = [await self._lane(way.block) for way in ways]
+        return lanes[0] if len(lanes) == 1 else self._fork(ways, choice, lanes) if lanes else PassLane()
 
     def _step(self, call: Call) -> Lane:
         step, hook, waits, _ = call
@@ -187,10 +186,7 @@ class Builder:
         view = View(self._shared.stage_call, self._shared.payload)
         taken: list[Way | None] = []
         for number, condition in enumerate(block.conditions):
-            held = await self._holds(condition, view, f"{block.path}[{number}]", block.on_error)
-            if held is None:
-                return []
-            if held:
+            if await self._holds(condition, view, f"{block.path}[{number}]", block.on_error):
                 taken.append(block.ways[number])
                 if not block.every:
                     break
@@ -199,12 +195,12 @@ class Builder:
         skip([way for way in known if way not in ways], self._shared.stage_call)
         return ways
 
-    async def _holds(self, condition: Condition, view: View, path: str, on_error: str | None) -> bool | None:
-        """Tell whether a condition holds; None if it broke and the branch's policy is to go on without it.
+    async def _holds(self, condition: Condition, view: View, path: str, on_error: str | None) -> bool:
+        """Tell whether a condition holds.
 
         Raises:
             Stopped: it broke, and the policy is to block.
-            StepFailedError: it broke, and the policy is to raise.
+            StepFailedError: it broke, and it is not.
         """
         try:
             return await holds(condition, view)
@@ -214,10 +210,9 @@ class Builder:
             call = self._shared.stage_call
             failure = as_failure(path, path.split("[", 1)[0], call.stage.name, error)
             record_failure(call, failure, on_error)
-            after = after_failure(on_error, self._shared.payload, failure)
-            if after.tripwire is not None:
-                raise Stopped(after.tripwire, failure) from error
-            return None
+            if on_error == "block":
+                raise Stopped(failure_verdict(failure), failure) from error
+            raise failure from error
 
 
 class _Join:
@@ -273,8 +268,6 @@ def _known(stop: PlanStop, known: Sequence[Stop], before: Sequence[int]) -> Stop
 
 
 def _row(lanes: Sequence[Lane]) -> Lane:
-    if not lanes:
-        return PassLane()
     return functools.reduce(RowLane, lanes)
 
 

@@ -41,9 +41,7 @@ async def woken(pipes: Sequence[Pipe], now: float) -> list[Chunk]:
     """Return what comes of timers that have run out, behind pipes in a row."""
     out: list[Chunk] = []
     for index, pipe in enumerate(pipes):
-        due = pipe.deadline()
-        if due is not None and due <= now:
-            out.extend(await onward(pipes[index + 1 :], await pipe.wake(now)))
+        out.extend(await onward(pipes[index + 1 :], await pipe.wake(now)))
     return out
 
 
@@ -96,6 +94,8 @@ class PlacedPipe:
         if self._out:
             return await woken(self._fallback or (), now)
         due = [index for index, pipe in enumerate(self._pipes) if _is_due(pipe, now)]
+        if not due:
+            return NOTHING
         return await self._done([(index, None) for index in reversed(due)], lambda pipe: pipe.wake(now))
 
     def deadline(self) -> float | None:
@@ -126,10 +126,11 @@ class PlacedPipe:
         while todo:
             index, chunk = todo[-1]
             made: Sequence[Chunk] = ()
-            if index < len(self._pipes):
-                pipe = self._pipes[index]
-                made = await (pipe.feed(chunk) if chunk is not None else ask(pipe))
-            elif chunk is not None:
+            if chunk is None:
+                made = await ask(self._pipes[index])
+            elif index < len(self._pipes):
+                made = await self._pipes[index].feed(chunk)
+            else:
                 out.append(chunk)
             todo.pop()
             todo.extend((index + 1, one) for one in reversed(made))
@@ -171,6 +172,8 @@ class ShadowPipe:
 
     async def wake(self, now: float) -> Sequence[Chunk]:
         """Wake the steps inside, aside."""
+        if not _is_due(self, now):
+            return NOTHING
         self._told = first_deadline(self._pipes)
         await self._aside(lambda: woken(self._pipes, now))
         return NOTHING
