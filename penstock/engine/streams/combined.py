@@ -142,7 +142,7 @@ def _feed_of(track: Track, given: _Given, merger: Merger, index: int) -> Callabl
 class PlacedTrack:
     """A track under a policy. If it fails, it is out for the text; its fallback begins where it had decided."""
 
-    __slots__ = ("_begun", "_fallback", "_out", "_policy", "_track", "_until", "_waiting")
+    __slots__ = ("_begun", "_early", "_fallback", "_out", "_policy", "_track", "_until", "_waiting")
 
     def __init__(self, track: Track, policy: StreamPolicy, fallback: Track | None) -> None:
         self._track = track
@@ -150,6 +150,7 @@ class PlacedTrack:
         self._fallback = fallback
         self._out = False
         self._begun = 0  # where the fallback began
+        self._early: Edits = ()  # what it decided at a border, where nothing can leave
         self._waiting = ""  # what is not decided
         self._until = 0
 
@@ -167,7 +168,8 @@ class PlacedTrack:
         if self._fallback is None:
             return self._told(Delta((), self._until + len(self._waiting)))
         delta = await self._fallback.feed(text, final=final)
-        return self._told(Delta(shifted(delta.edits, self._begun), delta.until + self._begun))
+        edits, self._early = (*self._early, *delta.edits), ()
+        return self._told(Delta(shifted(edits, self._begun), delta.until + self._begun))
 
     async def border(self) -> None:
         """Tell whoever is at work."""
@@ -179,7 +181,7 @@ class PlacedTrack:
                 self._out = True
                 self._begun = self._until
                 if self._fallback is not None:
-                    await self._fallback.feed(self._waiting, final=False)
+                    self._early = (await self._fallback.feed(self._waiting, final=False)).edits
         if self._out and self._fallback is not None:
             await self._fallback.border()
 
