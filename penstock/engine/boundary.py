@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import logging
 import sys
+import traceback
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -144,13 +145,10 @@ def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -
 
 def _origin(error: BaseException) -> str:
     """Return where an error was raised, for people: file, line and function, which quote no text."""
-    trace = error.__traceback__
-    if trace is None:
-        return ""
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    code = trace.tb_frame.f_code
-    return f" ({code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} in {code.co_name})"
+    last = list(traceback.walk_tb(error.__traceback__))[-1:]
+    return "".join(
+        f" ({frame.f_code.co_filename.rsplit('/', 1)[-1]}:{line} in {frame.f_code.co_name})" for frame, line in last
+    )
 
 
 def failure_verdict(failure: StepFailedError) -> Tripwire:

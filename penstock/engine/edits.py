@@ -287,7 +287,7 @@ def _position(edit: Edit) -> tuple[int, int]:
 
 
 def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
-    """Split sorted edits into groups that overlap; an insertion belongs to what strictly surrounds it."""
+    """Split sorted edits (one at least) where none overlap; an insertion belongs to what strictly surrounds it."""
     cluster: list[Edit] = []
     reach = -1
     for edit in ordered:
@@ -296,8 +296,7 @@ def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
             cluster = []
         cluster.append(edit)
         reach = max(reach, edit.end) if len(cluster) > 1 else edit.end
-    if cluster:
-        yield cluster
+    yield cluster
 
 
 def _settle(cluster: list[Edit]) -> list[Edit] | None:
