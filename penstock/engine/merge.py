@@ -8,12 +8,14 @@ a redaction go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from penstock.engine import edits as edit_ops
 from penstock.engine.changes import TEXT_FIELDS, Added, Delta, Gone, Place, Put, as_tree, flatten
+from penstock.engine.errors import UsageError
 from penstock.engine.frozen import freeze, is_mapping
+from penstock.engine.messages import Message
 
 if TYPE_CHECKING:
     from penstock.engine.changes import Change, Tree, Twig
@@ -178,9 +180,25 @@ class _Merge:
         before = value_at(self.base, place)
         values = {branch: _value_of(before, node) for branch, node in found}
         value = freeze(resolver(Conflict(place, before, values)))
+        added = next((node for _, node in found if isinstance(node, Added)), None)
+        if added is not None:
+            return _added(added, value)
         if isinstance(before, str) and isinstance(value, str) and type(found[0][1]) is tuple:
             return edit_ops.difference(before, value, "merge")
         return Put(value, "merge")
+
+
+def _added(added: Added, value: Value) -> Twig:
+    """Return what becomes of a message that branches added under one id: the one that a merge function gave, or none.
+
+    Raises:
+        UsageError: it gave something else.
+    """
+    if value is None:
+        return Gone("merge")
+    if not isinstance(value, Message):
+        raise UsageError("a merge function returns one of the added messages, another, or None for none of them")
+    return replace(added, entry=added.entry._replace(message=value), step="merge")
 
 
 def _all_equal(values: list[Twig]) -> bool:

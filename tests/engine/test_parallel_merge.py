@@ -22,6 +22,7 @@ from penstock import (
     MessageList,
     Overrides,
     Processor,
+    StepFailedError,
     TextEdits,
     TextPart,
     ToolPart,
@@ -455,3 +456,31 @@ def test_a_redaction_that_grew_into_other_words_is_not_let_go(merge: Any) -> Non
     outcome = workflow.check_sync("hello secret word")
     assert "secret" not in outcome.text
     assert outcome.text.endswith(" word")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"),
+    [
+        (lambda conflict: conflict.values["b"], ["hi", "from b"]),
+        (lambda conflict: Message.user("both", id="x"), ["hi", "both"]),
+        (lambda conflict: None, ["hi"]),
+    ],
+)
+def test_a_function_settles_two_messages_added_under_one_id(chosen: Any, left: list[str]) -> None:
+    """It gives one of them, another, or none; nothing is lost silently."""
+    adding = [
+        changing(name, lambda ctx, name=name: ctx.message_list.add(Message.user(f"from {name}", id="x")))
+        for name in ("a", "b")
+    ]
+    workflow = Workflow("w").parallel(*adding, merge=chosen)
+    assert [message.text for message in anyio.run(workflow.check, "hi").messages] == left
+
+
+def test_a_function_that_gives_no_message_where_one_was_added_has_failed() -> None:
+    """The cure is told."""
+    adding = [
+        changing(name, lambda ctx, name=name: ctx.message_list.add(Message.user(f"from {name}", id="x")))
+        for name in ("a", "b")
+    ]
+    with pytest.raises(StepFailedError, match="one of the added messages"):
+        anyio.run(Workflow("w").parallel(*adding, merge=lambda conflict: "text").check, "hi")
