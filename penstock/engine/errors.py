@@ -220,7 +220,7 @@ class JudgeError(PenstockError):
     Attributes:
         model: the model's name.
         reason: why: ``refused`` (the model, or its provider, would not), ``empty`` (it said nothing), ``unreadable``
-            (what it said is no verdict), ``timeout``, ``model`` (it could not be asked), ``too-long`` (it was not asked).
+            (what it said is no verdict), ``timeout``, ``model`` (it could not be asked), ``too-long`` (it was not).
         problem: what happened, in words.
         attempts: how often the model was asked.
         usage: the tokens that took; None where no answer told.
