@@ -141,17 +141,54 @@ class Http:
         """Send a request; give its answer, whose body is still to be read. On every exit the connection is given back.
 
         Raises:
-            ModelError: it could not be sent.
+            ModelError: it could not be written, or not be sent.
         """
-        place, client = self.place, self.client
-        url = f"{place.url}/{path}"
-        request = client.build_request("POST", url, json=body, headers=place.headers, params=place.query or None)
+        client = self._ready()
+        request = self._written(client, path, body)
         answer = await deadline.keep(client.send(request, stream=True))
         try:
             yield answer
         finally:
             with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
                 await answer.aclose()
+
+    def _ready(self) -> httpx.AsyncClient:
+        """Return the client; what httpx says of proxies and certificates is no cause of the error: it may show keys.
+
+        Raises:
+            ModelError: there can be none.
+        """
+        import httpx
+
+        try:
+            return self.client
+        except ImportError:
+            problem = "proxies of the kind socks5:// need httpx[socks]"
+        except OSError:
+            problem = "the certificates cannot be read; look at SSL_CERT_FILE and SSL_CERT_DIR"
+        except (ValueError, httpx.InvalidURL):
+            problem = "a proxy's address is none; look at HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
+        raise self.failures.made(f"no connection can be made: {problem}")
+
+    def _written(self, client: httpx.AsyncClient, path: str, body: Value) -> httpx.Request:
+        """Return the request; what cannot be written is told without quoting it.
+
+        Raises:
+            ModelError: the body is no JSON, or the address none.
+        """
+        import httpx
+
+        place = self.place
+        url, query = f"{place.url}/{path}", place.query or None
+        try:
+            return client.build_request("POST", url, json=body, headers=place.headers, params=query)
+        except httpx.InvalidURL:
+            problem = "the address is none"
+        except UnicodeEncodeError:
+            problem = "the request holds a text that is no Unicode: half of a surrogate pair"
+        except (TypeError, ValueError, RecursionError) as error:
+            problem = f"the request cannot be written as JSON ({type(error).__name__})"
+        raise self.failures.made(problem)
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; a later request opens new ones."""

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from penstock.workflows.models.providers import Provider
 
 _KEY = re.compile(r"[\x21-\x7e]+")
-_HEADER = re.compile(r"[\x20-\x7e\t\x80-\xff]*")
+_HEADER = re.compile(r"[\x20-\x7e\t]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PROXIES = ("http", "https", "socks5", "socks5h")
 _SECRET = re.compile(r"auth|key|token|secret|cookie|signature|password|credential", re.IGNORECASE)
 _HIDDEN = "(not shown)"
 
@@ -73,6 +75,8 @@ def reached(what: str, name: str, reach: Reach) -> Reached:
     headers = {**_key_header(what, provider, key), **_headers(what, reach.headers or {})}
     query = {name: filled(value, what) for name, value in provider.query} | dict(reach.query or {})
     shown = name if reach.provider is None and provider is not ANY else f"{provider.name}/{model}"
+    if reach.proxy is not None:
+        _check_proxy(what, reach.proxy)
     failures = Failures(shown, _secrets(key, headers, query, reach.proxy))
     place = Place(url, headers, query, reach.limits, reach.proxy, reach.verify)
     return Reached(shown, model, provider, Http(place, failures, reach.client))
@@ -95,6 +99,7 @@ def _url(what: str, url: str) -> str:
     """Return an address without a slash at its end; one with a password in it would show up in logs."""
     try:
         parts = urlsplit(url)
+        _ = parts.port
     except ValueError:
         raise OptionError(what, "base_url", _HIDDEN, "an address") from None
     if parts.username is not None or parts.password is not None:
@@ -117,9 +122,21 @@ def _key_header(what: str, provider: Provider, key: str | None) -> dict[str, str
 
 def _headers(what: str, given: Mapping[str, str]) -> dict[str, str]:
     for name, value in given.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise OptionError(what, "headers", name, "named by letters, digits and hyphens")
         if not _HEADER.fullmatch(value):
-            raise OptionError(what, f"headers[{name!r}]", _HIDDEN, "a text of one line")
-    return dict(given)
+            raise OptionError(what, f"headers[{name!r}]", _HIDDEN, "a text of one line, of ASCII characters")
+    return {name: value.strip() for name, value in given.items()}
+
+
+def _check_proxy(what: str, proxy: str) -> None:
+    try:
+        parts = urlsplit(proxy)
+        sound = parts.scheme in _PROXIES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise OptionError(what, "proxy", _HIDDEN, f"an address that begins with one of {', '.join(_PROXIES)}")
 
 
 def _secrets(key: str | None, headers: Mapping[str, str], query: Mapping[str, str], proxy: str | None) -> set[str]:
