@@ -82,7 +82,12 @@ class Form(Generic[V]):
         try:
             whole = self._adapter.validate_json(json.dumps(data))
         except ValidationError:
-            raise UnreadableError("it is not as the schema says") from None
+            pass  # it quotes the answer, so it is to be no context of what is raised
+        else:
+            return self._parts(whole, count)
+        raise UnreadableError("it is not as the schema says")
+
+    def _parts(self, whole: Value, count: int) -> list[V]:
         if self._bare:
             return [cast("V", whole)]
         if not self._several:
@@ -96,8 +101,10 @@ class Form(Generic[V]):
         try:
             self._adapter.validate_json(json.dumps(data))
         except ValidationError as error:
-            return self._entries_only(data, error.errors(include_url=False, include_input=False, include_context=False))
-        return []
+            errors = error.errors(include_url=False, include_input=False, include_context=False)
+        else:
+            return []
+        return self._entries_only(data, errors)  # out here: what is raised has no context, which would quote the answer
 
     def _entries_only(self, data: Value, errors: list[ErrorDetails]) -> list[ErrorDetails]:
         """Return the errors if each is in an entry that can be left out.

@@ -259,3 +259,13 @@ def test_entries_of_several_kinds_and_in_each_other_are_told_apart() -> None:
     assert "secret" not in str(reading)
     assert form.strict
     assert "oneOf" not in json.dumps(form.schema)
+
+
+def test_what_is_raised_about_an_answer_has_no_context_that_quotes_it() -> None:
+    """Pydantic's errors show their input: a log with a traceback would hold what was judged."""
+    with pytest.raises(UnreadableError) as unread:
+        read(VERDICT, {"findings": "secret"})
+    with pytest.raises(UnreadableError) as remembered:
+        VERDICT.verdicts({"findings": "secret"}, 1)
+    assert unread.value.__context__ is None
+    assert remembered.value.__context__ is None
