@@ -60,7 +60,11 @@ class TokenCounter(Protocol):
 
 @runtime_checkable
 class Model(Protocol):
-    """Answers requests in chunks. `penstock.engine.model` says what a request is, and which chunks an answer has."""
+    """Answers requests in chunks. `penstock.engine.model` says what a request is, and which chunks an answer has.
+
+    An attribute ``identity``, a mapping, may say what else tells it apart from others of its name: its address, its own
+    settings. Never a key. Verdicts of models that differ in it are not taken for each other's.
+    """
 
     @property
     def name(self) -> str:

@@ -108,7 +108,7 @@ class Judge(Generic[V]):
         self._cache: Cache | None = LRUCache() if cache == "memory" else cache
         self._ttl = ttl
         self._most = max_characters
-        self._base = [1, model.name, instructions, kept, manner.provider_options]
+        self._base = [1, model.name, getattr(model, "identity", None), instructions, kept, manner.provider_options]
         self.usage = Usage(requests=0)
 
     async def ask(self, content: str, *, ctx: AnyContext | None = None) -> Judgement[V]:

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from penstock import Judge, JudgeError, OpenAICompatibleModel
+from penstock.engine.cache import LRUCache
 from penstock.testing import FakeProvider, Gate, Received, Sent, Wire, failing, rate_limited
 
 
@@ -131,3 +132,16 @@ async def test_an_answer_that_never_comes_is_given_up() -> None:
         gate.open()
         (request,) = server.requests
         assert await anyio.to_thread.run_sync(request.hung_up.wait, 5)
+
+
+async def test_models_of_one_name_at_different_places_have_verdicts_of_their_own() -> None:
+    """In a cache that they share: a small model of one's own must not answer for a better one."""
+    cache = LRUCache()
+    with FakeProvider(['{"bad": false}', '{"bad": false}']) as one, FakeProvider([BAD]) as other:
+        places: list[tuple[FakeProvider, dict[str, Any]]] = [(one, {}), (other, {}), (one, {"settings": {"seed": 1}})]
+        found: list[bool] = []
+        for server, options in [*places, *places]:
+            async with OpenAICompatibleModel("m", base_url=server.url, **options) as model:
+                found.append((await Judge(model, Verdict, "Is it bad?", cache=cache).ask("it")).verdict.bad)
+    assert found == [False, True, False] * 2
+    assert (len(one.requests), len(other.requests)) == (2, 1)

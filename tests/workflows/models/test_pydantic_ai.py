@@ -476,6 +476,15 @@ async def test_a_judge_asks_a_model_of_pydantic_ai(streaming: bool) -> None:
     assert (judged.verdict.bad, judged.model) == (True, "function:m")
 
 
+def test_a_model_tells_what_sets_it_apart_from_others_of_its_name() -> None:
+    """And no headers, which may hold a key."""
+    provider = OpenAIProvider(base_url="http://127.0.0.1:1/v1", api_key="sk-secret")
+    own = {"temperature": 0.5, "extra_headers": {"x-key": "secret"}}
+    model = PydanticAIModel(OpenAIChatModel("m", provider=provider, settings=own))  # type: ignore[arg-type]
+    assert model.identity == {"url": "http://127.0.0.1:1/v1/", "settings": {"temperature": 0.5}}
+    assert PydanticAIModel(TestModel()).identity == {"url": None, "settings": {}}
+
+
 def test_a_name_that_the_library_does_not_know_is_refused() -> None:
     """And so is one whose key is missing."""
     for name in ("nobody:nothing", "nothing"):

@@ -97,6 +97,11 @@ class OpenAICompatibleModel:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, base_url={self._http.place.url!r})"
 
+    @property
+    def identity(self) -> Values:
+        """What tells it apart from others of its name: its address, and how it is asked. It holds no key."""
+        return FrozenDict(url=self._http.place.url, settings=self._settings, think_tags=self._think_tags)
+
     def body(self, request: ModelRequest) -> Json:
         """Return what would be sent for a request: the body alone, no headers.
 

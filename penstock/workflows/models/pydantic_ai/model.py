@@ -22,12 +22,13 @@ from penstock.workflows.models.pydantic_ai.prompts import written
 from penstock.workflows.models.pydantic_ai.requests import parameters, settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import StreamedResponse
 
     from penstock.engine.chunks import Chunk
+    from penstock.engine.frozen import Value
     from penstock.engine.model import ModelRequest
 
 
@@ -66,6 +67,13 @@ class PydanticAIModel:
     def name(self) -> str:
         """The provider's name and the model's: ``anthropic:claude-haiku-4-5``."""
         return self._model.model_id
+
+    @property
+    def identity(self) -> Mapping[str, Value]:
+        """What tells it apart from others of its name: its address and its own settings, without headers."""
+        own: Mapping[str, Value] = {**(self._model.settings or {})}
+        shown = {name: value for name, value in own.items() if name != "extra_headers"}
+        return {"url": self._model.base_url, "settings": shown}
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Yield the answer.
