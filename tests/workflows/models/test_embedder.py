@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock import ModelError, OpenAICompatibleEmbedder, OptionError
+from penstock import ModelError, OpenAICompatibleEmbedder, OptionError, UsageError
 from penstock.testing.provider import FakeProvider, Reply, Sent, Wire, failing, rate_limited, recorded
 from tests.workflows.models.conftest import KEY, everything_in
 from tests.workflows.models.exchanges import OWN, SHARED, exchanges, files
@@ -120,6 +120,15 @@ def test_options_that_cannot_be_are_refused(option: str, value: int) -> None:
     """Where the embedder is made."""
     with pytest.raises(OptionError, match=option):
         OpenAICompatibleEmbedder("ollama/e", **{option: value})
+
+
+async def test_a_text_by_itself_is_refused() -> None:
+    """Its letters would be embedded, one by one."""
+    with FakeProvider(embed=of_length) as server:
+        async with embedder(server) as model:
+            with pytest.raises(UsageError, match="a list of texts"):
+                await model.embed("text")
+        assert not server.requests
 
 
 def test_it_shows_no_key() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from penstock.engine.errors import OptionError
+from penstock.engine.errors import OptionError, UsageError
 from penstock.engine.frozen import freeze, is_items, is_mapping, thaw
 from penstock.workflows.models.openai.failures import is_failure
 from penstock.workflows.models.openai.http import USUAL, TimeLimits
@@ -114,7 +114,10 @@ class OpenAICompatibleEmbedder:
 
         Raises:
             ModelError: it could not be asked, said no, or gave other vectors than it was asked for.
+            UsageError: it is given a text by itself, whose letters would be embedded.
         """
+        if isinstance(texts, str):
+            raise UsageError("embed takes a list of texts; a single one goes in a list, too")
         batches = list(_batches(texts, self._batch))
         found: list[list[list[float]]] = [[] for _ in batches]
         if len(batches) == 1:
