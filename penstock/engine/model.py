@@ -96,6 +96,9 @@ class ModelRequest:
             reasoning_effort, timeout (seconds) …, as they are commonly named.
         response_format: what form the answer must have; None for text.
         provider_options: what goes to the provider as it stands, laid over everything else.
+
+    Raises:
+        MessageError: the choice of tools is a word that means none.
     """
 
     messages: tuple[Message, ...]
@@ -112,6 +115,11 @@ class ModelRequest:
             object.__setattr__(self, "messages", (Message.user(given),))
         for name in ("messages", "tools"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        choice: Value = self.tool_choice
+        if isinstance(choice, str) and choice not in get_args(ToolChoice):
+            raise MessageError("tool_choice", "it is auto, none, required, or a tuple of names")
+        if not isinstance(choice, str):
+            object.__setattr__(self, "tool_choice", tuple(choice))
         for name in ("settings", "provider_options"):
             object.__setattr__(self, name, freeze(getattr(self, name)))
 

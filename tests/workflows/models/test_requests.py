@@ -9,6 +9,7 @@ from penstock import (
     FilePart,
     ImagePart,
     Message,
+    MessageError,
     ModelRequest,
     ResponseFormat,
     TextPart,
@@ -89,6 +90,23 @@ def test_a_tool_that_is_not_there_cannot_be_chosen(choice: Any) -> None:
     """The tools that are there are told."""
     with pytest.raises(UsageError, match="the tools are 'a', 'b'"):
         body(tools=[A, B], tool_choice=choice)
+
+
+def test_a_choice_where_there_are_no_tools_is_not_overlooked() -> None:
+    """The provider may have some of its own; what is named must be there."""
+    own = {"tools": [{"type": "web_search"}]}
+    assert body(tool_choice="none", provider_options=own)["tool_choice"] == "none"
+    assert body(tool_choice="required", provider="mistral", provider_options=own)["tool_choice"] == "any"
+    assert "tool_choice" not in body(tool_choice="required")
+    with pytest.raises(UsageError, match="there are no tools"):
+        body(tool_choice=("a",))
+
+
+def test_a_choice_of_tools_is_a_known_word_or_names() -> None:
+    """A name by itself would be taken for a word; a list of names will do."""
+    with pytest.raises(MessageError, match="a tuple of names"):
+        body(tools=[A, B], tool_choice="a")
+    assert body(tools=[A, B], tool_choice=["a"])["tool_choice"]["function"] == {"name": "a"}
 
 
 def test_a_form_is_asked_for_of_the_provider() -> None:

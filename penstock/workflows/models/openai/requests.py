@@ -62,17 +62,21 @@ def _settings(settings: Values, provider: Provider) -> Json:
 
 def _tools(request: ModelRequest, provider: Provider) -> Json:
     """Return the tools, and which of them may be called; where only some must be, the others are not offered."""
-    if not request.tools:
-        return {}
-    choice = request.tool_choice
-    offered = request.tools if isinstance(choice, str) else _chosen(request.tools, choice)
-    body: Json = {"tools": [_tool(tool) for tool in offered]}
-    if isinstance(choice, tuple) and len(choice) == 1:
-        body["tools"] = [_tool(tool) for tool in request.tools]
-        body["tool_choice"] = {"type": "function", "function": {"name": choice[0]}}
-    elif choice != "auto":
+    tools, choice = request.tools, request.tool_choice
+    if not isinstance(choice, str):
+        return _some(tools, choice, provider)
+    body: Json = {"tools": [_tool(tool) for tool in tools]} if tools else {}
+    if choice != "auto" and (tools or request.provider_options.get("tools")):
         body["tool_choice"] = "none" if choice == "none" else provider.required
     return body
+
+
+def _some(tools: Iterable[ToolSpec], names: tuple[str, ...], provider: Provider) -> Json:
+    chosen = _chosen(tools, names)
+    if len(names) > 1:
+        return {"tools": [_tool(tool) for tool in chosen], "tool_choice": provider.required}
+    choice = {"type": "function", "function": {"name": chosen[0].name}}
+    return {"tools": [_tool(tool) for tool in tools], "tool_choice": choice}
 
 
 def _chosen(tools: Iterable[ToolSpec], names: tuple[str, ...]) -> list[ToolSpec]:
@@ -80,7 +84,8 @@ def _chosen(tools: Iterable[ToolSpec], names: tuple[str, ...]) -> list[ToolSpec]
     missing = [name for name in names if name not in known]
     if missing or not names:
         told = ", ".join(map(repr, missing)) or "none"
-        raise UsageError(f"tool_choice names {told}, but the tools are {', '.join(map(repr, known))}")
+        there = f"the tools are {', '.join(map(repr, known))}" if known else "there are no tools"
+        raise UsageError(f"tool_choice names {told}, but {there}")
     return [tool for tool in tools if tool.name in names]
 
 
