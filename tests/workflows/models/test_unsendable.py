@@ -1,11 +1,15 @@
 """Whether what cannot be sent is a clear error that shows no key: bodies, headers, proxies, certificates."""
 
+import html
+import json
+import re
 import traceback
+from urllib.parse import quote
 
 import pytest
 
 from penstock import ModelError, OpenAICompatibleModel, OptionError
-from penstock.testing.provider import FakeProvider
+from penstock.testing.provider import FakeProvider, Reply
 from tests.workflows.models.conftest import KEY, Making, everything_in
 
 PASSWORD = "hunter2-of-the-proxy"
@@ -79,6 +83,27 @@ async def test_blanks_around_a_header_are_left_out(asking: Making) -> None:
         async with asking(server, provider="azure", headers={"api-key": f" {PASSWORD} "}) as model:
             assert (await model.ask("hi")).text == "fine"
         assert server.requests[0].has_key(PASSWORD)
+
+
+def written(key: str) -> list[str]:
+    """Return the bodies in which a provider may repeat a key."""
+    in_json = json.dumps(f"bad {key}")
+    quoted = quote(key, safe="")
+    addresses = [quoted, quote(key), re.sub("%..", lambda code: code[0].lower(), quoted)]
+    return [in_json, in_json.replace("/", "\\/"), html.escape(key), *addresses]
+
+
+async def test_a_key_is_hidden_however_an_answer_spells_it(asking: Making) -> None:
+    """Keys in base64 have slashes and equals signs, which JSON, pages and addresses may write in ways of their own."""
+    key = 'sk-a/b+c=d&e"f/SECRET=='
+    bodies = written(key)
+    with FakeProvider([Reply(body, 401) for body in bodies]) as server:
+        async with asking(server, api_key=key) as model:
+            for _ in bodies:
+                with pytest.raises(ModelError) as caught:
+                    await model.ask("hi")
+                assert "[key]" in caught.value.body
+                assert "SECRET" not in everything_in(caught.value)
 
 
 def test_an_address_with_an_odd_port_is_refused() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from penstock.engine.errors import ModelError
 from penstock.engine.frozen import is_items
 from penstock.workflows.models.openai.wire import object_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from penstock.engine.frozen import Value
     from penstock.workflows.models.openai.wire import Json
@@ -43,7 +47,8 @@ class Failures:
 
     def __init__(self, model: str, secrets: Iterable[str]) -> None:
         self._model = model
-        self._secrets = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+        found = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
+        self._secrets = sorted(found, key=len, reverse=True)
 
     def __repr__(self) -> str:
         return f"Failures({self._model!r})"
@@ -96,6 +101,15 @@ class Failures:
             body=body,
             retryable=_may_pass(code) if number is None else is_retryable(number),
         )
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """Give the ways in which an answer may repeat a secret: as it is, or as JSON, HTML or an address have it."""
+    in_json = json.dumps(secret)[1:-1]
+    yield from (secret, in_json, in_json.replace("/", "\\/"), html.escape(secret), html.escape(secret, quote=False))
+    for quoted in (quote(secret, safe=""), quote(secret)):
+        yield quoted
+        yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), quoted)
 
 
 _SAYS = {401: "the key was refused", 403: "the key may not do this", 404: "there is no such model or address"}
