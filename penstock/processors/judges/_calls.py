@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import anyio
 
-from penstock.engine.errors import JudgeError, ModelError
+from penstock.engine.errors import JudgeError, ModelError, PenstockError
 from penstock.engine.model import ModelRequest, ResponseFormat
 from penstock.engine.streams.collect import collected
 from penstock.processors.judges._json import UnreadableError
@@ -134,6 +134,10 @@ class _Question(Generic[V]):
                 return self._read(await _whole(self._model.stream(self._request())))
             except ModelError as error:
                 raise self._unanswered(error) from error
+            except (_FailedError, PenstockError):
+                raise
+            except Exception as error:
+                raise _FailedError("model", f"the model broke ({type(error).__name__})", hopeless=True) from error
         raise _FailedError("timeout", f"there was no answer within {self._manner.timeout:g} seconds")
 
     def _request(self) -> ModelRequest:

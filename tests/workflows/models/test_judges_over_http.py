@@ -2,16 +2,18 @@
 
 import hashlib
 import json
+import random
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from pydantic import BaseModel
 
-from penstock import Judge, JudgeError, OpenAICompatibleModel
+from penstock import Chunk, Judge, JudgeError, ModelRequest, OpenAICompatibleModel
 from penstock.engine.cache import LRUCache
 from penstock.testing import FakeProvider, Gate, Received, Sent, Wire, failing, rate_limited
 
@@ -78,6 +80,55 @@ async def test_the_server_is_told_the_whole_text_and_its_verdict_comes_back() ->
         form = server.requests[0].fields["response_format"]
         assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
         assert server.requests[0].fields["temperature"] == 0
+
+
+MESSAGES = Path(__file__).parents[3] / "examples" / "data" / "messages.jsonl"
+FORMS = ("{}", "```json\n{}\n```", "My verdict: {} That is all.", "\n\n  {}  ")
+
+
+async def test_real_messages_get_the_labels_that_the_server_gave_them() -> None:
+    """Labels flipped at a seeded rate, texts with orders to the judge behind them, answers in every form."""
+    rows = [json.loads(line)["text"] for line in MESSAGES.read_text(encoding="utf-8").splitlines()]
+    chance = random.Random(4)  # noqa: S311 - dice, no secrets
+    texts = list(dict.fromkeys(f"{row}{chance.choice(['', *ATTACKS])}" for row in rows))
+    labels = {text: oracle(text) != (chance.random() < 0.1) for text in texts}
+
+    def answer(request: Received) -> str:
+        text = content(request)
+        return FORMS[len(text) % len(FORMS)].format(json.dumps({"bad": labels[text]}))
+
+    found: dict[str, bool] = {}
+    with FakeProvider(answer) as server:
+        async with asked(server) as judge:
+
+            async def one(text: str) -> None:
+                found[text] = (await judge.ask(text)).verdict.bad
+
+            async with anyio.create_task_group() as group:
+                for text in texts:
+                    group.start_soon(one, text)
+        assert len(server.requests) == len(texts)
+    assert found == labels
+    assert len(set(labels.values())) == 2
+
+
+async def test_a_model_that_breaks_is_a_failure_of_the_judge() -> None:
+    """Whatever it raises, a caller has one error to deal with."""
+
+    class Broken:
+        """Raises what no model should."""
+
+        name = "broken"
+
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+            """Break."""
+            if request.messages:
+                raise RuntimeError("the content")
+            yield Chunk("finish")
+
+    with pytest.raises(JudgeError, match=r"the model broke \(RuntimeError\)") as raised:
+        await Judge(Broken(), Verdict, "Is it bad?").ask("text")
+    assert (raised.value.reason, raised.value.attempts) == ("model", 1)
 
 
 PASSING: list[Any] = [
