@@ -108,8 +108,8 @@ class OutputStream:
 
     @property
     def text(self) -> str:
-        """The text of the answer that has left so far; empty once a verdict has stopped it."""
-        return "" if self.tripwire is not None else self._shape.answer.text
+        """The text of the answer that has left so far; empty while it is held, and once a verdict has stopped it."""
+        return "" if self.tripwire is not None or self._held is not None else self._shape.answer.text
 
     @property
     def message(self) -> Message:
@@ -117,7 +117,7 @@ class OutputStream:
 
         Where chunks were held for a later stage, it is the answer as that stage left it.
         """
-        if self.tripwire is not None:
+        if self.tripwire is not None or self._held is not None:
             return Message("assistant")
         return self._shape.answer.message if self._answer is None else self._answer
 
@@ -309,18 +309,22 @@ class OutputStream:
             self._check_passed()
         leaving = [*(self._held or ()), *last]
         self._close_steps()
+        if self._hold == "live":
+            self._held = None
         if failure is not None:
             return leaving if self._hold == "live" else []
         answer = self._shape.answer
         end = Payload(before.message_list, FrozenDict(self._facts), FrozenDict(text=answer.text))
-        self.outcome = self._host.passed(call, before, end, answer.blocks if self._hold == "live" else ())
-        if self._hold == "live" or self.outcome.blocked:
-            return leaving if not self.outcome.blocked else []
-        self.outcome, self._answer, leaving = await self._host.judged(self.message, self._hold, leaving)
+        passed = self._host.passed(call, before, end, answer.blocks if self._hold == "live" else ())
+        if self._hold == "live" or passed.blocked:
+            self.outcome = passed
+            return leaving if not passed.blocked else []
+        # What is held may be told to nobody before it is judged: no outcome is there until then.
+        self.outcome, self._answer, leaving = await self._host.judged(answer.message, self._hold, leaving)
         self.judged = self.outcome
         if self.outcome.tripwire is not None:
             raise Stopped(self.outcome.tripwire)
-        self._shape = Shape()  # what was held has not left; what leaves is what the later stage made of it
+        self._held, self._shape = None, Shape()  # what leaves is what the later stage made of it
         return self._shape.leaving(leaving)
 
     def _close_steps(self) -> None:

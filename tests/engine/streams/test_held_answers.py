@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from penstock import Chunk, OutputResultContext, OutputStepContext, Processor, UsageError, Workflow
+from penstock import (
+    Chunk,
+    OutputResultContext,
+    OutputStepContext,
+    Processor,
+    StepFailedError,
+    UsageError,
+    Workflow,
+)
 from penstock.engine.messages import ImagePart, StepStartPart, TextPart, UnknownPart
 from penstock.testing import run_stream
 from tests.engine.streams.toys import message_of
@@ -268,3 +276,31 @@ def test_what_left_after_its_step_is_taken_back_by_the_end_of_the_run() -> None:
     end = run.process_output_result()
     assert types(end.chunks) == ["retract", "tripwire"]
     assert set(end.chunks[0].payload["blocks"]) == ids
+
+
+def test_what_is_held_can_be_read_nowhere_before_it_is_judged() -> None:
+    """Neither while it comes in, nor when the later stage breaks instead of judging."""
+    seen: list[tuple[str, int, object]] = []
+
+    def broken(ctx: Any) -> None:
+        seen.append((chunks.text, len(chunks.message.parts), chunks.outcome))
+        raise ZeroDivisionError
+
+    with flow(broken).start_sync().process_output_stream(["a secret"], release="step") as chunks:
+        with pytest.raises(StepFailedError):
+            list(chunks)
+        assert (chunks.text, chunks.message.parts, chunks.outcome) == ("", (), None)
+    assert seen == [("", 0, None)]
+
+
+def test_what_was_held_when_the_source_broke_can_be_read_nowhere() -> None:
+    """Nobody judged it."""
+
+    def breaking() -> Iterator[str]:
+        yield "a secret"
+        raise ZeroDivisionError
+
+    with flow().start_sync().process_output_stream(breaking(), release="step") as chunks:
+        with pytest.raises(ZeroDivisionError):
+            list(chunks)
+        assert (chunks.text, chunks.message.parts, chunks.outcome) == ("", (), None)
