@@ -167,12 +167,12 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.memory.legacy import LegacyMemoryProcessor as LegacyMemoryProcessor
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter as MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter as MemoryToolCallFilter
+    from penstock.processors.patterns.rules import RegexRule as RegexRule
     from penstock.processors.prompt.tool_call_filter import ToolCallFilter as ToolCallFilter
     from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor
     from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
     from penstock.processors.text.reports import PatternMatch as PatternMatch
     from penstock.processors.text.reports import Violation as Violation
-    from penstock.processors.text.rules import RegexRule as RegexRule
     from penstock.processors.text.unicode_normalizer import UnicodeNormalizer as UnicodeNormalizer
     from penstock.workflows.models.naming import model as model
     from penstock.workflows.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
@@ -286,7 +286,7 @@ _HOMES = {
     "penstock.processors.streaming.batch_parts": ("BatchPartsProcessor",),
     "penstock.processors.text.regex_filter": ("RegexFilterProcessor",),
     "penstock.processors.text.reports": ("PatternMatch", "Violation"),
-    "penstock.processors.text.rules": ("RegexRule",),
+    "penstock.processors.patterns.rules": ("RegexRule",),
     "penstock.processors.text.unicode_normalizer": ("UnicodeNormalizer",),
     "penstock.workflows.models.naming": ("model",),
     "penstock.workflows.models.openai.embedder": ("OpenAICompatibleEmbedder",),

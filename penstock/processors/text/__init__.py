@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.processors.text.regex_filter import RegexFilterProcessor
     from penstock.processors.text.reports import PatternMatch, Violation
-    from penstock.processors.text.rules import RegexRule
     from penstock.processors.text.unicode_normalizer import UnicodeNormalizer
 
 _HOME_OF = {
     "PatternMatch": "reports",
     "RegexFilterProcessor": "regex_filter",
-    "RegexRule": "rules",
     "UnicodeNormalizer": "unicode_normalizer",
     "Violation": "reports",
 }
 
-__all__ = ["PatternMatch", "RegexFilterProcessor", "RegexRule", "UnicodeNormalizer", "Violation"]
+__all__ = ["PatternMatch", "RegexFilterProcessor", "UnicodeNormalizer", "Violation"]
 
 
 def __getattr__(name: str) -> Any:

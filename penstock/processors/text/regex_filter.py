@@ -12,11 +12,11 @@ from penstock.engine.errors import OptionError
 from penstock.engine.facts import Key
 from penstock.engine.processor import flag, one_of
 from penstock.engine.text_guard import TextGuard
+from penstock.processors.patterns.matching import Finder, FinderState, Match
+from penstock.processors.patterns.presets import PRESETS, preset
+from penstock.processors.patterns.rules import checked, seconds
 from penstock.processors.text._counts import tell
-from penstock.processors.text.matching import Finder, FinderState, Match
-from penstock.processors.text.presets import PRESETS, preset
 from penstock.processors.text.reports import PatternMatch, Violation
-from penstock.processors.text.rules import checked, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from penstock.engine.text_window import Hit, TextWindow
     from penstock.engine.texts import TextPlace
     from penstock.engine.whole_texts import Phase
-    from penstock.processors.text.matching import Region
-    from penstock.processors.text.rules import RegexRule
+    from penstock.processors.patterns.matching import Region
+    from penstock.processors.patterns.rules import RegexRule
 
 log = logging.getLogger("penstock")
 

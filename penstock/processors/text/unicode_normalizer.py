@@ -10,8 +10,8 @@ from penstock.engine.facts import Key
 from penstock.engine.processor import flag, one_of
 from penstock.engine.whole_texts import WholeTexts
 from penstock.processors.text._counts import tell
-from penstock.processors.text._whitespace import Whitespace
-from penstock.processors.text.normalizing import Confusables, Form, Invisible, Profile, normalise
+from penstock.processors.unicode._whitespace import Whitespace
+from penstock.processors.unicode.normalizing import Confusables, Form, Invisible, Profile, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,7 +66,7 @@ class UnicodeNormalizer(WholeTexts):
             form: the normal form; NFKC also folds full-width, styled and other compatibility characters.
             invisible: what becomes of characters that cannot be seen: ``strip``, ``mark`` (``[zero-width x2]``) or
                 ``keep``. Joiners and selectors that an emoji or a script needs stay.
-            whitespace: see `penstock.processors.text._whitespace.whitespace_edits`; only in text and reasoning.
+            whitespace: see `penstock.processors.unicode._whitespace.whitespace_edits`; only in text and reasoning.
             confusables: ``detect`` counts letters that pass for ASCII ones, ``fold`` replaces them.
             keep_layout: white space in fenced code and at the start of lines stays.
             trim: take white space from both ends of each text.

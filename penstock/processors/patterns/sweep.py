@@ -1,0 +1,136 @@
+"""Searches a text with all built-in rules, as it is written and as it reads behind a disguise. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+import regex
+
+from penstock.processors.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
+from penstock.processors.patterns.marks import Marks
+from penstock.processors.patterns.shapes import Trace
+from penstock.processors.unicode.disguises import Places, is_plain, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from penstock.processors.patterns.built_in import BuiltIn, Search
+
+Indexed: TypeAlias = "tuple[int, Trace]"
+"""A trace with the place of its rule among all rules."""
+
+_NO_RULE = -1
+_NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
+
+
+class Sweep:
+    """Built-in rules with their places among all rules, ready to search."""
+
+    def __init__(self, rules: Iterable[tuple[int, BuiltIn]]) -> None:
+        rules = list(rules)
+        plain = [(index, rule) for index, rule in rules if not rule.mark]
+        self._sources = [(re.compile(rule.trigger), _single(index, rule.search)) for index, rule in plain]
+        if len(plain) < len(rules):
+            marks = Marks((index, rule) for index, rule in rules if rule.mark)
+            self._sources.append((re.compile(marks.trigger), marks.search))
+        self._gate = re.compile("|".join(dict.fromkeys(trigger.pattern for trigger, _ in self._sources)))
+
+    def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[Indexed], int]:
+        """Return what is found from ``start`` on, and from which place on it may change.
+
+        ``before`` is how the end of what stands before ``start`` reads; None if as it is written.
+        """
+        found, hold = self._one(text, start, final=final)
+        if before is None and is_plain(text, start):
+            return found, hold
+        rest = text[start:]
+        reading = read(rest, final=final)
+        if before is None and reading.text == rest:
+            return found, hold
+        context = text[max(start - LOOKBACK, 0) : start] if before is None else before
+        shift = len(context)
+        again, behind = self._one(context + reading.text, shift, final=final)
+        if again or behind < shift + len(reading.text):
+            places = Places(reading)
+            hold = min(hold, start + places.start(behind - shift))
+            found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
+        hold = min(hold, start + len(reading.source))
+        found.extend((_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
+        return found, hold
+
+    def search_value(self, text: str, key: str) -> list[Indexed]:
+        """Return what is found in a text that is the value of a key; the key may explain it."""
+        found = list(self._value(text, key))
+        reading = read(text)
+        if reading.text != text:
+            places = Places(reading)
+            found.extend((index, _back(trace, places, 0, 0)) for index, trace in self._value(reading.text, key))
+        return found
+
+    def scan_value(self, text: str, key: str) -> tuple[list[Indexed], int]:
+        """Return what is found for certain in the beginning of such a text, and from which place on it may change."""
+        before = f'{key}: "'
+        found, hold = self.search(before + text, 0, None, final=False)
+        return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
+
+    def _value(self, text: str, key: str) -> Iterable[Indexed]:
+        before = f'{key}: "'
+        for index, trace in self._one(f'{before}{text}"', 0, final=True)[0]:
+            low, high = max(trace.low - len(before), 0), min(trace.high - len(before), len(text))
+            if low < high:
+                yield index, Trace(low, high, low, high, trace.counts)
+
+    def _one(self, text: str, start: int, *, final: bool) -> tuple[list[Indexed], int]:
+        hold = len(text) if final else _last_word(text, start)
+        found: list[Indexed] = []
+        if self._gate.search(text, start):
+            for trigger, search in self._sources:
+                if trigger.search(text, start):
+                    traces, open_at = search(text, start, final=final)
+                    found.extend(traces)
+                    hold = min(hold, open_at)
+        return found, hold
+
+    @staticmethod
+    def remembered(text: str, start: int, before: str | None, hold: int) -> str | None:
+        """Return how the end of what stands before ``hold`` reads; None if as it is written."""
+        if before is None and is_plain(text, start):
+            return None
+        released = text[start:hold]
+        plain = read(released).text
+        if before is None and plain == released:
+            return None
+        context = text[max(start - LOOKBACK, 0) : start] if before is None else before
+        after = (context + plain)[-LOOKBACK:]
+        return None if after == text[max(hold - LOOKBACK, 0) : hold] else after
+
+
+def _single(index: int, search: Search) -> Callable[..., tuple[Sequence[Indexed], int]]:
+    def indexed(text: str, start: int, *, final: bool) -> tuple[Sequence[Indexed], int]:
+        traces, hold = search(text, start, final=final)
+        return [(index, trace) for trace in traces], hold
+
+    return indexed
+
+
+def _behind(trace: Trace, at: int) -> Trace:
+    """Return a trace as it is counted from a place on; what lies before the place is cut off."""
+    start, end, low, high = (max(place - at, 0) for place in (trace.start, trace.end, trace.low, trace.high))
+    return Trace(start, end, low, high, trace.counts)
+
+
+def _last_word(text: str, start: int) -> int:
+    """Return where the last word begins, or that part of it which a rule may still reach back to."""
+    low = max(len(text) - WORD_HELD, start)
+    if text.isascii():
+        return max(text.rfind(" ", low) + 1, text.rfind("\n", low) + 1, low)
+    found = _NOT_IN_WORD.search(text, low)
+    return found.end() if found else low
+
+
+def _back(trace: Trace, places: Places, shift: int, start: int) -> Trace:
+    """Return a trace in a reading as one in the text."""
+    begin, end = places.start(trace.start - shift), places.end(trace.end - shift)
+    low, high = places.start(trace.low - shift), places.end(trace.high - shift)
+    return Trace(begin + start, end + start, low + start, high + start, trace.counts)
