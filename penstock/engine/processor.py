@@ -81,7 +81,8 @@ class Processor(Generic[S]):
     Attributes:
         id: its name in the graph; by default the class name in kebab-case. Ids that nobody set are numbered when they
             repeat.
-        edits: what it may change. ``nothing``; ``spans``: stretches of text, and it may remove messages; ``anything``.
+        edits: what it may change. ``nothing``; ``spans``: stretches of text, metadata of messages by key, and it may
+            remove messages; ``anything``.
         role: ``guard`` protects, ``transform`` improves, ``observer`` watches and changes nothing.
         on_error: what its own failure means by default: ``block``, ``raise``, or ``allow`` (go on without it).
         provides: the facts that it puts.

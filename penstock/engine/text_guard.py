@@ -9,9 +9,11 @@ from __future__ import annotations
 import inspect
 import itertools
 from bisect import bisect_left, bisect_right
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine import edits as edit_ops
+from penstock.engine.beside import together
 from penstock.engine.driving import drive
 from penstock.engine.edits import Edit
 from penstock.engine.errors import EditError, OptionError, ProcessorError, UsageError
@@ -49,15 +51,18 @@ class TextGuard(WholeTexts):
         lookback: how many characters before a finding `find` wants to see in a stream.
         min_hold: how many characters of a stream are held back at least.
         max_hold: how many characters of a stream may be held back; beyond it the guard has failed.
+        apart: whether neighbouring text parts of a message are read each by itself as well as in one piece; if not,
+            in one piece only.
     """
 
-    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold")
+    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "apart")
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
     reach: int | None = None
     lookback: int = 64
     min_hold: int = 0
     max_hold: int = MAX_HOLD
+    apart: bool = True
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Note whether its judgement waits."""
@@ -163,15 +168,24 @@ class TextGuard(WholeTexts):
         raise UsageError(f"{self.id}: a TextGuard's stream is driven by the engine; run it in a workflow")
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits that whole texts need, by place; neighbouring text parts are read as one, too."""
-        hits: list[Hit] = []
-        for run in neighbours(texts):
-            found = [item for text in run for item in await self._in_one(ctx, text, run)]
-            if len(run) > 1:
-                found = standing([*found, *await self._across(ctx, run)], borders_of(run))
-            if found:
-                hits.append(Hit(window_of(run), sorted(found, key=_place)))
+        """Return the edits that whole texts need, by place; neighbouring text parts are read as one, too.
+
+        Where judging waits, texts are judged beside each other.
+        """
+        runs = list(neighbours(texts))
+        if self.awaits:
+            found = await together([partial(self._in_run, ctx, run) for run in runs])
+        else:
+            found = [await self._in_run(ctx, run) for run in runs]
+        hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
         return in_places(hits, self.act(hits, ctx)) if hits else {}
+
+    async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
+        """Return what is found in texts that follow one another, in order."""
+        if len(run) == 1 or not self.apart:
+            return sorted(await found_in(self, window_of(run), ctx), key=_place)
+        within = [item for text in run for item in await self._in_one(ctx, text, run)]
+        return standing([*within, *await self._across(ctx, run)], borders_of(run))
 
     async def _in_one(self, ctx: AnyContext, text: Text, run: Sequence[Text]) -> list[Found]:
         begin = sum(len(other.text) for other in itertools.takewhile(lambda other: other is not text, run))

@@ -7,7 +7,7 @@ back.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from penstock.engine.driving import drive
 from penstock.engine.errors import OptionError
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     )
     from penstock.engine.edits import Edits
     from penstock.engine.frozen import Layer, Value
+    from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message, Part
     from penstock.engine.texts import Path
 
 Phase = Literal["input", "output", "all"]
+Unscanned = Literal["allow", "flag", "block"]
 
 PHASES: dict[Phase, tuple[str, ...]] = {
     "input": ("process_input", "process_tool_result"),
@@ -43,6 +45,8 @@ PHASES: dict[Phase, tuple[str, ...]] = {
 PHASES["all"] = (*PHASES["input"], *PHASES["output"])
 
 PART_KINDS: tuple[str, ...] = (*sorted(TEXT_KINDS), "data")
+UNREADABLE = frozenset({"image", "audio", "file", "unknown"})
+"""Kinds of parts that say more than their texts: a picture, a sound, what a file holds, and what nobody knows."""
 _LEAST, _MOST = 10**6, 10**30  # numbers whose digits could say something about a person
 
 Changes: TypeAlias = "Value"
@@ -59,6 +63,14 @@ class Text(NamedTuple):
     fixed: bool = False
 
 
+class Unread(NamedTuple):
+    """A part that cannot be checked: where it stands, and its kind."""
+
+    message_id: str
+    part: int
+    kind: str
+
+
 class WholeTexts(Processor):
     """Works on all texts of a stage at once. ``phase``, ``parts``, ``history`` and ``system`` choose them.
 
@@ -67,12 +79,16 @@ class WholeTexts(Processor):
         phase: ``input`` (what goes to the model), ``output`` (what comes from it) or ``all``.
         history: whether it looks at the whole conversation before each model call too.
         system: whether it looks at system messages too.
+        last_message_only: whether it looks at the last of a stage's messages alone.
+        unscanned: what becomes of parts whose contents cannot be checked: ``allow``, ``flag`` (note them) or ``block``.
     """
 
     kinds: tuple[str, ...] = tuple(sorted(TEXT_KINDS))
     phase: str = "all"
     history: bool = False
     system: bool = False
+    last_message_only: bool = False
+    unscanned: str = "allow"
     stages: Iterable[str] | None = PHASES["all"]
 
     def judge(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
@@ -82,6 +98,24 @@ class WholeTexts(Processor):
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return what `judge` returns; a subclass may wait here, if it says so (``awaits``)."""
         return self.judge(ctx, texts)
+
+    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
+        """Return the conversation with the edits made; None if nothing changes. A subclass may do more, or otherwise.
+
+        Called once for each call of a stage that shows messages, when all their texts are judged.
+        """
+        return ctx.message_list.edit_text(edits) if edits else None
+
+    def unread(self, ctx: AnyContext, parts: Sequence[Unread]) -> None:
+        """Do with parts that cannot be checked what ``unscanned`` says: note them, or stop the run."""
+        if not parts or self.unscanned == "allow":
+            return
+        kinds = [part.kind for part in parts]
+        ctx.note(unscanned={kind: kinds.count(kind) for kind in dict.fromkeys(kinds)})
+        if self.unscanned == "block":
+            named = ", ".join(dict.fromkeys(kinds))
+            told = [part._asdict() for part in parts[:_MOST_TOLD]]
+            ctx.abort(f"it holds what cannot be checked: {named}", metadata={"unscanned": told})
 
     def __repr__(self) -> str:
         """Show the class and the options that differ from its defaults."""
@@ -96,7 +130,16 @@ class WholeTexts(Processor):
         """Return an option as it was given."""
         return vars(self).get(name)
 
-    def place(self, phase: Phase, parts: Iterable[str] | None, *, history: bool, system: bool) -> None:
+    def place(
+        self,
+        phase: Phase,
+        parts: Iterable[str] | None,
+        *,
+        history: bool,
+        system: bool,
+        last_message_only: bool = False,
+        unscanned: Unscanned = "allow",
+    ) -> None:
         """Check the options that say where to look, and declare the stages that follow from them.
 
         Raises:
@@ -108,6 +151,8 @@ class WholeTexts(Processor):
         self.parts = None if parts is None else self.kinds
         self.history = flag(name, "history", history)
         self.system = flag(name, "system", system)
+        self.last_message_only = flag(name, "last_message_only", last_message_only)
+        self.unscanned = one_of(name, "unscanned", unscanned, get_args(Unscanned))
         if (history or system) and phase == "output":
             raise OptionError(name, "phase", phase, "'input' or 'all' where history= or system= is set")
         chosen = PHASES[phase]
@@ -141,7 +186,8 @@ class WholeTexts(Processor):
         return self._run(self._value_guarded(ctx, ctx.result, "result"))
 
     def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
-        shown = (*messages, *ctx.system_messages) if self.system and "input" in ctx.stage else messages
+        asked = messages[-1:] if self.last_message_only else messages
+        shown = (*asked, *ctx.system_messages) if self.system and "input" in ctx.stage else asked
         return self._run(self._messages_guarded(ctx, shown))
 
     def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
@@ -150,11 +196,12 @@ class WholeTexts(Processor):
     async def _messages_guarded(self, ctx: AnyContext, shown: Sequence[Message]) -> Changes:
         settled = _settled(ctx)
         fresh = [message for message in shown if settled.get(message.id) is not message]
+        self.unread(ctx, [part for message in fresh for part in _unreadable(message)])
         texts = [text for message in fresh for text in message_texts(message, self.kinds)]
         edits: Mapping[TextPlace, Edits] = await self.judged(ctx, texts) if texts else {}
         touched = {place.message_id for place in edits}
         settled.update({message.id: message for message in fresh if message.id not in touched})
-        return ctx.message_list.edit_text(edits) if edits else None
+        return self.changed(ctx, edits)
 
     async def _value_guarded(self, ctx: AnyContext, value: Value, field: str) -> Changes:
         texts = list(value_texts(value, (field,), TextPlace("", 0)))
@@ -163,6 +210,14 @@ class WholeTexts(Processor):
 
 
 _SETTLED = "penstock.settled"
+_MOST_TOLD = 100  # parts in a tripwire's metadata
+
+
+def _unreadable(message: Message) -> Iterator[Unread]:
+    """Yield the parts of a message that cannot be checked."""
+    for index, part in enumerate(message.parts):
+        if part.type in UNREADABLE:
+            yield Unread(message.id, index, part.type)
 
 
 def _settled(ctx: AnyContext) -> dict[str, Message]:

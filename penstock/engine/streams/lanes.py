@@ -16,7 +16,7 @@ from penstock.engine.streams.values import PROBE, SNAPSHOT, applied, rewritten
 from penstock.engine.text_guard import in_places, window_of
 from penstock.engine.text_window import Hit
 from penstock.engine.texts import KeyText
-from penstock.engine.whole_texts import PART_KINDS
+from penstock.engine.whole_texts import PART_KINDS, UNREADABLE, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -79,9 +79,11 @@ class GuardLane:
     async def values(self, chunk: Chunk, texts: list[Text]) -> PlaceEdits:
         """Judge a value whole; a snapshot of one that still grows, as far as it is decided."""
         mine = [text for text in texts if text.kind in self.kinds]
-        if not mine:
+        if not mine and chunk.type not in UNREADABLE:
             return {}
         try:
+            if chunk.type in UNREADABLE:
+                self._guard.unread(self._step.ctx, [Unread("", 0, chunk.type)])
             if chunk.type == SNAPSHOT:
                 edits = await self._so_far(mine)
             else:

@@ -90,6 +90,9 @@ class GuardTrack:
         """Note that a neighbour begins: for itself, the text before ends here; read as one, it goes on."""
         if self._out:
             return
+        if not self._guard.apart:
+            self._spots.append(Spot(self._fed, TextPlace("", len(self._spots))))
+            return
         if self._joined is None:
             self._joined = self._own.copy()
         try:
