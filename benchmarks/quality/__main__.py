@@ -1,0 +1,81 @@
+"""Measures how well the embedded detectors find what they are for: ``python -m benchmarks.quality --data DIR``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+
+from benchmarks.quality.goals import results
+from benchmarks.quality.report import as_json, show
+from benchmarks.quality.rows import Data, DataError, load
+from benchmarks.quality.tables import Section
+
+NAMES = ("personal", "secrets", "language", "injection", "moderation", "leaks")
+SPLITS = ("dev", "heldout")
+FLATTERED = (
+    "The detectors of injection and moderation were trained on these rows, the patterns and thresholds fitted on them: "
+    "their figures here flatter. docs/quality.md has the cross-validated ones; --split heldout is the test."
+)
+WIDTH = 170
+"""The characters of a line where nobody knows the width, as in a file."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is asked for, all by default; 0 if it was measured, 2 if there was nothing to measure."""
+    given = _parser().parse_args(arguments)
+    told = Console(stderr=True)
+    try:
+        data = load(given.data, given.split)
+    except DataError as error:
+        told.print(str(error), markup=False)
+        return 2
+    names = [name for name in NAMES if name in (given.only or NAMES)]
+    sections: list[Section] = []
+    for name in names:
+        with told.status(f"measuring {name} …"):
+            sections.append(section(name)(data, peers=not given.alone))
+    measured = {key: figure for each in sections for key, figure in each.measured.items()}
+    goals = results(measured, names)
+    notes = [*data.notes, *([FLATTERED] if given.split == "dev" else [])]
+    if given.json:
+        print(json.dumps(as_json(sections, goals, notes, given.split), indent=2, ensure_ascii=False))
+    else:
+        show(sections, goals, notes, Console(width=None if sys.stdout.isatty() else WIDTH))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="its folders hold SPLIT.jsonl each")
+    parser.add_argument("--split", choices=SPLITS, default="dev", help="which half is read (default: dev)")
+    parser.add_argument("--json", action="store_true", help="print JSON in place of tables")
+    parser.add_argument("--only", action="append", choices=NAMES, help="one guardrail; may be given several times")
+    parser.add_argument(
+        "--alone", action="store_true", help="without other packages, installed or not: ours and the floor"
+    )
+    return parser
+
+
+class Measure(Protocol):
+    """How a guardrail is measured."""
+
+    def __call__(self, data: Data, *, peers: bool) -> Section:
+        """Return the figures of all contestants; without ``peers``, of ours and the floor."""
+        ...
+
+
+def section(name: str) -> Measure:
+    """Return the function that measures a guardrail: `measure` of the module of that name."""
+    found: Measure = import_module(f"benchmarks.quality.{name}").measure
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Our detectors, as the guards use them: with their defaults, a long text in windows, its score the highest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.processors.detectors.spans import Span
+
+if TYPE_CHECKING:
+    from penstock.processors.detectors.windows import Windows
+
+
+class _Detector(Protocol):
+    @property
+    def thresholds(self) -> Mapping[str, float]: ...
+
+    def scores(self, text: str) -> Mapping[str, float]: ...
+
+
+class Windowed:
+    """A detector that reads one window at a time."""
+
+    def __init__(self, detector: _Detector, windows: Windows) -> None:
+        self._detector = detector
+        self._windows = windows
+
+    @property
+    def thresholds(self) -> Mapping[str, float]:
+        """The detector's."""
+        return self._detector.thresholds
+
+    def scores(self, text: str) -> Mapping[str, float]:
+        """Return the highest score of each category."""
+        return highest(self._detector.scores(view) for view in self._windows.views(text))
+
+
+def highest(all_scores: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the highest score of each category."""
+    top: dict[str, float] = {}
+    for scores in all_scores:
+        for category, score in scores.items():
+            top[category] = max(score, top.get(category, 0.0))
+    return top
+
+
+class _Personal:
+    """Every type that is found without a model."""
+
+    def __init__(self) -> None:
+        from penstock.processors.detectors.personal_data import PersonalData
+
+        self._detector = PersonalData()
+
+    def find(self, text: str) -> Sequence[Span]:
+        """Return what it finds."""
+        return self._detector.find(text)
+
+
+def personal() -> _Personal:
+    """Return `PersonalData`."""
+    return _Personal()

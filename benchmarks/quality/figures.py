@@ -1,0 +1,137 @@
+"""The arithmetic of the figures: matches, precision and recall, ROC-AUC, average precision. Pure; it knows no data."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import fsum
+
+from penstock.processors.detectors.spans import Span
+
+ENOUGH = 0.5
+"""How far two stretches must overlap to be one: what they share, by what they cover together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often a detector was right.
+
+    Attributes:
+        right: found, and labelled so.
+        wrong: found, but not labelled.
+        missed: labelled, but not found.
+    """
+
+    right: int = 0
+    wrong: int = 0
+    missed: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.right + other.right, self.wrong + other.wrong, self.missed + other.missed)
+
+    @property
+    def labelled(self) -> int:
+        """How many there are to be found."""
+        return self.right + self.missed
+
+    @property
+    def precision(self) -> float | None:
+        """The part of what was found that is labelled; None if nothing was found."""
+        return share(self.right, self.right + self.wrong)
+
+    @property
+    def recall(self) -> float | None:
+        """The part of what is labelled that was found; None if nothing is labelled."""
+        return share(self.right, self.labelled)
+
+    @property
+    def f1(self) -> float | None:
+        """The harmonic mean of both; None if nothing is labelled and nothing was found."""
+        return share(2 * self.right, 2 * self.right + self.wrong + self.missed)
+
+
+def share(part: int, whole: int) -> float | None:
+    """Return a part by the whole; None of nothing."""
+    return part / whole if whole else None
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of those that are known; None if none is."""
+    known = [value for value in values if value is not None]
+    return fsum(known) / len(known) if known else None
+
+
+def overlap(one: Span, other: Span) -> float:
+    """Return what two stretches share, by what they cover together: 0 to 1."""
+    common = min(one.end, other.end) - max(one.start, other.start)
+    return max(common, 0) / (one.end - one.start + other.end - other.start - max(common, 0))
+
+
+def matches(found: Iterable[Span], labelled: Iterable[Span]) -> dict[str, Counts]:
+    """Return how often each type was right in one text.
+
+    Found and labelled match if they are of one type and overlap by `ENOUGH`; each matches once, the closest first.
+    """
+    by_type: defaultdict[str, tuple[list[Span], list[Span]]] = defaultdict(lambda: ([], []))
+    for span in found:
+        by_type[span.type][0].append(span)
+    for span in labelled:
+        by_type[span.type][1].append(span)
+    return {kind: _pairs(*both) for kind, both in by_type.items()}
+
+
+def _pairs(found: Sequence[Span], labelled: Sequence[Span]) -> Counts:
+    near = [(overlap(one, other), i, j) for i, one in enumerate(found) for j, other in enumerate(labelled)]
+    taken: tuple[set[int], set[int]] = (set(), set())
+    for close, i, j in sorted(near, key=lambda each: (-each[0], each[1:])):
+        if close >= ENOUGH and i not in taken[0] and j not in taken[1]:
+            taken[0].add(i)
+            taken[1].add(j)
+    right = len(taken[0])
+    return Counts(right, len(found) - right, len(labelled) - right)
+
+
+def auc(positives: Sequence[float], negatives: Sequence[float]) -> float | None:
+    """Return how often a positive scores above a negative, equal scores counting half; None without one of both."""
+    if not positives or not negatives:
+        return None
+    ranked = sorted(negatives)
+    twice = sum(bisect_left(ranked, score) + bisect_right(ranked, score) for score in positives)
+    return twice / (2 * len(positives) * len(negatives))
+
+
+def average_precision(positives: Sequence[float], negatives: Sequence[float]) -> float | None:
+    """Return the precision at each score that occurs, weighed by the recall it adds; None without positives."""
+    if not positives:
+        return None
+    scored = sorted([(-score, 1) for score in positives] + [(-score, 0) for score in negatives])
+    seen = right = 0
+    parts: list[float] = []
+    for _, same in groupby(scored, key=lambda each: each[0]):
+        hits = [hit for _, hit in same]
+        seen, right = seen + len(hits), right + sum(hits)
+        parts.append(sum(hits) * right / seen)
+    return fsum(parts) / len(positives)
+
+
+def recall_at(positives: Sequence[float], negatives: Sequence[float], rate: float) -> float | None:
+    """Return the part of the positives above the lowest threshold that flags at most that part of the negatives.
+
+    What scores the threshold or more is flagged. None without one of both.
+    """
+    if not positives or not negatives:
+        return None
+    ranked = sorted(negatives, reverse=True)
+    allowed = int(rate * len(ranked))
+    if allowed >= len(ranked):
+        return 1.0
+    limit = ranked[allowed]  # the first negative that must not be flagged
+    return sum(score > limit for score in positives) / len(positives)
+
+
+def macro_accuracy(right: Mapping[str, Counts]) -> float | None:
+    """Return the mean over the classes of the part of each that was recognised."""
+    return mean(counts.recall for counts in right.values())
