@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from penstock.engine.chunks import Chunk
+    from penstock.engine.frozen import Value
     from penstock.engine.model import ModelRequest
     from penstock.engine.records import Record
+
+V_co = TypeVar("V_co", covariant=True)
 
 
 @runtime_checkable
@@ -76,6 +79,38 @@ class Model(Protocol):
 
         Raises:
             ModelError: while it is read: it could not be asked, or gave no whole answer.
+        """
+        ...
+
+
+class Judged(Protocol[V_co]):
+    """A verdict, and what it took."""
+
+    @property
+    def verdict(self) -> V_co:
+        """The verdict."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The name of whoever gave it. Never a key."""
+        ...
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Which entries of it could not be read and are left out; empty if it is whole."""
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol[V_co]):
+    """Gives verdicts of one type about texts: `penstock.processors.judges.Judge` asks a model for them."""
+
+    async def ask(self, content: str, *, ctx: Value = None) -> Judged[V_co]:
+        """Return the verdict about a text; ``ctx``: the context of the hook that asks, for its record.
+
+        Raises:
+            JudgeError: there is none; never to be taken for "nothing found".
         """
         ...
 

@@ -172,13 +172,17 @@ class TextGuard(WholeTexts):
 
         Where judging waits, texts are judged beside each other.
         """
-        runs = list(neighbours(texts))
+        runs = self.runs(texts)
         if self.awaits:
             found = await together([partial(self._in_run, ctx, run) for run in runs])
         else:
             found = [await self._in_run(ctx, run) for run in runs]
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
         return in_places(hits, self.act(hits, ctx)) if hits else {}
+
+    def runs(self, texts: Iterable[Text]) -> list[list[Text]]:
+        """Return the texts in runs, each of which is read as one: neighbouring text parts; any other is by itself."""
+        return list(neighbours(texts))
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
         """Return what is found in texts that follow one another, in order."""

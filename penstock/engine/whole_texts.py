@@ -1,6 +1,6 @@
 """The base of processors that work on texts, wherever a message or a tool carries them; it knows stages and places.
 
-A subclass says what to do with texts (`WholeTexts.judge`); this module finds them in each stage and puts the edits
+A subclass says what to do with texts (`WholeTexts.edits_of`); this module finds them in each stage and puts the edits
 back.
 """
 
@@ -91,13 +91,13 @@ class WholeTexts(Processor):
     unscanned: str = "allow"
     stages: Iterable[str] | None = PHASES["all"]
 
-    def judge(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
+    def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits to make, by place; abort, note or put facts through the context."""
         raise NotImplementedError
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return what `judge` returns; a subclass may wait here, if it says so (``awaits``)."""
-        return self.judge(ctx, texts)
+        """Return what `edits_of` returns; a subclass may wait here, if it says so (``awaits``)."""
+        return self.edits_of(ctx, texts)
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
         """Return the conversation with the edits made; None if nothing changes. A subclass may do more, or otherwise.

@@ -108,7 +108,7 @@ class UnicodeNormalizer(WholeTexts):
             return None  # it is whitespace= and keep_layout= now
         return getattr(self.profile, name) if hasattr(self.profile, name) else super().option(name)
 
-    def judge(self, ctx: Context[Any], texts: list[Text]) -> Mapping[TextPlace, Edits]:
+    def edits_of(self, ctx: Context[Any], texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits that bring the texts into shape; tell what was found in the record and as a fact."""
         edits: dict[TextPlace, Edits] = {}
         counts: Counter[str] = Counter()

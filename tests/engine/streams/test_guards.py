@@ -119,7 +119,7 @@ def test_what_is_not_written_cannot_be_called() -> None:
     with pytest.raises(NotImplementedError):
         TextGuard().find("", None, final=True)  # type: ignore[arg-type]
     with pytest.raises(NotImplementedError):
-        WholeTexts().judge(None, [])  # type: ignore[arg-type]
+        WholeTexts().edits_of(None, [])  # type: ignore[arg-type]
 
 
 def test_a_message_of_no_texts_has_no_neighbours() -> None:

@@ -1,0 +1,190 @@
+"""Guards that score windows: detector and judge, streams as whole texts, and what is told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import pytest
+from pydantic import BaseModel
+
+from penstock import Message, Workflow
+from penstock.engine.errors import OptionError
+from penstock.engine.messages import TextPart, ToolPart
+from penstock.processors.detectors.windows import Windows
+from penstock.processors.guards.readings import UNLISTED, CategoryScore, Reading, listed
+from penstock.processors.guards.score_guard import ScoreGuard
+from penstock.testing import ScriptedModel, run_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.engine.ports import Judged
+    from penstock.processors.guards.detections import Detection
+    from penstock.processors.guards.options import GuardOptions
+
+
+class Words:
+    """Scores a text by how bad its worst word is."""
+
+    categories = ("rude", "vile")
+    thresholds: Mapping[str, float] = {"rude": 0.5, "vile": 0.5}
+
+    def scores(self, text: str) -> Mapping[str, float]:
+        return {"rude": 0.6 if "damn" in text else 0.1, "vile": 1.0 if "vile" in text else 0.0}
+
+    def reasons(self, text: str) -> tuple[str, ...]:
+        return ()
+
+
+class Findings(BaseModel):
+    """What the judge says."""
+
+    categories: list[CategoryScore]
+    reason: str | None = None
+
+
+class Manners(ScoreGuard[Findings]):
+    """A guard for tests."""
+
+    strategies = ("block", "warn", "filter")
+    categories = Words.categories
+    output_windows = Windows(least=5, most=40, overlap=0)
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        strategy: Literal["block", "warn", "filter"] = "block",
+        **options: Unpack[GuardOptions],
+    ) -> None:
+        self.detector = Words()
+        self.set_up(model, strategy, Findings, "How rude is it?", options)
+        self.declare_scores()
+
+    def judged_reading(self, judged: Judged[Findings], text: str) -> Reading:
+        entries = [(entry.category, entry.score) for entry in judged.verdict.categories]
+        return Reading(listed(entries, self.categories), reason=judged.verdict.reason)
+
+
+def streamed(guard: ScoreGuard[Any], text: str, size: int = 3) -> tuple[str, Any]:
+    """Return what leaves of a stream, and the outcome."""
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    with Workflow("w").then(guard).start_sync().process_output_stream(pieces) as chunks:
+        out = "".join(chunk.text for chunk in chunks)
+    return out, chunks.outcome
+
+
+def test_what_is_flagged_stops_the_run_and_says_why() -> None:
+    """Categories, scores, limits and where it stands, as data; never the text."""
+    outcome = run_stage(Manners(), "process_input", [Message.user("hello"), Message.user("you damn fool")])
+    assert outcome.tripwire is not None
+    told = outcome.tripwire.metadata
+    assert dict(told["categories"]) == {"rude": 0.6}
+    assert dict(told["scores"]) == {"rude": 0.6, "vile": 0.0}
+    assert dict(told["threshold"]) == {"rude": 0.5}
+    assert told["judge"] is None
+    assert "fool" not in str(outcome.tripwire)
+
+
+def test_a_message_is_left_out_whole_and_the_others_stay() -> None:
+    """Unless none of the user's would be left: then there is nothing to answer."""
+    guard = Manners(strategy="filter")
+    kept = run_stage(guard, "process_input", [Message.user("hello"), Message.user("you damn fool")])
+    assert [message.text for message in kept.messages] == ["hello"]
+    assert run_stage(guard, "process_input", [Message.user("you damn fool")]).blocked
+
+
+def test_a_stream_leaves_as_the_whole_answer_does() -> None:
+    """Sentence by sentence, however it was cut; of a blocked one nothing leaves."""
+    text = "This is fine. You damn fool! And so on. Goodbye"
+    whole = run_stage(Manners(strategy="filter"), "process_output_result", [Message.assistant(text)])
+    assert whole.messages[0].text == "This is fine. And so on. Goodbye"
+    for size in range(1, 20):
+        assert (
+            streamed(Manners(strategy="filter"), text, size)[0]
+            == whole.messages[0].text
+            == "This is fine. And so on. Goodbye"
+        )
+        out, outcome = streamed(Manners(), text, size)
+        assert out == "This is fine. "
+        assert outcome.blocked
+
+
+def test_a_guard_that_only_warns_lets_everything_pass_and_tells() -> None:
+    """Facts and callbacks say what it found."""
+    seen: list[Detection] = []
+    guard = Manners(strategy="warn", on_detection=seen.append, id="manners")
+    out, outcome = streamed(guard, "Hello there. You damn fool!")
+    assert out == "Hello there. You damn fool!"
+    assert outcome.facts[guard.scores] == {"rude": 0.6, "vile": 0.0}
+    assert [(d.flagged, d.strategy, d.text) for d in seen] == [(False, "none", None), (True, "warn", None)]
+
+
+async def test_the_judge_decides_what_the_detector_is_not_sure_of() -> None:
+    """What that is sure of costs no call."""
+    model = ScriptedModel(['{"categories": [{"category": "rude", "score": 0.2}], "reason": "mild"}'])
+    workflow = Workflow("w").then(Manners(model))
+    assert not (await workflow.check("you damn fool")).blocked
+    assert (await workflow.check("vile thing")).blocked
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "blocked"),
+    [
+        ('{"categories": [{"category": "RUDE ", "score": 2}]}', True),
+        ('{"categories": [{"category": "unheard of", "score": 0.9}]}', True),
+        ('{"categories": [{"category": "unheard of", "score": 0.1}]}', False),
+        ('{"categories": [{"category": "rude"}]}', True),
+        ('{"categories": []}', False),
+        ("I cannot help with that.", True),
+    ],
+)
+async def test_a_judge_that_cannot_be_understood_lets_nothing_pass(answer: str, blocked: bool) -> None:
+    """An unknown category counts; an entry that cannot be read is no acquittal."""
+    outcome = await Workflow("w").then(Manners(ScriptedModel([answer] * 9), retries=0)).check("hm")
+    assert outcome.blocked == blocked
+
+
+async def test_a_broken_judge_can_be_stood_in_for_by_the_detector() -> None:
+    """If its owner says so."""
+    for failure, blocked in (("fail", True), ("embedded", False)):
+        guard = Manners(ScriptedModel(["?"] * 9), retries=0, judge_failure=failure)  # type: ignore[arg-type]
+        assert (await Workflow("w").then(guard).check("hm")).blocked == blocked
+
+
+async def test_a_reason_that_quotes_the_text_is_kept_back() -> None:
+    """It would show what is hidden."""
+    told = []
+    for reason in ("It calls names.", "It says: my old secret plan."):
+        answer = f'{{"categories": [{{"category": "rude", "score": 1}}], "reason": "{reason}"}}'
+        outcome = await Workflow("w").then(Manners(ScriptedModel([answer]))).check("this is my old secret plan")
+        assert outcome.tripwire is not None
+        told.append(outcome.tripwire.metadata["reason"])
+    assert told == ["It calls names.", None]
+
+
+async def test_all_texts_of_a_message_part_are_judged_in_one_call() -> None:
+    """Neighbouring parts are one text, and so are the texts of one tool's value."""
+    model = ScriptedModel(['{"categories": []}'] * 9)
+    message = Message(
+        "assistant",
+        (TextPart("one"), TextPart("two"), ToolPart("c", "t", {"to": "bob", "n": 12345678, "body": ["x", "y"]})),
+    )
+    await Workflow("w").then(Manners(model)).start().process_output_result([message])
+    asked = [str(request.messages[-1].text) for request in model.requests]
+    read = {next(line for line in text.splitlines() if not line.startswith("<")) for text in asked}
+    assert read == {"one two", "to bob n body x y"}
+
+
+def test_options_that_cannot_be_are_refused() -> None:
+    """With what would be allowed."""
+    with pytest.raises(TypeError, match="did you mean 'timeout'"):
+        Manners(timeot=3)  # type: ignore[call-arg]
+    with pytest.raises(OptionError, match="how a model= is asked"):
+        Manners(timeout=3)
+    with pytest.raises(OptionError, match="embedded"):
+        Manners(embedded=False)
+    with pytest.raises(OptionError, match="model"):
+        Manners("gpt")
+    assert listed([("Rude", 0.2), ("x", 0.3)], ("rude",)) == {"rude": 0.2, UNLISTED: 0.3}
