@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from penstock.engine.text_window import TextWindow
@@ -38,7 +39,7 @@ class Span:
         """Return one like it, to go on by itself."""
         made = Span(self.kind, self.base)
         made._text, made._start, made._begins = self._text, self._start, self._begins
-        made._notes = dict(self._notes)
+        made._notes = deepcopy(self._notes)
         return made
 
     def add(self, text: str) -> None:

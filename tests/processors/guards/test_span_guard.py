@@ -1,0 +1,202 @@
+"""Guards that find stretches: detector and judge, streams as whole texts, and what is told of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Unpack
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from penstock import Message, Workflow
+from penstock.engine.messages import ImagePart, TextPart, ToolPart
+from penstock.processors.detectors.spans import Span
+from penstock.processors.detectors.windows import Windows
+from penstock.processors.guards.findings import Said
+from penstock.processors.guards.span_guard import SpanGuard, hidden
+from penstock.processors.judges import Judgement
+from penstock.testing import ScriptedModel, run_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.engine.context import AnyContext
+    from penstock.engine.frozen import Value
+    from penstock.engine.ports import Judged
+    from penstock.engine.text_window import TextWindow
+    from penstock.processors.guards.detections import Detection
+    from penstock.processors.guards.options import GuardOptions
+
+
+class Item(BaseModel):
+    """A value."""
+
+    type: str
+    value: str | None
+    score: float = 1.0
+
+
+class Items(BaseModel):
+    """What the judge says."""
+
+    items: list[Item]
+
+
+class Digits(SpanGuard[Items]):
+    """Finds numbers; a judge finds names."""
+
+    strategies = ("redact", "block", "warn", "filter")
+    windows = Windows(least=5, most=40, overlap=10)
+
+    def __init__(self, model: Any = None, *, strategy: str = "redact", **options: Unpack[GuardOptions]) -> None:
+        self.set_up(model, strategy, Items, "Which names are there?", options)
+        self.declare_found()
+
+    def embedded_scan(
+        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
+        found = [Span(*match.span(), "number") for match in re.finditer(r"\d+", window.text)]
+        tail = re.search(r"\d*\Z", window.text)
+        assert tail
+        return [span for span in found if span.start >= start], len(window.text) if window.final else max(
+            tail.start(), start
+        )
+
+    def shown(self, text: str, ctx: AnyContext) -> str:
+        return hidden(text, [Span(*match.span(), "number") for match in re.finditer(r"\d+", text)])
+
+    def said(self, judged: Judged[Items]) -> Iterable[Said]:
+        return [Said(item.type, item.value, item.score) for item in judged.verdict.items]
+
+    def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
+        return f"[{type}]"
+
+
+def streamed(guard: SpanGuard[Any], text: str, size: int = 3) -> tuple[str, Any]:
+    """Return what leaves of a stream, and the outcome."""
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    with Workflow("w").then(guard).start_sync().process_output_stream(pieces) as chunks:
+        out = "".join(chunk.text for chunk in chunks)
+    return out, chunks.outcome
+
+
+def test_what_is_found_is_hidden_in_place_and_all_else_stays() -> None:
+    """In every part that carries text."""
+    parts = (TextPart("call 123 or"), ImagePart(url="https://x/y"), ToolPart("c", "t", {"to": "45", "n": "no"}))
+    outcome = run_stage(Digits(), "process_output_result", [Message("assistant", parts)])
+    assert outcome.messages[0].parts == (
+        TextPart("call [number] or"),
+        ImagePart(url="https://x/y"),
+        ToolPart("c", "t", {"to": "[number]", "n": "no"}),
+    )
+    assert next(iter(outcome.facts.values())) == {"number": 2}
+
+
+def test_a_number_that_is_no_text_stops_the_run() -> None:
+    """It cannot be hidden in place."""
+    part = ToolPart("c", "t", {"n": 4532015112830366})
+    assert run_stage(Digits(), "process_output_result", [Message("assistant", (part,))]).blocked
+
+
+def test_a_verdict_says_where_and_what_and_not_the_text() -> None:
+    """As data."""
+    outcome = run_stage(Digits(strategy="block"), "process_input", [Message.user("call 123 now", id="m")])
+    assert outcome.tripwire is not None
+    told = outcome.tripwire.metadata
+    assert dict(told["counts"]) == {"number": 1}
+    assert dict(told["spans"][0]) == {
+        "message_id": "m",
+        "part": 0,
+        "field": "text",
+        "start": 5,
+        "length": 3,
+        "type": "number",
+        "score": 1.0,
+    }
+    assert "123" not in str(outcome.tripwire)
+
+
+TEXTS = st.text(st.sampled_from("a1 .!\n"), max_size=60)
+
+
+@settings(deadline=None)
+@given(TEXTS, st.integers(1, 9), st.sampled_from(["redact", "filter", "block", "warn"]))
+def test_a_stream_leaves_as_the_whole_answer_does(text: str, size: int, strategy: str) -> None:
+    """However it was cut; of what is blocked nothing leaves."""
+    whole = run_stage(Digits(strategy=strategy), "process_output_result", [Message.assistant(text)])
+    out, outcome = streamed(Digits(strategy=strategy), text, size)
+    assert outcome.blocked == whole.blocked
+    if whole.blocked:
+        assert not re.search(r"\d", out)
+        assert text.startswith(out)
+    else:
+        assert out == "".join(message.text for message in whole.messages)
+
+
+def test_a_sentence_with_a_finding_is_filtered_out() -> None:
+    """In an answer; of what goes to the model the message is."""
+    assert streamed(Digits(strategy="filter"), "Hello you. Call 123 now. Goodbye.")[0] == "Hello you. Goodbye."
+    kept = run_stage(Digits(strategy="filter"), "process_input", [Message.user("a"), Message.user("Hi. 1")])
+    assert [message.text for message in kept.messages] == ["a"]
+
+
+def answers(*items: tuple[str, str | None]) -> ScriptedModel:
+    """Return a model that names values."""
+    return ScriptedModel([Items(items=[Item(type=type, value=value) for type, value in items]).model_dump_json()] * 9)
+
+
+async def test_the_judge_sees_hidden_text_and_its_values_are_searched_for() -> None:
+    """All places of each, in any spelling; what it says of positions would not matter."""
+    model = answers(("name", "mary  ann"), ("name", "[number]"), ("name", "[NUMBER]"))
+    outcome = await Workflow("w").then(Digits(model)).check("Mary Ann, 123, MARY ANN, not Maryann")
+    assert outcome.text == "[name], [number], [name], not Maryann"
+    assert "123" not in str(model.requests)
+
+
+@pytest.mark.parametrize("value", ["Joe", None, ""])
+async def test_what_the_judge_names_and_nobody_can_find_stops_the_run(value: str | None) -> None:
+    """It cannot be hidden; a message can still be left out."""
+    model = answers(("name", value))
+    outcome = await Workflow("w").then(Digits(model)).check("hello there")
+    assert outcome.tripwire is not None
+    assert "cannot be hidden" in outcome.tripwire.reason
+    messages = [Message.user("hello there"), Message.user("12")]
+    run = Workflow("w").then(Digits(answers(), strategy="filter")).start()
+    assert [message.text for message in (await run.process_input(messages)).messages] == ["hello there"]
+
+
+class Names:
+    """A judge of one's own, who knows Joe."""
+
+    async def ask(self, content: str, *, ctx: Any = None) -> Judgement[Items]:
+        """Return Joe if he is there."""
+        items = [Item(type="name", value="Joe")] if "Joe" in content else []
+        return Judgement(Items(items=items), "names")
+
+
+async def test_a_judged_stream_leaves_sentence_by_sentence() -> None:
+    """As the whole text does."""
+    text = "I am Joe. You are 7, Ann. Joe says bye"
+    run = Workflow("w").then(Digits(Names())).start()
+    whole = await run.process_output_result([Message.assistant(text)])
+    assert whole.messages[0].text == "I am [name]. You are [number], Ann. [name] says bye"
+    for size in range(1, 12):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        async with Workflow("w").then(Digits(Names())).start().process_output_stream(pieces) as chunks:
+            assert "".join([chunk.text async for chunk in chunks]) == whole.messages[0].text
+
+
+def test_callbacks_are_told_of_every_text() -> None:
+    """Whether something was found or not; the text only where that was asked for."""
+    seen: list[Detection] = []
+    guard = Digits(on_detection=seen.append, include_text=True)
+    run_stage(guard, "process_input", [Message.user("a 1 b 22"), Message.user("none")])
+    assert [(d.flagged, d.strategy, d.text, d.spans) for d in seen] == [
+        (True, "redact", "a 1 b 22", (Span(2, 3, "number"), Span(6, 8, "number"))),
+        (False, "none", "none", ()),
+    ]
+    seen.clear()
+    streamed(guard, "hello")
+    assert [d.flagged for d in seen] == [False]
