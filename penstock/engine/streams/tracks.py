@@ -80,9 +80,9 @@ class GuardTrack:
         if self._joined is not None:
             self._joined.add(text)
         if not final and not self._own.due:
-            return Delta((), self._told)
+            return Delta((), self._decided())
         try:
-            return await self._looked(final=final)
+            return Delta(await self._looked(final=final), self._decided())
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             return self._failed(error)
 
@@ -110,8 +110,12 @@ class GuardTrack:
         self._out = True
         return Delta((), self._fed)
 
-    async def _looked(self, *, final: bool) -> Delta:
-        """Look at what is new, act on what both readings have decided, and move on."""
+    def _decided(self) -> int:
+        """Return up to where the text is decided: for one who only watches, all of it, as soon as it is there."""
+        return self._fed if self._step.step.role == "observer" else self._told
+
+    async def _looked(self, *, final: bool) -> Edits:
+        """Look at what is new, act on what both readings have decided, and move on; return the edits."""
         await self._look(self._own, final=final)
         until = self._own.until
         if self._joined is not None:
@@ -125,7 +129,7 @@ class GuardTrack:
         edits = self._settled(until, final=final) if self._found else ()
         self._held = self._held[until - self._told :]
         self._told = until
-        return Delta(edits, until)
+        return edits
 
     async def _look(self, span: Span, *, final: bool, across: bool = False) -> None:
         """Note what a span has newly decided: findings, and up to where."""

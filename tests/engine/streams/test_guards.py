@@ -201,3 +201,35 @@ async def test_what_was_held_between_steps_that_fail_together_is_judged_by_what_
     workflow = Workflow("w").then(inner.then(Hook()), on_error=Toy(Rule("secret", "redact", "###")), timeout=5)
     left = await left_by(workflow, ["a secret is ", "not y", " a secret", Chunk("finish")])
     assert "".join(left) == "a *** is not y a ###finish"
+
+
+def test_one_who_only_watches_holds_nothing_back() -> None:
+    """Each piece leaves as it comes; what is found is told when it is decided."""
+    seen: list[str] = []
+
+    class Watcher(TextGuard):
+        """Looks for long words, which it must see whole."""
+
+        role = "observer"
+        edits = "nothing"
+        on_error = "allow"
+
+        def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
+            """Find them."""
+            return [Edit(at.start(), at.end(), "", "redact") for at in re.finditer(r"\w{5,}", text)]
+
+        def hold(self, text: str, start: int) -> int:
+            """Wait for a space."""
+            return max(text.rfind(" ") + 1, start)
+
+        def act(self, hits: Any, ctx: Any) -> Any:
+            """Note them."""
+            seen.extend(hit.window.text[item.start : item.end] for hit in hits for item in hit.found)
+            return [()] * len(hits)
+
+    with (
+        Workflow("w").then(Watcher()).start_sync().process_output_stream(["quite", "a lo", "ngish w", "ord"]) as chunks
+    ):
+        pairs = [(chunk.text, tuple(seen)) for chunk in chunks if chunk.text]
+    found = ("quitea", "longish")
+    assert pairs == [("quite", ()), ("a lo", found[:1]), ("ngish w", found), ("ord", found)]
