@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.changes import Gone
 from penstock.engine.delta import compose_hints, diff, only_removes, text_changes
-from penstock.engine.errors import BlockedError, EditError, StepFailedError, UsageError
+from penstock.engine.errors import BlockedError, EditError, JudgeError, StepFailedError, UsageError
 from penstock.engine.frozen import EMPTY, FrozenDict
 from penstock.engine.message_list import MessageList
 from penstock.engine.payload import Payload
@@ -154,9 +154,11 @@ def _origin(error: BaseException) -> str:
 def failure_verdict(failure: StepFailedError) -> Tripwire:
     """Return the verdict that a failure becomes where the policy is to block."""
     cause = failure.__cause__
-    kind = type(cause if cause is not None else failure).__name__
+    facts: dict[str, object] = {"failed": True, "error": type(cause if cause is not None else failure).__name__}
+    if isinstance(cause, JudgeError):
+        facts |= {"judge": cause.model, "why": cause.reason}
     reason = f"{failure.processor_id} failed, so what it checks is blocked"
-    return Tripwire(reason, failure.processor_id, failure.stage, False, {"failed": True, "error": kind})  # noqa: FBT003
+    return Tripwire(reason, failure.processor_id, failure.stage, False, facts)  # noqa: FBT003
 
 
 def passes_through(error: BaseException) -> bool:
