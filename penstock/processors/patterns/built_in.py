@@ -31,6 +31,9 @@ LETTER = "A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u04ff"
 """Letters of words that e-mail addresses are made of, as the inside of a character class: ASCII, Latin, Greek and
 Cyrillic. Other scripts are written without spaces, so a word would not end. No trigger has a letter of them."""
 
+RUN = "[A-Za-z0-9_-]{20}"
+"""The trigger of rules for long words."""
+
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _GROWTH = 64  # how far a find may grow to the left
 

@@ -12,7 +12,7 @@ from penstock.processors.patterns.built_in import BuiltIn
 from penstock.processors.patterns.shapes import Shape, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.processors.patterns.shapes import Scan
 
@@ -43,7 +43,8 @@ class Value:
 class _Labelled:
     """Searches for one label's values. ``whole`` is what to look for at a text's end if the label is found, too."""
 
-    def __init__(self, label: str, value: Value, whole: Shape | None) -> None:
+    def __init__(self, label: str, value: Value, whole: Shape | None, stems: Sequence[str]) -> None:
+        self._stems = stems
         self._label = re.compile(rf"(?i)(?:{label}){_BEHIND}$", re.ASCII)
         self._bare = re.compile(f"[{value.bare}]{{0,{_LONGEST}}}+")
         self._quoted = re.compile(f"[{value.quoted}]{{0,{_LONGEST}}}+")
@@ -56,6 +57,9 @@ class _Labelled:
         traces: list[Trace] = []
         hold = len(text) if final or self._whole is None else self._whole.open_at(text, start)
         reach = 0
+        plain = text[max(start - _WINDOW, 0) :].lower()
+        if not any(stem in plain for stem in self._stems):  # the cheaper question comes first
+            return traces, hold
         for separator in _SEPARATOR.finditer(text, start):
             at = separator.start()
             found = self._behind(text, separator.end(), final=final) if at >= reach else None
@@ -92,7 +96,7 @@ def _end(run: re.Pattern[str], text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def labelled(name: str, replacement: str, label: str, value: Value, *, whole: str = "") -> BuiltIn:
+def labelled(name: str, replacement: str, label: str, value: Value, stems: str, *, whole: str = "") -> BuiltIn:
     """Return the rule for what stands behind a label and a separator.
 
     Args:
@@ -100,8 +104,9 @@ def labelled(name: str, replacement: str, label: str, value: Value, *, whole: st
         replacement: what stands in its place.
         label: a pattern, in any case.
         value: how the value must look.
+        stems: words, parted by spaces, of which each label has one in it.
         whole: the trigger that a label begins with; given if the label is found, too.
     """
     before = Shape(rf"(?:{label}){_BEHIND}(?:[:=]|!=)", regex.ASCII | regex.IGNORECASE) if whole else None
     trigger = f"[:=]|{whole}" if whole else "[:=]"
-    return BuiltIn(name, replacement, trigger, _Labelled(label, value, before).search)
+    return BuiltIn(name, replacement, trigger, _Labelled(label, value, before, stems.split()).search)

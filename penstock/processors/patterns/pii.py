@@ -183,7 +183,7 @@ PII = (
     _rule("ssn", r"\d", ssns),
     _rule("credit-card", r"\d", cards),
     _rule("iban", r"\d", ibans),
-    _rule("ip-address", r"[0-9]\.[0-9]", ip_addresses_4),
+    _rule("ip-address", r"\.(?<=[0-9]\.)[0-9]", ip_addresses_4),
     _rule("ip-address", ":[0-9A-Fa-f]{0,4}:", ip_addresses_6),
 )
 """In the reference's order, then what it has not."""

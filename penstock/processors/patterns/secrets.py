@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.processors.patterns import validators
 from penstock.processors.patterns.built_in import marked, shaped
 from penstock.processors.patterns.labels import Value, labelled
+from penstock.processors.patterns.providers import MORE_PROVIDERS, WEBHOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +131,9 @@ _PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what follows
     ),
 )
 _KEYS = tuple(
-    rule for name, prefixes, rest in _PROVIDERS for rule in _marked(f"{name}-key", "[API_KEY]", (prefixes, rest))
+    rule
+    for name, prefixes, rest in (*_PROVIDERS, *MORE_PROVIDERS)
+    for rule in _marked(f"{name}-key", "[API_KEY]", (prefixes, rest))
 )
 
 _UNMARKED = (  # no prefix to jump to: something in the middle is, or a word nearby says whose key it is
@@ -145,6 +148,23 @@ _UNMARKED = (  # no prefix to jump to: something in the middle is, or a word nea
         grow=True,
     ),
     shaped("truenas-key", "[API_KEY]", r"-(?<=\d-)[A-Za-z0-9]{64}(?!\w)", trigger="-(?<=[0-9]-)", grow=True),
+    shaped("webhook", "[API_KEY]", rf"https://(?:{'|'.join(WEBHOOKS)})", trigger="https://"),
+    shaped(
+        "azure-key",
+        "[API_KEY]",
+        r"Q~(?<=[A-Za-z0-9]\dQ~)[\w~.-]{31,34}(?![\w~.-])",
+        trigger="Q~(?<=[0-9]Q~)",
+        grow=True,
+    ),
+    shaped("azure-key", "[API_KEY]", r"sig=(?P<secret>[A-Za-z0-9%+/_-]{40,}={0,2})", trigger="sig=", check=_random),
+    shaped("maxmind-key", "[API_KEY]", r"_mmk(?<=[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)(?!\w)", trigger="_mmk", grow=True),
+    shaped(
+        "airtable-key",
+        "[API_KEY]",
+        r"\.(?<=pat[A-Za-z0-9]{14}\.)[0-9a-f]{64}(?!\w)",
+        trigger=r"\.(?<=pat[A-Za-z0-9]{14}\.)",
+        grow=True,
+    ),
     shaped("newrelic-key", "[API_KEY]", r"NRAL(?<=[0-9a-z]{32}NRAL)(?!\w)", trigger="NRAL", grow=True),
     shaped("vault-key", "[API_KEY]", r"\.atlasv1\.[\w-]{60,}", trigger=r"\.atlasv1", grow=True),
     shaped(
@@ -163,7 +183,7 @@ _UNMARKED = (  # no prefix to jump to: something in the middle is, or a word nea
         "figma-key",
         "[API_KEY]",
         r"(?<!\w)\d{4}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?!\w)",
-        trigger="[0-9]{4}-",
+        trigger="-(?<=[0-9]{4}-)",
         near="figma",
     ),
 )
@@ -171,7 +191,16 @@ _UNMARKED = (  # no prefix to jump to: something in the middle is, or a word nea
 _LONGEST_HEADER = 2000  # characters of a token's header; the longest ones carry a certificate
 _LONGEST_KEY = 3900  # characters within a block: an RSA key of 4,096 bits has 3,300; a stream holds no more
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_CRYPT = r"\$(?:2[abxy]?|5|6|7|y|1|apr1|argon2(?:id|i|d)|pbkdf2[\w-]{0,8})\$"
 _BLOCKS = (
+    shaped("password-hash", "[PASSWORD]", rf"{_CRYPT}[A-Za-z0-9./$,=+]{{20,400}}", trigger=_CRYPT, check=_random),
+    shaped(
+        "command-password",
+        "[PASSWORD]",
+        r"""-(?:u|-user)(?<=\s-u|-user)[ =]["']?[\w.@-]{1,64}:(?P<secret>[^\s"'$<{*]{4,128})""",
+        trigger="-(?:u|-user)(?=[ =])",
+        check=validators.password,
+    ),
     shaped(
         "jwt", "[JWT]", r"eyJ(?<![\w-]eyJ)[\w-]{8,2000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?", trigger="eyJ(?<![A-Za-z0-9_-]eyJ)"
     ),
@@ -215,6 +244,7 @@ _API_KEY = labelled(
     "[API_KEY]",
     r"(?<![a-z0-9])(?:api|app|access|auth|secret|private|client)[ _-]?(?:key|token|secret)(?:[ _-]?id)?",
     Value(r"A-Za-z0-9_.+/=~-", r"A-Za-z0-9_.+/=~-", 20, lambda found, _: not validators.placeholder(found)),
+    "key token secret",
     whole="[Aa](?<![A-Za-z0-9].)(?i:pi|pp|ccess|uth)|[CPScps](?<![A-Za-z0-9].)(?i:lient|rivate|ecret)",
 )
 _VALUE = labelled(
@@ -223,6 +253,7 @@ _VALUE = labelled(
     r"(?:secret|token(?!iz)|(?:api|app|access|auth|private|signing|encryption|master)[ _-]?key|[_-]key|credential"
     r"|[_-]auth|[_-]sid|pin[_-]?code)[\w-]{0,24}",
     Value(_UNQUOTED, _UNQUOTED, 12, lambda found, _: validators.token(found)),
+    "secret token key credential auth sid pin",
 )
 _MOST_SPACES = 3  # more words than that are a command or a sentence
 _SIGN = re.compile(r"[\d!@#%^*?~+=]")
@@ -238,6 +269,7 @@ _PASSWORD = labelled(
             validators.password(found) and (found.count(" ") <= _MOST_SPACES if quoted else bool(_SIGN.search(found)))
         ),
     ),
+    "pass pwd contraseña",
 )
 
 SECRETS: tuple[BuiltIn, ...] = (

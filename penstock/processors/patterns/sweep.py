@@ -29,12 +29,15 @@ class Sweep:
 
     def __init__(self, rules: Iterable[tuple[int, BuiltIn]]) -> None:
         rules = list(rules)
-        plain = [(index, rule) for index, rule in rules if not rule.mark]
-        self._sources = [(re.compile(rule.trigger), _single(index, rule.search)) for index, rule in plain]
-        if len(plain) < len(rules):
+        searches: dict[str, list[Callable[..., tuple[Sequence[Indexed], int]]]] = {}
+        for index, rule in rules:
+            if not rule.mark:
+                searches.setdefault(rule.trigger, []).append(_single(index, rule.search))
+        if any(rule.mark for _, rule in rules):
             marks = Marks((index, rule) for index, rule in rules if rule.mark)
-            self._sources.append((re.compile(marks.trigger), marks.search))
-        self._gate = re.compile("|".join(dict.fromkeys(trigger.pattern for trigger, _ in self._sources)))
+            searches[marks.trigger] = [marks.search]
+        self._sources = [(re.compile(trigger), found) for trigger, found in searches.items()]
+        self._gate = re.compile("|".join(searches))
 
     def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[Indexed], int]:
         """Return what is found from ``start`` on, and from which place on it may change.
@@ -85,11 +88,12 @@ class Sweep:
         hold = len(text) if final else _last_word(text, start)
         found: list[Indexed] = []
         if self._gate.search(text, start):
-            for trigger, search in self._sources:
+            for trigger, searches in self._sources:
                 if trigger.search(text, start):
-                    traces, open_at = search(text, start, final=final)
-                    found.extend(traces)
-                    hold = min(hold, open_at)
+                    for search in searches:
+                        traces, open_at = search(text, start, final=final)
+                        found.extend(traces)
+                        hold = min(hold, open_at)
         return found, hold
 
     @staticmethod

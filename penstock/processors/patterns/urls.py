@@ -12,7 +12,7 @@ URLS = (
         "url",
         "[URL]",
         rf"[Ww](?<![A-Za-z0-9.-][Ww])(?i:ww)\.[A-Za-z0-9-]{{1,63}}\.{_INSIDE}",
-        trigger=r"[Ww](?<![A-Za-z0-9.-].)(?i:ww)\.",
+        trigger=r"\.(?<=[Ww]{3}\.)",
     ),
 )
 """What the reference takes for a link, and links of other schemes or of none."""

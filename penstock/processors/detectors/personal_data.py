@@ -1,0 +1,168 @@
+"""`PersonalData`: finds personal data by shape, check sum and words nearby. It knows no processor and no model.
+
+Names and postal addresses have no shape that could be told from other text; they are `CONTEXTUAL` and take a judge.
+"""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from penstock.processors.detectors.spans import Span
+from penstock.processors.patterns.matching import Finder, FinderState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+
+    from penstock.engine.frozen import Value
+    from penstock.processors.patterns.built_in import BuiltIn
+    from penstock.processors.patterns.matching import Match
+    from penstock.processors.patterns.rules import UserRule
+
+EMBEDDED: tuple[str, ...] = (
+    "email",
+    "phone",
+    "credit-card",
+    "ssn",
+    "api-key",
+    "ip-address",
+    "date-of-birth",
+    "url",
+    "uuid",
+    "crypto-wallet",
+    "iban",
+    "mac",
+)
+"""The types that are found here."""
+
+CONTEXTUAL: tuple[str, ...] = ("name", "address")
+"""The types that no pattern finds honestly: a judge must."""
+
+_STATE = "personal-data"  # the note in which a stream's state is kept
+
+
+class PersonalData:
+    """Recognisers of the types asked for, in one search.
+
+    Where findings overlap, they are one, of the longest's type: the digits of an IBAN are no phone number.
+
+    Attributes:
+        types: what is looked for.
+        contextual: those of the types asked for that are not looked for here.
+        lookback: how many characters before what is undecided `scan` wants to see.
+    """
+
+    def __init__(self, types: Iterable[str] = EMBEDDED, custom: Iterable[UserRule] = ()) -> None:
+        """Note what to look for; the tables are loaded at the first search.
+
+        Args:
+            types: any of `EMBEDDED` and `CONTEXTUAL`; others are taken for contextual.
+            custom: rules of one's own; a finding's type is the rule's name.
+        """
+        asked = tuple(dict.fromkeys(types))
+        self._custom = tuple(custom)
+        named = {rule.name for rule in self._custom}
+        self.types = tuple(name for name in asked if name in EMBEDDED) + tuple(dict.fromkeys(named))
+        self.contextual = tuple(name for name in asked if name not in self.types)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        return Finder([*(rule for _, rule in self._built_in), *self._custom])
+
+    @cached_property
+    def _types(self) -> Sequence[str]:
+        return [*(name for name, _ in self._built_in), *(rule.name for rule in self._custom)]
+
+    @cached_property
+    def _built_in(self) -> Sequence[tuple[str, BuiltIn]]:
+        return [(name, rule) for name, rules in _tables().items() if name in self.types for rule in rules]
+
+    @property
+    def lookback(self) -> int:
+        """How many characters before what is undecided `scan` wants to see."""
+        return self._finder.lookback
+
+    def find(self, text: str, key: str = "") -> list[Span]:
+        """Return what is found in a whole text, in order, disjoint.
+
+        Args:
+            text: the text.
+            key: the name that the text is the value of, which may explain it.
+
+        Raises:
+            TimeoutError: a rule of one's own took longer than it may.
+        """
+        return self._spans(text, self._finder.find(text, key))
+
+    def scan(
+        self, text: str, start: int, notes: MutableMapping[str, Value], *, final: bool, key: str = ""
+    ) -> tuple[list[Span], int]:
+        """Return what is found in a text that may go on, and the place from which on more text could change it.
+
+        The spans begin at ``start`` or later; those that end at the place or before it are decided, and they are those
+        that `find` reports of the whole text. The next call's ``start`` is this one's place.
+
+        Args:
+            text: the last `lookback` characters of what is decided, and all that is not.
+            start: where what is not decided begins.
+            notes: one mapping for each text, empty at its beginning; what is remembered stands there.
+            final: whether the text ends here.
+            key: the name that the text is the value of, where it begins at its beginning.
+
+        Raises:
+            TimeoutError: a rule of one's own took longer than it may.
+        """
+        if key and not start and not final:
+            found, hold = self._finder.scan_value(text, key)
+            return self._spans(text, found), hold
+        if final and not start and _STATE not in notes:
+            return self.find(text, key), len(text)
+        state: FinderState = notes.setdefault(_STATE, FinderState())
+        if final:
+            return self._spans(text, self._finder.finish(text, start, state)), len(text)
+        found, hold = self._finder.scan(text, start, state)
+        return self._spans(text, found), hold
+
+    def _spans(self, text: str, matches: Sequence[Match]) -> list[Span]:
+        if not matches:
+            return []
+        return [Span(one.start, one.end, self._types[one.rule]) for one in self._finder.unite(text, matches)]
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both look for the same."""
+        return isinstance(other, PersonalData) and (self.types, self._custom) == (other.types, other._custom)
+
+    def __hash__(self) -> int:
+        """Hash by the types."""
+        return hash(self.types)
+
+    def __repr__(self) -> str:
+        """Show what is looked for."""
+        return f"PersonalData({', '.join(self.types)})"
+
+
+@cache
+def _tables() -> Mapping[str, tuple[BuiltIn, ...]]:
+    """Return the rules by type; of two that find the same, the first has it, so what is only random comes last."""
+    from penstock.processors.patterns.addresses import ADDRESSES
+    from penstock.processors.patterns.births import BIRTHS
+    from penstock.processors.patterns.domains import LINKS
+    from penstock.processors.patterns.ibans import CUED_IBANS
+    from penstock.processors.patterns.identifiers import MACS, UUIDS
+    from penstock.processors.patterns.pii import PII
+    from penstock.processors.patterns.randomness import RANDOM_TOKENS
+    from penstock.processors.patterns.secrets import SECRETS
+    from penstock.processors.patterns.wallets import WALLETS
+
+    pii = {name: tuple(rule for rule in PII if rule.name == name) for name in ("email", "phone", "credit-card", "ssn")}
+    return {
+        **pii,
+        "iban": (*(rule for rule in PII if rule.name == "iban"), *CUED_IBANS),
+        "ip-address": ADDRESSES,
+        "date-of-birth": BIRTHS,
+        "url": LINKS,
+        "uuid": UUIDS,
+        "crypto-wallet": WALLETS,
+        "mac": MACS,
+        "api-key": (*SECRETS, *RANDOM_TOKENS),
+    }
