@@ -159,6 +159,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
+    from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
     from penstock.processors.judges.judge import Judge as Judge
     from penstock.processors.judges.judgement import Judgement as Judgement
     from penstock.processors.memory.drop_messages import DropMessages as DropMessages
@@ -275,6 +276,7 @@ _HOMES = {
         "member",
     ),
     "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
+    "penstock.processors.guards.language_detector": ("LanguageDetector",),
     "penstock.processors.judges.judge": ("Judge",),
     "penstock.processors.judges.judgement": ("Judgement",),
     "penstock.processors.memory.drop_messages": ("DropMessages",),

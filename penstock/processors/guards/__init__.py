@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.processors.guards.detections import Detection
+    from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, LanguageDetector
 
 _HOME_OF = {
+    "ANSWER_LANGUAGE": "language_detector",
     "Detection": "detections",
+    "LANGUAGE": "language_detector",
+    "LanguageDetector": "language_detector",
 }
 
-__all__ = ["Detection"]
+__all__ = ["ANSWER_LANGUAGE", "LANGUAGE", "Detection", "LanguageDetector"]
 
 
 def __getattr__(name: str) -> Any:

@@ -81,6 +81,12 @@ class LanguageIdentifier:
         """Load the model now: half a second to a second, which is better not spent in an event loop."""
         _model()
 
+    def prepare(self) -> None:
+        """Begin to load the model in a thread, so that the first text need not wait so long."""
+        if not _LOADED and not _THREADS:
+            _THREADS.append(threading.Thread(target=_model, name="penstock-languages", daemon=True))
+            _THREADS[0].start()
+
     def identify(self, text: str) -> LanguageGuess:
         """Return the language of a text; unknown where too little is left of it, or nothing is probable enough."""
         words = prose(text)
@@ -121,6 +127,7 @@ class _Maker(Protocol):
 
 _LOCK = threading.Lock()
 _LOADED: list[_Model] = []
+_THREADS: list[threading.Thread] = []
 
 
 def _model() -> _Model:

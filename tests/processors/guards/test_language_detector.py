@@ -1,0 +1,382 @@
+"""`LanguageDetector`: what it tells, what it stops, and what it has translated."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import Message, MissingExtraError, OptionError, Workflow
+from penstock.engine.messages import ReasoningPart, TextPart, ToolPart
+from penstock.processors.detectors.language import LanguageGuess
+from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, METADATA, LanguageDetector
+from penstock.testing import ScriptedModel, run_stage
+
+FRENCH = "Bonjour tout le monde, comment allez-vous aujourd'hui ?"
+ENGLISH = "Hello everybody, how are you doing today?"
+GERMAN = "Guten Tag zusammen, wie geht es Ihnen heute?"
+
+
+class Marks:
+    """An identifier that reads the language off a mark: ``fr:0.9 …``."""
+
+    def identify(self, text: str) -> LanguageGuess:
+        """Return what the text's first word says."""
+        code, _, confidence = text.split(maxsplit=1)[0].partition(":")
+        return LanguageGuess(code, float(confidence)) if confidence else LanguageGuess(None, 0.0)
+
+
+def says(code: str | None, confidence: float | None, translated: str | None = None) -> str:
+    """Return a judge's verdict."""
+    return json.dumps({"iso_code": code, "confidence": confidence, "translated_text": translated})
+
+
+def about(message: Message) -> Any:
+    """Return what a message's metadata say of its language."""
+    return message.metadata.get(METADATA)
+
+
+def test_by_default_it_notes_the_language_and_changes_no_text() -> None:
+    """In the message's metadata, in the fact, and in the record."""
+    outcome = run_stage(LanguageDetector(), "process_input", FRENCH)
+
+    told = about(outcome.messages[0])
+    assert outcome.text == FRENCH
+    assert outcome.facts[LANGUAGE] == "fr"
+    assert told["confidence"] > 0.9
+    assert {name: value for name, value in told.items() if name != "confidence"} == {
+        "detected_language": "French",
+        "iso_code": "fr",
+        "source": "embedded",
+        "is_target_language": False,
+        "target_languages": ("en",),
+    }
+    assert outcome.records[0].details["language"] == "fr"
+
+
+def test_a_branch_reads_the_language() -> None:
+    """The fact is there for conditions."""
+    block = LanguageDetector(strategy="block", id="second")
+    workflow = Workflow("w").then(LanguageDetector()).branch((lambda ctx: ctx.get(LANGUAGE) == "de", block))
+
+    assert workflow.check_sync(GERMAN).blocked
+    assert not workflow.check_sync(FRENCH).blocked
+
+
+def test_the_fact_is_about_the_latest_user_message() -> None:
+    """Not about what the assistant said before, or after."""
+    messages = [Message.user(FRENCH), Message.user(GERMAN), Message.assistant(ENGLISH)]
+
+    assert run_stage(LanguageDetector(), "process_input", messages).facts[LANGUAGE] == "de"
+    assert run_stage(LanguageDetector(), "process_input", messages[2:]).facts[LANGUAGE] == "en"
+
+
+@pytest.mark.parametrize("text", ["xyz:0.69 and more", "nothing is marked here"])
+def test_what_is_unknown_is_told_as_unknown_and_passes(text: str) -> None:
+    """Below the threshold, or not identified at all; nothing is made up."""
+    outcome = run_stage(LanguageDetector(strategy="block", identifier=Marks()), "process_input", text)
+
+    assert not outcome.blocked
+    assert about(outcome.messages[0]) == {
+        "source": "unknown", "is_target_language": None, "target_languages": ("en",),
+    }  # fmt: skip
+    assert outcome.facts[LANGUAGE] == "und"
+
+
+def test_the_threshold_is_reached_by_what_equals_it() -> None:
+    """And 0 is allowed."""
+    for threshold, blocked in ((0.5, True), (0.51, False), (0, True)):
+        guard = LanguageDetector(strategy="block", identifier=Marks(), threshold=threshold)
+        assert run_stage(guard, "process_input", "fr:0.5 bonjour").blocked == blocked
+
+
+def test_short_texts_are_not_looked_at() -> None:
+    """No metadata, no fact."""
+    guard = LanguageDetector(identifier=Marks(), min_text_length=10)
+    outcome = run_stage(guard, "process_input", [Message.user("fr:0.9 oui"), Message.user(" fr:0.9 ou ")])
+
+    assert [about(message) is None for message in outcome.messages] == [False, True]
+    assert run_stage(LanguageDetector(identifier=Marks(), min_text_length=0), "process_input", " ").facts == {}
+
+
+def test_a_verdict_names_languages_and_no_text() -> None:
+    """For people in a sentence, for programs as data."""
+    outcome = run_stage(LanguageDetector(strategy="block", target_languages=["de", "en"]), "process_input", FRENCH)
+
+    assert outcome.tripwire is not None
+    assert outcome.tripwire.reason == "the text is in French (fr); allowed: de, en"
+    told = outcome.tripwire.metadata
+    assert set(told["categories"]) == {"fr"}
+    assert dict(told["threshold"]) == {"fr": 0.7}
+    assert (told["source"], told["judge"], told["target_languages"]) == ("embedded", None, ("de", "en"))
+    assert "Bonjour" not in str(outcome.tripwire)
+    assert outcome.facts == {} or outcome.facts.get(LANGUAGE) == "fr"
+
+
+@pytest.mark.parametrize(
+    ("targets", "text"),
+    [(["en-US"], ENGLISH), (["German", "english"], GERMAN), (["pt-BR", "fra"], FRENCH), ("français", FRENCH)],
+)
+def test_targets_are_codes_tags_and_names(targets: Any, text: str) -> None:
+    """By the primary subtag, in any case."""
+    outcome = run_stage(LanguageDetector(strategy="block", target_languages=targets), "process_input", text)
+
+    assert not outcome.blocked
+    assert about(outcome.messages[0])["is_target_language"] is True
+
+
+def test_a_message_of_several_languages_is_told_by_most_of_it_and_blocked_by_any() -> None:
+    """Long texts are read window by window."""
+    english, french = (ENGLISH + " ") * 60, (FRENCH + " ") * 30
+    told = about(run_stage(LanguageDetector(), "process_input", english + french).messages[0])
+
+    assert told["detected_language"] == "English"
+    assert told["languages"] == ("en", "fr")
+    assert told["is_target_language"] is False
+    assert run_stage(LanguageDetector(strategy="block"), "process_input", english + french).blocked
+
+
+def test_text_parts_of_a_message_are_one_text_and_other_parts_are_left_alone() -> None:
+    """Unless they are asked for."""
+    message = Message("assistant", (TextPart("Guten "), ReasoningPart(FRENCH), TextPart("Tag zusammen, ihr Lieben")))
+    guard = LanguageDetector(strategy="block", target_languages=["de"])
+
+    assert not run_stage(guard, "process_input", [message]).blocked
+    wide = LanguageDetector(strategy="block", target_languages=["de"], parts=["text", "reasoning"])
+    assert run_stage(wide, "process_input", [message]).blocked
+
+
+def test_tools_are_read_where_asked_for() -> None:
+    """Numbers and keys among them say nothing that stops a run."""
+    part = ToolPart("c", "t", {"body": FRENCH, "n": 123456789, "when": None})
+    guard = LanguageDetector(strategy="block", parts=["tool"], phase="output")
+
+    assert run_stage(guard, "process_output_step", [Message("assistant", (part,))]).blocked
+    number = ToolPart("c", "t", {"n": 123456789})
+    assert not run_stage(guard, "process_output_step", [Message("assistant", (number,))]).blocked
+
+
+def test_only_the_last_message_is_looked_at_where_that_is_asked() -> None:
+    """Earlier ones pass unread."""
+    messages = [Message.user(FRENCH), Message.user(ENGLISH)]
+    outcome = run_stage(LanguageDetector(strategy="block", last_message_only=True), "process_input", messages)
+
+    assert not outcome.blocked
+    assert [about(message) is None for message in outcome.messages] == [True, False]
+
+
+def test_a_warning_is_logged_and_the_text_passes(caplog: pytest.LogCaptureFixture) -> None:
+    """With the language, without the text."""
+    with caplog.at_level(logging.WARNING, "penstock"):
+        outcome = run_stage(LanguageDetector(strategy="warn"), "process_input", FRENCH)
+
+    assert not outcome.blocked
+    assert about(outcome.messages[0])["iso_code"] == "fr"
+    assert "fr" in caplog.text
+    assert "Bonjour" not in caplog.text
+
+
+@pytest.mark.parametrize(("details", "lines"), [(False, 1), (True, 2)])
+def test_details_are_logged_where_asked_for(caplog: pytest.LogCaptureFixture, *, details: bool, lines: int) -> None:
+    """Texts in target languages get a line, too."""
+    with caplog.at_level(logging.INFO, "penstock"):
+        guard = LanguageDetector(include_detection_details=details)
+        run_stage(guard, "process_input", [Message.user(FRENCH), Message.user(ENGLISH)])
+
+    assert len([record for record in caplog.records if record.name == "penstock"]) == lines
+
+
+async def test_the_judge_is_asked_only_in_doubt() -> None:
+    """What the embedded detector knows costs no call; what the judge says is told as the judge's."""
+    model = ScriptedModel([says("la", 0.9)])
+    workflow = Workflow("w").then(LanguageDetector(model, identifier=Marks()))
+    sure, doubtful = (await workflow.check("fr:0.9 bonjour")), (await workflow.check("fr:0.2 salve amice"))
+
+    assert (about(sure.messages[0])["source"], about(doubtful.messages[0])["source"]) == ("embedded", "judge")
+    assert about(doubtful.messages[0])["detected_language"] == "Latin"
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("answer", ["{}", "I cannot tell.", '{"iso_code": "fr", "confidence": "very"}'])
+async def test_a_judge_that_gives_no_verdict_stops_what_it_guards(answer: str) -> None:
+    """Where it only notes, the text passes, and nothing is claimed about it."""
+    for strategy, blocked in (("block", True), ("translate", True), ("detect", False), ("warn", False)):
+        model = ScriptedModel([answer] * 9)
+        guard = LanguageDetector(model, embedded=False, retries=0, strategy=strategy)  # type: ignore[arg-type]
+        outcome = await Workflow("w").then(guard).check(FRENCH)
+        assert outcome.blocked == blocked
+        assert outcome.records[-1].status == "failed"
+        assert blocked or about(outcome.messages[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "known"), [("en-US", "en-US"), ("French", "fr"), ("secret plan", None), (None, None), ("x" * 40, None)]
+)
+async def test_what_a_judge_calls_a_language_must_be_one(said: str | None, known: str | None) -> None:
+    """Anything else may be the text."""
+    guard = LanguageDetector(ScriptedModel([says(said, 0.9)]), embedded=False)
+    outcome = await Workflow("w").then(guard).check("here is a secret plan")
+
+    assert about(outcome.messages[0]).get("iso_code") == known
+    assert known is not None or "secret" not in str(about(outcome.messages[0]))
+
+
+async def test_translation_replaces_part_by_part_and_keeps_every_other_part() -> None:
+    """Ids, tools, and the white space around a part stay."""
+    model = ScriptedModel(
+        lambda request: says("fr", 0.9, "my friends" if "mes chers" in str(request.messages) else "Hello everybody")
+    )
+    tool = ToolPart("c", "t", {"q": FRENCH})
+    parts = (TextPart("Bonjour tout le monde,\n"), tool, TextPart(" mes chers amis de Paris"))
+    outcome = (
+        await Workflow("w")
+        .then(LanguageDetector(model, strategy="translate"))
+        .start()
+        .process_input([Message("user", parts, id="u", metadata={"keep": 1})])
+    )
+
+    message = outcome.messages[0]
+    assert message.parts == (TextPart("Hello everybody\n"), tool, TextPart(" my friends"))
+    assert (message.id, message.metadata["keep"]) == ("u", 1)
+    told = about(message)
+    assert told["translation"]["original_language"] == "French"
+    assert told["translation"]["target_language"] == "English"
+    assert told["original_content"] == "Bonjour tout le monde,\n  mes chers amis de Paris"
+
+
+async def test_a_judge_alone_tells_and_translates_in_one_call() -> None:
+    """And the original is kept only where it may be."""
+    model = ScriptedModel([says("fr", None, "Hello everybody")])
+    guard = LanguageDetector(model, strategy="translate", embedded=False, preserve_original=False)
+    outcome = await Workflow("w").then(guard).check(FRENCH)
+
+    assert outcome.text == "Hello everybody"
+    assert len(model.requests) == 1
+    told = about(outcome.messages[0])
+    assert "original_content" not in told
+    assert "confidence" not in told
+    assert "Bonjour" not in str(outcome.messages)
+
+
+@pytest.mark.parametrize("translated", [None, "", "  "])
+async def test_what_a_judge_does_not_translate_stays(translated: str | None) -> None:
+    """With what was found out, and without a claim that it was translated."""
+    guard = LanguageDetector(ScriptedModel([says("fr", 0.9, translated)]), strategy="translate", embedded=False)
+    outcome = await Workflow("w").then(guard).check(FRENCH)
+
+    assert outcome.text == FRENCH
+    assert "translation" not in about(outcome.messages[0])
+
+
+async def test_what_is_in_a_target_language_costs_no_translation() -> None:
+    """Any of several; the first is what others are translated into."""
+    model = ScriptedModel([says("fr", 0.9, "Hallo zusammen")])
+    guard = LanguageDetector(model, strategy="translate", target_languages=["German", "en"])
+    outcome = await Workflow("w").then(guard).start().process_input([Message.user(ENGLISH), Message.user(FRENCH)])
+
+    assert [message.text for message in outcome.messages] == [ENGLISH, "Hallo zusammen"]
+    assert about(outcome.messages[1])["translation"]["target_language"] == "German"
+    assert "German" in str(model.requests[0].messages[0].text)
+
+
+def marked(*sentences: str) -> str:
+    """Return sentences that are long enough to be windows, each with its language in front."""
+    return "".join(f"{sentence} {'la ' * 40}end. " for sentence in sentences)
+
+
+@settings(max_examples=30, deadline=None)
+@given(cuts=st.lists(st.integers(0, 420), max_size=8))
+def test_a_stream_is_judged_as_the_whole_answer_is(cuts: list[int]) -> None:
+    """However it was cut; of a window that is blocked nothing leaves."""
+    text = marked("en:0.9", "en:0.8", "fr:0.9")
+    ends = [*sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    pieces = [text[low:high] for low, high in zip([0, *ends], ends, strict=False)]
+    guard = LanguageDetector(strategy="block", phase="output", identifier=Marks())
+    with Workflow("w").then(guard).start_sync().process_output_stream(pieces) as chunks:
+        out = "".join(chunk.text for chunk in chunks)
+
+    assert chunks.outcome.blocked
+    assert marked("en:0.9", "en:0.8").startswith(out)
+    assert "fr" not in out
+
+
+async def test_a_stream_is_translated_window_by_window() -> None:
+    """What is in the target language flows on as it is."""
+    model = ScriptedModel([says("fr", 0.9, "And this was French.")])
+    guard = LanguageDetector(model, strategy="translate", phase="output", identifier=Marks())
+    run = Workflow("w").then(guard).start()
+    async with run.process_output_stream([marked("en:0.9"), marked("fr:0.9")]) as chunks:
+        out = "".join([chunk.text async for chunk in chunks])
+
+    assert out == marked("en:0.9") + "And this was French. "
+    assert chunks.outcome.facts[ANSWER_LANGUAGE] == "fr"
+
+
+def test_one_that_only_tells_holds_no_stream_back() -> None:
+    """Each piece is out before the next is read."""
+    seen: list[str] = []
+
+    def source() -> Any:
+        yield "Bonjour tout "
+        assert seen == ["Bonjour tout "]
+        yield "le monde, comment allez-vous ?"
+
+    guard = LanguageDetector(phase="all")
+    with Workflow("w").then(guard).start_sync().process_output_stream(source()) as chunks:
+        seen.extend(chunk.text for chunk in chunks)
+    assert chunks.outcome.facts[ANSWER_LANGUAGE] == "fr"
+
+
+def test_two_of_them_do_not_mind_each_other() -> None:
+    """One tells, the other blocks."""
+    workflow = Workflow("w").then(LanguageDetector()).then(LanguageDetector(strategy="block", target_languages=["de"]))
+
+    assert workflow.check_sync(FRENCH).blocked
+    assert not workflow.check_sync(GERMAN).blocked
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"target_languages": ["Klingon language"]}, "target_languages"),
+        ({"target_languages": [3]}, "target_languages"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"threshold": "high"}, "threshold"),
+        ({"strategy": "filter"}, "strategy"),
+        ({"strategy": "translate"}, "model"),
+        ({"strategy": "translate", "model": ScriptedModel([]), "target_languages": []}, "target_languages"),
+        ({"min_text_length": -1}, "min_text_length"),
+        ({"min_text_length": 1.5}, "min_text_length"),
+        ({"preserve_original": "yes"}, "preserve_original"),
+        ({"include_detection_details": 1}, "include_detection_details"),
+        ({"languages": ["xx"]}, "languages"),
+        ({"languages": ["en", "de"], "identifier": Marks()}, "languages"),
+        ({"identifier": 3}, "identifier"),
+        ({"embedded": False}, "embedded"),
+        ({"model": "gpt"}, "model"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], named: str) -> None:
+    """By name, when it is built."""
+    with pytest.raises(OptionError, match=named):
+        LanguageDetector(**options)
+
+
+def test_without_the_extra_a_judge_alone_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The embedded detector says what to install."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(MissingExtraError, match="language"):
+        LanguageDetector()
+    assert LanguageDetector(ScriptedModel([]), embedded=False).strategy == "detect"
+
+
+def test_it_shows_the_options_that_were_given() -> None:
+    """And no others."""
+    assert repr(LanguageDetector(strategy="block", target_languages=["de"])) == (
+        "LanguageDetector(target_languages=('de',), strategy='block')"
+    )
