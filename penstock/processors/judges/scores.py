@@ -26,6 +26,7 @@ def _written(given: str) -> object:
     return _score(number)
 
 
-Score: TypeAlias = Annotated[float, BeforeValidator(_score), Field(ge=0, le=1)]
+# The bounds stand before the validator, or pydantic writes them as keywords that JSON Schema does not know.
+Score: TypeAlias = Annotated[float, Field(ge=0, le=1), BeforeValidator(_score)]
 """A score for a field of a verdict: a number beyond 0 and 1 is taken for the nearer of both, one written as a text
 (``"0.9"``, ``"90%"``) for what it says; anything else is refused."""
