@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from penstock.engine.errors import OptionError
 from penstock.processors.detectors.language import language_code, language_name, same_language
-from penstock.processors.judges import Score
+from penstock.processors.judges.scores import Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
