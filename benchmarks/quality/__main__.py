@@ -17,7 +17,15 @@ from benchmarks.quality.report import as_json, show
 from benchmarks.quality.rows import Data, DataError, load
 from benchmarks.quality.tables import Section
 
-NAMES = ("personal", "secrets", "language", "injection", "moderation", "leaks")
+MODULES = {
+    "personal": "personal",
+    "secrets": "secrets",
+    "language": "language",
+    "injection": "injection",
+    "moderation": "moderation",
+    "leaks": "prompt_leaks",
+}
+"""What can be measured, by the names that ``--only`` takes, and the modules that measure it."""
 SPLITS = ("dev", "heldout")
 FLATTERED = (
     "The detectors of injection and moderation were trained on these rows, the patterns and thresholds fitted on them: "
@@ -36,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DataError as error:
         told.print(str(error), markup=False)
         return 2
-    names = [name for name in NAMES if name in (given.only or NAMES)]
+    names = [name for name in MODULES if name in (given.only or MODULES)]
     sections: list[Section] = []
     for name in names:
         with told.status(f"measuring {name} …"):
@@ -56,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="its folders hold SPLIT.jsonl each")
     parser.add_argument("--split", choices=SPLITS, default="dev", help="which half is read (default: dev)")
     parser.add_argument("--json", action="store_true", help="print JSON in place of tables")
-    parser.add_argument("--only", action="append", choices=NAMES, help="one guardrail; may be given several times")
+    parser.add_argument("--only", action="append", choices=MODULES, help="one guardrail; may be given several times")
     parser.add_argument(
         "--alone", action="store_true", help="without other packages, installed or not: ours and the floor"
     )
@@ -72,8 +80,8 @@ class Measure(Protocol):
 
 
 def section(name: str) -> Measure:
-    """Return the function that measures a guardrail: `measure` of the module of that name."""
-    found: Measure = import_module(f"benchmarks.quality.{name}").measure
+    """Return the function that measures a guardrail: `measure` of its module."""
+    found: Measure = import_module(f"benchmarks.quality.{MODULES[name]}").measure
     return found
 
 

@@ -60,3 +60,44 @@ class _Personal:
 def personal() -> _Personal:
     """Return `PersonalData`."""
     return _Personal()
+
+
+class _Language:
+    """The identifier; ``languages`` None for its default set, ``threshold`` None for its default."""
+
+    def __init__(self, languages: Sequence[str] | None = None) -> None:
+        from penstock.processors.detectors.language import LanguageIdentifier
+
+        self._detector = LanguageIdentifier(languages) if languages else LanguageIdentifier()
+
+    def identify(self, text: str) -> str | None:
+        """Return its guess; None below its threshold."""
+        return self._detector.identify(text).code
+
+
+def language() -> _Language:
+    """Return `LanguageIdentifier` with its defaults."""
+    return _Language()
+
+
+def language_among(languages: Sequence[str]) -> _Language:
+    """Return `LanguageIdentifier` for those languages only."""
+    return _Language(languages)
+
+
+def injection() -> Windowed:
+    """Return `InjectionScorer`, and windows as the guards cut what goes to a model."""
+    from penstock.processors.detectors.injection import InjectionScorer
+
+    from penstock.processors.guards.score_guard import ScoreGuard
+
+    return Windowed(InjectionScorer(), ScoreGuard.input_windows)
+
+
+def moderation() -> Windowed:
+    """Return `ModerationScorer`, and windows as the guards cut what goes to a model."""
+    from penstock.processors.detectors.moderation import ModerationScorer
+
+    from penstock.processors.guards.score_guard import ScoreGuard
+
+    return Windowed(ModerationScorer(), ScoreGuard.input_windows)
