@@ -3,11 +3,9 @@
 The provider's names are loaded when they are first asked for: a test without a server needs none of it.
 """
 
-from __future__ import annotations
-
-import importlib
 from typing import TYPE_CHECKING
 
+from penstock.engine.lazy import lazily
 from penstock.engine.testing import CountingIds, RecordingObserver, VirtualClock, run_stage, run_stream
 from penstock.testing.scripted_model import ScriptedModel
 from penstock.testing.turns import Turn
@@ -23,6 +21,11 @@ if TYPE_CHECKING:
         failing,
         rate_limited,
         recorded,
+    )
+else:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        provider=["FakeProvider", "Gate", "Received", "Reply", "Sent", "Wire", "failing", "rate_limited", "recorded"],
     )
 
 __all__ = [
@@ -43,12 +46,3 @@ __all__ = [
     "run_stage",
     "run_stream",
 ]
-
-_OF_THE_PROVIDER = frozenset(name for name in __all__ if name not in globals())
-
-
-def __getattr__(name: str) -> object:
-    """Load one of the provider's names."""
-    if name not in _OF_THE_PROVIDER:
-        raise AttributeError(f"penstock.testing has no {name!r}")
-    return getattr(importlib.import_module("penstock.testing.provider"), name)

@@ -1,28 +1,12 @@
 """Processors that keep to a budget: of tokens. Names are loaded when used."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from penstock.engine.lazy import lazily
 
 if TYPE_CHECKING:
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor
-
-_HOME_OF = {"TokenLimiterProcessor": "token_limiter"}
+else:
+    __getattr__, __dir__ = lazily(__name__, token_limiter=["TokenLimiterProcessor"])
 
 __all__ = ["TokenLimiterProcessor"]
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module (PEP 562)."""
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"{__name__} has no {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return list(__all__)

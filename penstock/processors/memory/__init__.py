@@ -1,9 +1,8 @@
 """Processors for what is remembered: the older memory processors, and droppers of parts and messages."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from penstock.engine.lazy import lazily
 
 if TYPE_CHECKING:
     from penstock.processors.memory.drop_messages import DropMessages
@@ -11,15 +10,15 @@ if TYPE_CHECKING:
     from penstock.processors.memory.legacy import LegacyMemory, LegacyMemoryProcessor
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter
-
-_HOME_OF = {
-    "DropMessages": "drop_messages",
-    "DropParts": "drop_parts",
-    "LegacyMemory": "legacy",
-    "LegacyMemoryProcessor": "legacy",
-    "MemoryTokenLimiter": "token_limiter",
-    "MemoryToolCallFilter": "tool_call_filter",
-}
+else:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        drop_messages=["DropMessages"],
+        drop_parts=["DropParts"],
+        legacy=["LegacyMemory", "LegacyMemoryProcessor"],
+        token_limiter=["MemoryTokenLimiter"],
+        tool_call_filter=["MemoryToolCallFilter"],
+    )
 
 __all__ = [
     "DropMessages",
@@ -29,18 +28,3 @@ __all__ = [
     "MemoryTokenLimiter",
     "MemoryToolCallFilter",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module (PEP 562)."""
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"{__name__} has no {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return list(__all__)
