@@ -160,6 +160,11 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.workflow import member as member
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
     from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
+    from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector
+    from penstock.processors.guards.pii_types import PIIType as PIIType
+    from penstock.processors.guards.restore import Restore as Restore
+    from penstock.processors.guards.vault import VAULT as VAULT
+    from penstock.processors.guards.vault import Vault as Vault
     from penstock.processors.judges.judge import Judge as Judge
     from penstock.processors.judges.judgement import Judgement as Judgement
     from penstock.processors.memory.drop_messages import DropMessages as DropMessages
@@ -277,6 +282,10 @@ _HOMES = {
     ),
     "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
     "penstock.processors.guards.language_detector": ("LanguageDetector",),
+    "penstock.processors.guards.pii_detector": ("PIIDetector",),
+    "penstock.processors.guards.pii_types": ("PIIType",),
+    "penstock.processors.guards.restore": ("Restore",),
+    "penstock.processors.guards.vault": ("VAULT", "Vault"),
     "penstock.processors.judges.judge": ("Judge",),
     "penstock.processors.judges.judgement": ("Judgement",),
     "penstock.processors.memory.drop_messages": ("DropMessages",),

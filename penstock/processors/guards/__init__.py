@@ -8,15 +8,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.processors.guards.detections import Detection
     from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, LanguageDetector
+    from penstock.processors.guards.pii_detector import PIIDetector
+    from penstock.processors.guards.pii_types import PIIType
+    from penstock.processors.guards.restore import Restore
+    from penstock.processors.guards.vault import VAULT, Vault
 
 _HOME_OF = {
     "ANSWER_LANGUAGE": "language_detector",
     "Detection": "detections",
     "LANGUAGE": "language_detector",
     "LanguageDetector": "language_detector",
+    "PIIDetector": "pii_detector",
+    "PIIType": "pii_types",
+    "Restore": "restore",
+    "VAULT": "vault",
+    "Vault": "vault",
 }
 
-__all__ = ["ANSWER_LANGUAGE", "LANGUAGE", "Detection", "LanguageDetector"]
+__all__ = [
+    "ANSWER_LANGUAGE",
+    "LANGUAGE",
+    "VAULT",
+    "Detection",
+    "LanguageDetector",
+    "PIIDetector",
+    "PIIType",
+    "Restore",
+    "Vault",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from penstock.engine.beside import together
 from penstock.engine.edits import Edit, apply
@@ -52,7 +52,7 @@ class SpanGuard(Guard[V]):
         found: the fact under which it tells how often what was found in the run: ``{"email": 2}``.
     """
 
-    windows: ClassVar[Windows] = Windows(least=40, most=600, overlap=200)
+    windows: Windows = Windows(least=40, most=600, overlap=200)
     threshold: float = 0.5
     found: Key[Mapping[str, int]]
 
