@@ -276,9 +276,10 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             tag = str(told.get("iso_code", languages_.UNDETERMINED))
             message = ctx.message_list.get(message_id) if message_id else None
             last = tag if last is None or message is None or message.role == "user" else last
+            told |= self._translations(hit, verdicts, told)
             self._log(ctx, told)
             if message is not None:
-                self._keep(ctx, message_id, {**told, **self._translations(hit, verdicts, told)})
+                self._keep(ctx, message_id, told)
         if last is not None:
             ctx.put(ANSWER_LANGUAGE if ctx.stage in _OUTPUT else LANGUAGE, last)
             ctx.note(language=last)
@@ -329,11 +330,16 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         kept = {"original_content": _joined(hit.window)} if self.preserve_original else {}
         return {"translation": about, **kept}
 
+    def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
+        """Say nothing: it was said of each text, with its language's name."""
+
     def _log(self, ctx: AnyContext, told: Mapping[str, Value]) -> None:
         tag, target = told.get("iso_code"), told["is_target_language"]
-        said = (target is False and self.strategy in ("detect", "translate")) or self.include_detection_details
-        if said and tag is not None:
-            log.info("%s: %s: a text is in %s (%s)", ctx.step_path, ctx.stage, told["detected_language"], tag)
+        if tag is None or self.strategy == "block" or (target and not self.include_detection_details):
+            return
+        lost = self.strategy == "translate" and "translation" not in told
+        level = logging.WARNING if not target and (self.strategy == "warn" or lost) else logging.INFO
+        log.log(level, "%s: %s: a text is in %s (%s)", ctx.step_path, ctx.stage, told["detected_language"], tag)
 
     def _keep(self, ctx: AnyContext, message_id: str, told: Mapping[str, Value]) -> None:
         state: Value = ctx.state
