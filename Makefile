@@ -5,13 +5,17 @@ PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
 
-BIN   := $(VENV)/bin
-PEERS := $(VENV)-bench
+BIN     := $(VENV)/bin
+PEERS   := $(VENV)-bench
+QUALITY := $(VENV)-quality
+
+DATA  ?= ../shared/data
+SPLIT ?= dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test check bench quality format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,12 +38,15 @@ check: $(VENV)/.test ## Run all that must hold before a change lands: format, li
 bench: $(PEERS)/.peers ## Time the engine against hand-written code and its peers
 	$(PEERS)/bin/python benchmarks $(ARGS)
 
+quality: $(QUALITY)/.quality ## Measure the embedded detectors on labelled texts: DATA=DIR, SPLIT=dev or heldout
+	$(QUALITY)/bin/python -m benchmarks.quality --data $(DATA) --split $(SPLIT) $(ARGS)
+
 format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
 
 clean: ## Remove the virtualenvs and everything that was generated
-	rm -rf $(VENV) $(PEERS) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(QUALITY) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp says that an installation ended well; one that was broken off is begun again.
@@ -60,4 +67,8 @@ clean: ## Remove the virtualenvs and everything that was generated
 
 %/.peers: pyproject.toml | %/.made
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[bench-peers]"
+	@touch $@
+
+%/.quality: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[quality-peers]"
 	@touch $@

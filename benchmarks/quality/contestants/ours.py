@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.engine.errors import OptionError
 from penstock.processors.detectors.spans import Span
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Windowed:
     """A detector that reads one window at a time."""
 
     def __init__(self, detector: _Detector, windows: Windows) -> None:
+        detector.scores("")  # its tables are loaded now, so that one without them is left out
         self._detector = detector
         self._windows = windows
 
@@ -81,14 +83,22 @@ def language() -> _Language:
 
 
 def language_among(languages: Sequence[str]) -> _Language:
-    """Return `LanguageIdentifier` for those languages only."""
-    return _Language(languages)
+    """Return `LanguageIdentifier` for those languages only that it knows; for its default set if they are too few."""
+    known = [code for code in languages if _is_known(code)]
+    return _Language(known if len(known) > 1 else None)
+
+
+def _is_known(code: str) -> bool:
+    try:
+        _Language(["de" if code == "en" else "en", code])
+    except OptionError:
+        return False
+    return True
 
 
 def injection() -> Windowed:
     """Return `InjectionScorer`, and windows as the guards cut what goes to a model."""
     from penstock.processors.detectors.injection import InjectionScorer
-
     from penstock.processors.guards.score_guard import ScoreGuard
 
     return Windowed(InjectionScorer(), ScoreGuard.input_windows)
@@ -97,7 +107,6 @@ def injection() -> Windowed:
 def moderation() -> Windowed:
     """Return `ModerationScorer`, and windows as the guards cut what goes to a model."""
     from penstock.processors.detectors.moderation import ModerationScorer
-
     from penstock.processors.guards.score_guard import ScoreGuard
 
     return Windowed(ModerationScorer(), ScoreGuard.input_windows)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
+from penstock.engine.errors import PenstockError
 from penstock.processors.detectors.spans import Span
 
 OURS = "penstock"
@@ -65,7 +66,9 @@ class Candidate:
         """Return the contestant.
 
         Raises:
-            ImportError: if it is not installed, or not built yet.
+            ImportError: if it is not installed.
+            PenstockError: if what it needs is not installed.
+            OSError: if its tables are not there.
         """
         return getattr(import_module(f"benchmarks.quality.contestants.{self.module}"), self.maker)()
 
@@ -78,9 +81,9 @@ def line_up(candidates: Iterable[Candidate], notes: list[str], *, peers: bool) -
             continue
         try:
             there[each.name] = each.made()
-        except ImportError as absent:
-            cure = f"pip install {each.package}" if each.package else str(absent)
-            notes.append(f"{each.name} is left out: it is not installed ({cure}).")
+        except (ImportError, OSError, PenstockError) as absent:
+            why = f"it is not installed (pip install {each.package})" if each.package else str(absent)
+            notes.append(f"{each.name} is left out: {why.removesuffix('.')}.")
     return there
 
 
