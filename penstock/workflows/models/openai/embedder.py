@@ -12,15 +12,14 @@ import anyio
 
 from penstock.engine.errors import OptionError, UsageError
 from penstock.engine.frozen import freeze, is_items, is_mapping, thaw
+from penstock.workflows.models.openai.connected import Connected
 from penstock.workflows.models.openai.failures import is_failure
 from penstock.workflows.models.openai.http import USUAL, TimeLimits
-from penstock.workflows.models.openai.place import Reach, reached
+from penstock.workflows.models.openai.place import Reach
 from penstock.workflows.models.openai.wire import object_of, objects_of, parsed, says
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from types import TracebackType
-    from typing import Self
 
     import httpx
 
@@ -34,7 +33,7 @@ _MOST_OF_AN_ANSWER = 256 * 1024 * 1024
 _MOST_OF_A_BATCH = 2048
 
 
-class OpenAICompatibleEmbedder:
+class OpenAICompatibleEmbedder(Connected):
     """Turns texts into vectors, in batches. It keeps its connections until it is closed (``async with``).
 
     Needs the extra ``openai``. Safe to share between tasks; each event loop has connections of its own.
@@ -45,7 +44,7 @@ class OpenAICompatibleEmbedder:
         provider: who offers it.
     """
 
-    __slots__ = ("_batch", "_http", "_options", "_together", "model", "name", "provider")
+    __slots__ = ("_batch", "_options", "_together")
 
     def __init__(
         self,
@@ -95,15 +94,11 @@ class OpenAICompatibleEmbedder:
         if dimensions is not None and dimensions < 1:
             raise OptionError(what, "dimensions", dimensions, "a number of dimensions, 1 or more")
         reach = Reach(provider, base_url, api_key, headers, query, timeout, proxy, verify, client)
-        found = reached(what, name, reach)
-        self.name, self.model, self.provider, self._http = found.name, found.model, found.provider, found.http
+        super().__init__(name, reach)
         chosen = {} if dimensions is None else {"dimensions": dimensions}
         self._options: Values = freeze({**chosen, **(options or {})})
         self._batch = batch_size
         self._together = concurrency
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, base_url={self._http.place.url!r})"
 
     def body(self, texts: Sequence[str]) -> Json:
         """Return what would be sent for a batch of texts: the body alone, no headers."""
@@ -173,18 +168,6 @@ class OpenAICompatibleEmbedder:
         lengths = sorted({len(vector) for vector in vectors})
         if len(lengths) > 1:
             raise self._http.failures.made(f"its vectors have different lengths: {', '.join(map(str, lengths))}")
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:

@@ -9,16 +9,15 @@ from penstock.engine.frozen import FrozenDict, freeze
 from penstock.engine.model import ModelRequest
 from penstock.engine.streams.collect import collected
 from penstock.workflows.models.openai.answers import chunks_of
+from penstock.workflows.models.openai.connected import Connected
 from penstock.workflows.models.openai.http import USUAL, TimeLimits
-from penstock.workflows.models.openai.place import Reach, reached
+from penstock.workflows.models.openai.place import Reach
 from penstock.workflows.models.openai.reading import AnswerReader
 from penstock.workflows.models.openai.requests import body_of
 from penstock.workflows.models.openai.sse import MOST_OF_AN_EVENT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
-    from types import TracebackType
-    from typing import Self
 
     import httpx
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.workflows.models.providers import Provider
 
 
-class OpenAICompatibleModel:
+class OpenAICompatibleModel(Connected):
     """A model that is asked by chat completions. It keeps its connections until it is closed (``async with``).
 
     Needs the extra ``openai``. Safe to share between tasks; each event loop has connections of its own.
@@ -40,7 +39,7 @@ class OpenAICompatibleModel:
         provider: who offers it, and what is special there.
     """
 
-    __slots__ = ("_http", "_largest", "_settings", "_stream", "_think_tags", "model", "name", "provider")
+    __slots__ = ("_largest", "_settings", "_stream", "_think_tags")
 
     def __init__(
         self,
@@ -87,15 +86,11 @@ class OpenAICompatibleModel:
             raise OptionError(what, "most_of_an_event", most_of_an_event, "a number of bytes, 1 or more")
         limits = _limits(what, timeout)
         reach = Reach(provider, base_url, api_key, headers, query, limits, proxy, verify, client)
-        found = reached(what, name, reach)
-        self.name, self.model, self.provider, self._http = found.name, found.model, found.provider, found.http
+        super().__init__(name, reach)
         self._settings: Values = freeze(settings or {})
         self._stream = stream
         self._think_tags = think_tags
         self._largest = most_of_an_event
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, base_url={self._http.place.url!r})"
 
     @property
     def identity(self) -> Values:
@@ -151,18 +146,6 @@ class OpenAICompatibleModel:
         """
         asked = ModelRequest(request) if isinstance(request, str) else request  # type: ignore[arg-type]
         return await collected(self.stream(asked))
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _limits(what: str, timeout: float | TimeLimits | None) -> TimeLimits:
