@@ -1,0 +1,263 @@
+"""`PIIDetector`: what it hides and how, types of one's own, judges that err, and streams."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import VAULT, Message, PIIDetector, PIIType, Workflow
+from penstock.engine.errors import OptionError
+from penstock.engine.messages import ImagePart, TextPart, ToolPart
+from penstock.processors.guards.detections import Detection
+from penstock.testing import ScriptedModel, Turn, run_stage
+
+MAIL = "mail john.doe@example.com now"
+SECRETS = ("john.doe@example.com", "4111 1111 1111 1111", "123-45-6789", "GB82 WEST 1234 5698 7654 32")
+TEXT = f"I am at {SECRETS[0]}. My card is {SECRETS[1]}, my SSN {SECRETS[2]}! Pay to {SECRETS[3]}, please."
+
+
+def checked(text: str, *arguments: Any, **options: Any) -> Any:
+    """Return the outcome of a guard over a user's message."""
+    return Workflow("w").then(PIIDetector(*arguments, **options)).check_sync(text)
+
+
+async def judged(text: str, *answers: Any, **options: Any) -> Any:
+    """Return the outcome of a guard with a model that gives those answers."""
+    model = ScriptedModel([one if isinstance(one, (str, Turn)) else json.dumps(one) for one in answers])
+    return await Workflow("w").then(PIIDetector(model, retries=0, **options)).check(text)
+
+
+def found(*entries: tuple[str, str | None, float]) -> dict[str, Any]:
+    """Return a verdict."""
+    return {"findings": [{"type": type, "value": value, "score": score} for type, value, score in entries]}
+
+
+@pytest.mark.parametrize(
+    ("options", "hidden"),
+    [
+        ({}, "mail j******e@*******.com now"),
+        ({"preserve_format": False}, "mail ******** now"),
+        ({"redaction_method": "placeholder"}, "mail [EMAIL] now"),
+        ({"redaction_method": "remove"}, "mail  now"),
+        ({"redaction_method": "token"}, "mail [EMAIL_1] now"),
+        ({"redaction_method": {"email": "placeholder"}}, "mail [EMAIL] now"),
+        ({"redaction_method": {"phone": "mask", "*": "remove"}}, "mail  now"),
+        ({"redaction_method": "hash", "hash_key": "k", "hash_length": 8}, "mail [HASH:8e775560] now"),
+        ({"detection_types": ["phone"]}, MAIL),
+    ],
+)
+def test_what_is_found_is_hidden_as_asked(options: dict[str, Any], hidden: str) -> None:
+    """By one method, or by type."""
+    assert checked(MAIL, **options).text == hidden
+
+
+def test_hashes_are_the_same_in_one_process_and_tell_nothing_outside() -> None:
+    """Without a key of one's own it is the process's."""
+    one, two = (checked(MAIL, redaction_method="hash").text for _ in range(2))
+    assert one == two
+    assert len(one) == len("mail [HASH:0123456789abcdef] now")
+
+
+@pytest.mark.parametrize("strategy", ["redact", "block", "filter", "warn"])
+def test_nothing_that_is_told_quotes_what_was_found(strategy: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Not the verdict, the records, the log or the facts."""
+    caplog.set_level(logging.DEBUG)
+    outcome = checked(TEXT, strategy=strategy, redaction_method="token")
+    told = f"{outcome.tripwire!r} {outcome.records!r} {outcome.facts!r} {caplog.text}"
+    assert not [secret for secret in SECRETS if secret in told]
+    assert outcome.blocked == (strategy in ("block", "filter"))
+    if strategy == "redact":
+        assert len(outcome.fact(VAULT)) == len(SECRETS)
+
+
+def test_a_verdict_counts_what_was_found_if_asked() -> None:
+    """In its sentence; as data it always does."""
+    outcome = checked(TEXT, strategy="block", include_detections=True)
+    assert outcome.tripwire.reason.startswith("4 found; ")
+    assert dict(outcome.tripwire.metadata["counts"]) == {"email": 1, "credit-card": 1, "ssn": 1, "iban": 1}
+
+
+def test_parts_and_tools_are_rewritten_in_place() -> None:
+    """Pictures stay; an argument's name explains its value."""
+    parts = (TextPart(MAIL), ImagePart(url="https://x/y"), ToolPart("c", "t", {"phone": "329 7730", "n": [MAIL]}))
+    outcome = run_stage(
+        PIIDetector(redaction_method="placeholder"), "process_output_result", [Message("assistant", parts)]
+    )
+    assert outcome.messages[0].parts == (
+        TextPart("mail [EMAIL] now"),
+        ImagePart(url="https://x/y"),
+        ToolPart("c", "t", {"phone": "[PHONE]", "n": ("mail [EMAIL] now",)}),
+    )
+
+
+def test_equal_values_have_equal_tokens_over_all_stages() -> None:
+    """The vault is the run's."""
+    run = Workflow("w").then(PIIDetector(redaction_method="token")).start_sync()
+    assert run.process_input([Message.user(MAIL)]).text == "mail [EMAIL_1] now"
+    said = "amy@x.io knows john.doe@example.com"
+    assert run.process_output_result([Message.assistant(said)]).text == "[EMAIL_2] knows [EMAIL_1]"
+
+
+def test_a_token_that_stands_in_the_conversation_is_not_given_out() -> None:
+    """It stands for something else, or for nothing."""
+    assert checked("[EMAIL_3] is not a@b.io", redaction_method="token").text == "[EMAIL_3] is not [EMAIL_4]"
+
+
+def test_types_of_ones_own_have_patterns_and_validators() -> None:
+    """In streams, too."""
+    own = PIIType("passport", r"\b[A-Z]{2}\d{7}\b", validator=lambda value: value != "AB0000000")
+    guard = PIIDetector(detection_types=[own, "email"], redaction_method="placeholder")
+    text = "AB1234567, AB0000000, a@b.io"
+    assert run_stage(guard, "process_input", text).text == "[PASSPORT], AB0000000, [EMAIL]"
+    with Workflow("w").then(guard).start_sync().process_output_stream(["AB12", "34567", " ok"]) as chunks:
+        assert "".join(chunk.text for chunk in chunks) == "[PASSPORT] ok"
+
+
+def test_a_pattern_of_ones_own_that_takes_too_long_blocks() -> None:
+    """It has failed."""
+    own = PIIType("slow", r"(a+)+(b|c)\1+$", timeout=0.01)
+    assert checked("a" * 5000 + "!", detection_types=[own]).blocked
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"detection_types": ["name"]}, "model="),
+        ({"detection_types": ["passport"]}, "model="),
+        ({"detection_types": [PIIType("x")]}, "model="),
+        ({"detection_types": []}, "detection_types"),
+        ({"detection_types": ["email", "email"]}, "detection_types"),
+        ({"detection_types": [PIIType("email", "x")]}, "built in"),
+        ({"detection_types": [PIIType("x", "(")]}, "pattern"),
+        ({"detection_types": 5}, "detection_types"),
+        ({"strategy": "rewrite"}, "strategy"),
+        ({"redaction_method": "star"}, "redaction_method"),
+        ({"redaction_method": {"name": "mask"}}, "redaction_method"),
+        ({"threshold": 2}, "threshold"),
+        ({"hash_length": 2}, "hash_length"),
+        ({"hash_key": b""}, "hash_key"),
+        ({"buffer_size": 10}, "buffer_size"),
+        ({"preserve_format": 1}, "preserve_format"),
+    ],
+)
+def test_options_are_refused_at_once(options: dict[str, Any], named: str) -> None:
+    """With what is allowed."""
+    with pytest.raises(OptionError, match=named):
+        PIIDetector(**options)
+
+
+def test_a_key_of_hashes_is_never_shown() -> None:
+    """Not where it is refused, nor where the guard is."""
+    with pytest.raises(OptionError) as refused:
+        PIIDetector(hash_key=123456)  # type: ignore[arg-type]
+    assert "123456" not in str(refused.value)
+    assert "sesame" not in repr(PIIDetector(hash_key="sesame"))
+
+
+async def test_a_model_finds_names_and_every_place_of_them() -> None:
+    """It is shown what patterns found as hidden, and where it says that a value stands is not asked."""
+    model = ScriptedModel([json.dumps(found(("name", "John Doe", 0.9)))])
+    text = "John Doe writes from a@b.io. Yours, john doe"
+    guard = PIIDetector(model, redaction_method="placeholder")
+    outcome = await Workflow("w").then(guard).check(text)
+    assert outcome.text == "[NAME] writes from [EMAIL]. Yours, [NAME]"
+    assert "a@b.io" not in repr(model.requests)
+
+
+async def test_a_model_is_not_asked_about_what_has_a_pattern() -> None:
+    """It costs nothing."""
+    model = ScriptedModel([])
+    outcome = await Workflow("w").then(PIIDetector(model, detection_types=["email", "phone"])).check(MAIL)
+    assert outcome.text == "mail j******e@*******.com now"
+    assert not model.requests
+
+
+async def test_what_the_model_is_not_sure_of_passes() -> None:
+    """Below the threshold."""
+    assert (await judged("I am Bob", found(("name", "Bob", 0.59)))).text == "I am Bob"
+
+
+async def test_a_type_that_was_not_asked_for_is_hidden_all_the_same() -> None:
+    """Under a name that says so."""
+    outcome = await judged("My blood is 0+", found(("blood", "0+", 0.9)), redaction_method="placeholder")
+    assert outcome.text == "My blood is [UNLISTED]"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        found(("name", None, 0.9)),
+        found(("name", "Somebody Else", 0.9)),
+        found(("name", "", 0.9)),
+        {"findings": [{"type": "name"}]},
+        {"findings": "none"},
+        "I cannot help with that.",
+        Turn(error="overloaded"),
+    ],
+    ids=["no value", "not in the text", "empty", "half an entry", "no list", "no verdict", "no answer"],
+)
+async def test_what_cannot_be_hidden_stops_the_run(answer: Any) -> None:
+    """Nothing is taken for nothing found."""
+    outcome = await judged("I am Bob", answer)
+    assert outcome.blocked
+    assert "Bob" not in repr(outcome.tripwire)
+    assert "Somebody" not in repr(outcome.tripwire)
+
+
+async def test_an_echo_in_the_answer_is_not_used() -> None:
+    """Only values are, and they are searched for."""
+    answer = {**found(("name", "Bob", 0.9)), "redacted_content": "I am Bob"}
+    assert (await judged("I am Bob", answer, redaction_method="remove")).text == "I am "
+
+
+async def test_names_of_what_is_hidden_already_are_no_findings() -> None:
+    """The model reports the placeholder it was shown."""
+    outcome = await judged(MAIL, found(("email", "[EMAIL]", 0.9)))
+    assert outcome.text == "mail j******e@*******.com now"
+
+
+def test_filter_takes_the_sentence_out_of_an_answer() -> None:
+    """And the message out of what goes to the model."""
+    said = "Hello. My address is a@b.io, so do write to me. Goodbye to everybody."
+    with Workflow("w").then(PIIDetector(strategy="filter")).start_sync().process_output_stream([said]) as chunks:
+        out = "".join(chunk.text for chunk in chunks)
+    assert "@" not in out
+    assert out.endswith("Goodbye to everybody.")
+    kept = Message.user("hi", id="a")
+    outcome = run_stage(PIIDetector(strategy="filter"), "process_input", [Message.user("a@b.io", id="b"), kept])
+    assert [message.id for message in outcome.messages] == ["a"]
+
+
+def test_callbacks_are_told_what_was_found() -> None:
+    """Types, places and scores."""
+    seen: list[Detection] = []
+    checked(MAIL, on_detection=seen.append)
+    assert [(one.categories, one.flagged, one.text) for one in seen] == [(("email",), True, None)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.sampled_from([*SECRETS, " ", ". ", "and", "call 329 7730", "x", "1"]), min_size=1, max_size=6),
+    st.data(),
+    st.sampled_from(["redact", "block", "filter", "warn"]),
+)
+def test_a_stream_leaves_as_the_whole_answer_does(parts: list[str], data: st.DataObject, strategy: Any) -> None:
+    """However it is cut; of what is blocked nothing leaves."""
+    text = "".join(parts)
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(text)), max_size=5)))
+    pieces = [text[low:high] for low, high in zip([0, *cuts], [*cuts, len(text)], strict=True) if low < high]
+    workflow = Workflow("w").then(PIIDetector(strategy=strategy, redaction_method="placeholder"))
+    whole = workflow.start_sync().process_output_result([Message.assistant(text)])
+    with workflow.start_sync().process_output_stream(pieces) as chunks:
+        out = "".join(chunk.text for chunk in chunks)
+    assert chunks.outcome.blocked == whole.blocked
+    if whole.blocked:
+        assert text.startswith(out)
+        assert len(out) <= whole.tripwire.metadata["spans"][0]["start"]
+    else:
+        assert out == "".join(message.text for message in whole.messages)
