@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.workflows.presets.hygiene import hygiene
+from penstock.workflows.presets.privacy import privacy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock.engine.workflow import Workflow
 
-__all__ = ["PRESETS", "hygiene"]
+__all__ = ["PRESETS", "hygiene", "privacy"]
 
-PRESETS: Mapping[str, Callable[[], Workflow]] = {"hygiene": hygiene}
+PRESETS: Mapping[str, Callable[[], Workflow]] = {"hygiene": hygiene, "privacy": privacy}
 """Every preset by the name that ``penstock run`` takes."""
