@@ -1,6 +1,9 @@
-"""`examples/guards.py`, run as the README says."""
+"""`examples/`: each runs and says what it promises; `guards.py` as the README says, `demo.py` in a file of its own."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,3 +25,42 @@ def test_the_example_runs_as_the_readme_says(
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(rows) == 270
     assert {"passed", "edited"} <= {row["status"] for row in rows}
+
+
+EXAMPLES = {
+    "private_chat.py": [
+        "the model reads:  Write to [EMAIL_1] and [EMAIL_2] that **** **** **** 1111 is charged.",
+        "the client reads: I have written to ann@example.com and bob@example.com. No card is needed.",
+    ],
+    "by_language.py": [
+        "de: ['Antworte auf Deutsch und duze niemanden.']",
+        "fr: ['Réponds en français et vouvoie.']",
+        "en: []",
+        "und: []",
+    ],
+    "judged_moderation.py": [
+        "'Thank you for the quick answer.': passed",
+        "'You are too dim to fill a form.': blocked",
+        "    {'harassment': 0.93} - the text was flagged: harassment (insults a colleague)",
+        "'What is the capital of Peru?': blocked",
+        "    unreadable - moderation failed, so what it checks is blocked",
+        "The model is told what to judge in 2 messages; the text itself stands between fences.",
+    ],
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_an_example_prints_what_it_is_about(name: str, tmp_path: Path) -> None:
+    """In a process of its own, from any folder, as one would run it."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, ROOT / "examples" / name]
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stderr.decode()
+    assert ran.stdout.decode().splitlines() == EXAMPLES[name]
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    """None is left to rot."""
+    files = {path.name for path in (ROOT / "examples").glob("*.py")}
+    assert files == {*EXAMPLES, "guards.py", "demo.py"}

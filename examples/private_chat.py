@@ -1,0 +1,35 @@
+"""A chat whose model never sees personal data: it works on tokens, and the client gets the values back.
+
+A scripted model stands in for a real one: `penstock.model("openai/gpt-5-mini")` would do in its place.
+"""
+
+import anyio
+
+from penstock import ModelRequest, PIIDetector, Restore, Workflow
+from penstock.testing import ScriptedModel
+
+ANSWER = "I have written to [EMAIL_1] and [EMAIL_2]. No card is needed."
+
+chat = (
+    Workflow("private-chat")
+    .then(PIIDetector(redaction_method={"credit-card": "mask", "*": "token"}, phase="input"))
+    .then(Restore())
+)
+"""What goes to the model is hidden, what comes from it is put back: tokens for addresses, a mask for cards."""
+
+
+async def main() -> None:
+    """Send one message, and read the answer as a client would."""
+    model = ScriptedModel([ANSWER])
+    async with chat.start() as run:
+        asked = await run.process_input(
+            "Write to ann@example.com and bob@example.com that 4111 1111 1111 1111 is charged."
+        )
+        print("the model reads: ", asked.text)
+        answer = model.stream(ModelRequest(asked.messages))
+        async with run.process_output_stream(answer) as chunks:
+            print("the client reads:", "".join([chunk.text async for chunk in chunks if chunk.type == "text-delta"]))
+
+
+if __name__ == "__main__":
+    anyio.run(main)
