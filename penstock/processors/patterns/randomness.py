@@ -10,7 +10,7 @@ import itertools
 import re
 
 from penstock.processors.patterns import validators
-from penstock.processors.patterns.built_in import RUN, BuiltIn
+from penstock.processors.patterns.built_in import RUN, BuiltIn, shaped
 from penstock.processors.patterns.shapes import Scan, Shape, Trace
 
 _LEAST, _MOST = 20, 256  # characters; longer runs are data, not keys
@@ -113,5 +113,13 @@ def _wordy(found: str) -> bool:
     return len(pairs) > _TURNS and sum(pair in _COMMON for pair in pairs) > _WORDY * len(pairs)
 
 
-RANDOM_TOKENS: tuple[BuiltIn, ...] = (BuiltIn("random-token", "[SECRET]", RUN, random_tokens),)
-"""Secrets without a mark or a label."""
+RANDOM_TOKENS: tuple[BuiltIn, ...] = (
+    shaped(
+        "api-key",
+        "[API_KEY]",
+        r"[sp]k[-_](?<![A-Za-z0-9_-]...)(?:live|test|proj)[-_][A-Za-z0-9]{16,}(?![A-Za-z0-9])",
+        trigger="k[-_](?:live|test|proj)[-_]",
+    ),
+    BuiltIn("random-token", "[SECRET]", RUN, random_tokens),
+)
+"""Secrets without a mark or a label, and those whose mark alone is enough."""
