@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from penstock.processors.detectors.encoded import EncodedSpans
 from penstock.processors.detectors.spans import Span
 from penstock.processors.patterns.matching import Finder, FinderState
 
@@ -38,6 +39,7 @@ EMBEDDED: tuple[str, ...] = (
 CONTEXTUAL: tuple[str, ...] = ("name", "address")
 """The types that no pattern finds honestly: a judge must."""
 
+_IN_CODES = ("url", "uuid", "mac", "ip-address")
 _STATE = "personal-data"  # the note in which a stream's state is kept
 
 
@@ -81,6 +83,12 @@ class PersonalData:
     def lookback(self) -> int:
         """How many characters before what is undecided `scan` wants to see."""
         return self._finder.lookback
+
+    @cached_property
+    def encoded(self) -> EncodedSpans:
+        """What looks for the same behind codes, but for types that codes are full of anyway."""
+        plain = PersonalData([name for name in self.types if name not in _IN_CODES], self._custom)
+        return EncodedSpans(plain.find)
 
     def find(self, text: str, key: str = "") -> list[Span]:
         """Return what is found in a whole text, in order, disjoint.

@@ -23,6 +23,7 @@ class Finding(NamedTuple):
         score: how sure that is, from 0 to 1.
         judge: the name of the model that found it; empty for the embedded detector.
         located: whether the stretch is what was found; if not, it stands somewhere in the stretch.
+        encoded: whether the stretch says it behind a code.
     """
 
     start: int
@@ -31,6 +32,7 @@ class Finding(NamedTuple):
     score: float = 1.0
     judge: str = ""
     located: bool = True
+    encoded: bool = False
 
 
 class Said(NamedTuple):
@@ -70,6 +72,7 @@ class Book:
     """The finders at work on one text; ``sentences``: where they end, if that matters; ``flagged``: if any did."""
 
     embedded: Progress
+    encoded: Progress
     judged: Progress
     sentences: Progress
     flagged: bool = False
@@ -77,16 +80,18 @@ class Book:
     @classmethod
     def begun(cls, at: int) -> Book:
         """Return the book of a text whose first undecided character stands there."""
-        return cls(Progress(at), Progress(at), Progress(at))
+        return cls(Progress(at), Progress(at), Progress(at), Progress(at))
 
     def forget(self, before: int) -> None:
         """Forget what was found before a place: it is decided."""
-        for progress in (self.embedded, self.judged, self.sentences):
+        for progress in (self.embedded, self.encoded, self.judged, self.sentences):
             progress.found = [item for item in progress.found if item.start >= before]
 
     def findings(self) -> list[Finding]:
         """Return all that was found and is not forgotten, in order."""
-        return sorted([*self.embedded.found, *self.judged.found], key=lambda item: (item.start, item.end))
+        return sorted(
+            [*self.embedded.found, *self.encoded.found, *self.judged.found], key=lambda item: (item.start, item.end)
+        )
 
     def settled(self, limit: int, *, by_sentence: bool) -> int:
         """Return the last place up to a limit that cuts no finding, and no sentence where that matters."""
@@ -102,10 +107,10 @@ class Book:
             limit = lower
 
 
-def of_spans(spans: Iterable[Span]) -> Iterator[Finding]:
+def of_spans(spans: Iterable[Span], *, encoded: bool = False) -> Iterator[Finding]:
     """Yield what an embedded detector found."""
     for span in spans:
-        yield Finding(span.start, span.end, span.type, span.score)
+        yield Finding(span.start, span.end, span.type, span.score, encoded=encoded)
 
 
 def located(said: Said, text: str) -> list[tuple[int, int]]:

@@ -113,6 +113,13 @@ class PIIDetector(SpanGuard[PIIVerdict]):
             ctx.note(timeout=str(error))
             raise
 
+    def encoded_scan(
+        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
+        """Return what patterns find behind a code."""
+        del ctx
+        return self.looked.detector.encoded.scan(window.text, start, notes, final=window.final)
+
     def shown(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the model is shown it: what patterns find in it is hidden."""
         del ctx
@@ -132,6 +139,12 @@ class PIIDetector(SpanGuard[PIIVerdict]):
         if method == "placeholder":
             return placeholder(type)
         return _token(text, type, ctx) if method == "token" else ""
+
+    def encoded_replacement(self, text: str, type: str, ctx: AnyContext) -> str:
+        """Return what is to stand in place of a code: a mask that kept its form would leave letters that say it."""
+        if self._methods.get(type, self._methods["*"]) == "mask":
+            return mask(type, text, preserve_format=False)
+        return self.replacement(text, type, ctx)
 
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""

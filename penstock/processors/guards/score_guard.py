@@ -16,6 +16,7 @@ from penstock.engine.errors import JudgeError
 from penstock.engine.facts import Key
 from penstock.engine.frozen import EMPTY, freeze
 from penstock.engine.text_guard import neighbours
+from penstock.processors.detectors.encoded import spoken
 from penstock.processors.detectors.windows import Windows
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.guard import Guard, unquoted
@@ -68,10 +69,11 @@ class ScoreGuard(Guard[V]):
         raise NotImplementedError
 
     def embedded_reading(self, text: str) -> Reading | None:
-        """Return what the embedded detector finds in a window; None if it has nothing to say about it."""
+        """Return what the embedded detector finds in a window, behind codes too; None if there is none."""
         if self.detector is None:
             return None
-        found = self.detector.scores(text)
+        read = [self.detector.scores(each) for each in (text, *spoken(text))]
+        found = {name: max(scores[name] for scores in read) for name in read[0]}
         return self.limited(Reading({name: found[name] for name in found if name in self.categories}))
 
     def declare_scores(self, *told: object) -> None:

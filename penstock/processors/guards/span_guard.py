@@ -65,6 +65,13 @@ class SpanGuard(Guard[V]):
         """
         raise NotImplementedError
 
+    def encoded_scan(
+        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
+        """Return what stands in a window behind a code, as `embedded_scan` does; by default nothing."""
+        del start, notes, ctx
+        return (), len(window.text)
+
     def said(self, judged: Judged[V]) -> Iterable[Said]:
         """Return what a judge says that a window holds."""
         raise NotImplementedError
@@ -72,6 +79,10 @@ class SpanGuard(Guard[V]):
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
         """Return what is to stand in place of a text of that type."""
         raise NotImplementedError
+
+    def encoded_replacement(self, text: str, type: str, ctx: AnyContext) -> str:
+        """Return what is to stand in place of a code that says something of that type; by default as for the plain."""
+        return self.replacement(text, type, ctx)
 
     def shown(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the judge is shown it: what the embedded detector finds in it is hidden already."""
@@ -95,11 +106,13 @@ class SpanGuard(Guard[V]):
         at = window.base + window.start
         book: Book = window.notes.setdefault(_BOOK, Book.begun(at))
         book.forget(at)
-        if self.embedded:
-            spans, hold = self.embedded_scan(window, book.embedded.at - window.base, book.embedded.notes, ctx)
-            book.embedded.advance(of_spans(spans), window.base, hold, final=window.final)
-        else:
-            book.embedded.at = window.base + len(window.text)
+        finders = ((book.embedded, self.embedded_scan), (book.encoded, self.encoded_scan))
+        for progress, look in finders:
+            begin = progress.at - window.base
+            none: tuple[Sequence[Span], int] = ((), len(window.text))
+            spans, hold = look(window, begin, progress.notes, ctx) if self.embedded else none
+            found = of_spans(spans, encoded=progress is book.encoded)
+            progress.advance(found, window.base, hold, final=window.final)
         if self.judge is not None:
             return self._judged(window, book, ctx)
         book.judged.at = window.base + len(window.text)
@@ -139,7 +152,7 @@ class SpanGuard(Guard[V]):
 
     def _decided(self, window: TextWindow, book: Book) -> tuple[Sequence[Finding], int]:
         base = window.base
-        limit = min(book.embedded.at, book.judged.at)
+        limit = min(book.embedded.at, book.encoded.at, book.judged.at)
         if self.strategy == "filter":
             begin = book.sentences.at - base
             cuts = self.windows.cuts(window.text, begin, final=window.final)
@@ -196,6 +209,10 @@ class SpanGuard(Guard[V]):
             )
             for item in made
         ]
+
+    def _hidden(self, text: str, owner: Finding, ctx: AnyContext) -> str:
+        hide = self.encoded_replacement if owner.encoded else self.replacement
+        return hide(text, owner.type, ctx)
 
     def _sentences(self, window: TextWindow, made: Sequence[Region]) -> list[Edit]:
         """Return edits that take away the sentences in which something was found."""

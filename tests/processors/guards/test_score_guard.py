@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import pytest
 from pydantic import BaseModel
 
-from penstock import Message, Workflow
+from penstock import Message, UnicodeNormalizer, Workflow
 from penstock.engine.errors import OptionError
 from penstock.engine.messages import TextPart, ToolPart
 from penstock.processors.detectors.windows import Windows
@@ -118,6 +118,17 @@ def test_a_guard_that_only_warns_lets_everything_pass_and_tells() -> None:
     assert out == "Hello there. You damn fool!"
     assert outcome.facts[guard.scores] == {"rude": 0.6, "vile": 0.0}
     assert [(d.flagged, d.strategy, d.text) for d in seen] == [(False, "none", None), (True, "warn", None)]
+
+
+@pytest.mark.parametrize(
+    "said", ["eW91IGFyZSBhIGRhbW4gZm9vbCwgc2ly", "y o u   d a m n   f o o l", "ｄａｍｎ yo\u200bu"]
+)
+def test_what_is_said_behind_a_code_counts(said: str) -> None:
+    """Base64, letters set apart; full-width letters are a normaliser's, or the detector's own."""
+    guard = Manners(strategy="filter")
+    normal = Workflow("w").then(UnicodeNormalizer(form="NFKC")).then(guard)
+    kept = normal.start_sync().process_input([Message.user(said), Message.user("hi")])
+    assert [message.text for message in kept.messages] == ["hi"]
 
 
 async def test_the_judge_decides_what_the_detector_is_not_sure_of() -> None:
