@@ -159,9 +159,12 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
+    from penstock.processors.guards.classifications import Classification as Classification
+    from penstock.processors.guards.classifier import ClassifierProcessor as ClassifierProcessor
     from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
     from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector
     from penstock.processors.guards.pii_types import PIIType as PIIType
+    from penstock.processors.guards.questions import Question as Question
     from penstock.processors.guards.restore import Restore as Restore
     from penstock.processors.guards.vault import VAULT as VAULT
     from penstock.processors.guards.vault import Vault as Vault
@@ -281,9 +284,12 @@ _HOMES = {
         "member",
     ),
     "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
+    "penstock.processors.guards.classifications": ("Classification",),
+    "penstock.processors.guards.classifier": ("ClassifierProcessor",),
     "penstock.processors.guards.language_detector": ("LanguageDetector",),
     "penstock.processors.guards.pii_detector": ("PIIDetector",),
     "penstock.processors.guards.pii_types": ("PIIType",),
+    "penstock.processors.guards.questions": ("Question",),
     "penstock.processors.guards.restore": ("Restore",),
     "penstock.processors.guards.vault": ("VAULT", "Vault"),
     "penstock.processors.judges.judge": ("Judge",),

@@ -6,20 +6,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.processors.guards.classifications import Classification
+    from penstock.processors.guards.classifier import ClassifierProcessor
     from penstock.processors.guards.detections import Detection
     from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, LanguageDetector
     from penstock.processors.guards.pii_detector import PIIDetector
     from penstock.processors.guards.pii_types import PIIType
+    from penstock.processors.guards.questions import Question
     from penstock.processors.guards.restore import Restore
     from penstock.processors.guards.vault import VAULT, Vault
 
 _HOME_OF = {
     "ANSWER_LANGUAGE": "language_detector",
+    "Classification": "classifications",
+    "ClassifierProcessor": "classifier",
     "Detection": "detections",
     "LANGUAGE": "language_detector",
     "LanguageDetector": "language_detector",
     "PIIDetector": "pii_detector",
     "PIIType": "pii_types",
+    "Question": "questions",
     "Restore": "restore",
     "VAULT": "vault",
     "Vault": "vault",
@@ -29,10 +35,13 @@ __all__ = [
     "ANSWER_LANGUAGE",
     "LANGUAGE",
     "VAULT",
+    "Classification",
+    "ClassifierProcessor",
     "Detection",
     "LanguageDetector",
     "PIIDetector",
     "PIIType",
+    "Question",
     "Restore",
     "Vault",
 ]

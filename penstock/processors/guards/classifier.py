@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.engine.frozen import Value
     from penstock.engine.message_list import MessageList
     from penstock.engine.ports import Model
-    from penstock.engine.text_window import TextWindow
+    from penstock.engine.text_window import Found, TextWindow
     from penstock.engine.texts import TextPlace
     from penstock.engine.whole_texts import Text
     from penstock.processors.guards.classifications import ClassifiedPhase
@@ -205,18 +205,18 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     # Deciding
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits that whole texts need: all are asked about, and then decided in their order."""
+        """Return the edits that whole texts need, decided in their order; what waits is asked beside each other."""
         runs = self.runs(texts)
         if self.awaits:
             found = await together([partial(self._in_run, ctx, run) for run in runs])
+            hits = [await self._hit(run, items, ctx) for run, items in zip(runs, found, strict=True)]
         else:
-            found = [await self._in_run(ctx, run) for run in runs]
-        hits: list[Hit] = []
-        for run, items in zip(runs, found, strict=True):
-            window, asked = window_of(run), cast("Sequence[_Asked]", items)
-            decided = [await self._awaited(window, one, ctx) for one in asked]
-            hits.append(Hit(window, decided))
+            hits = [await self._hit(run, await self._in_run(ctx, run), ctx) for run in runs]
         return in_places(hits, self.act(hits, ctx))
+
+    async def _hit(self, run: Sequence[Text], found: Sequence[Found], ctx: AnyContext) -> Hit:
+        window = window_of(run)
+        return Hit(window, [await self._awaited(window, one, ctx) for one in cast("Sequence[_Asked]", found)])
 
     async def _awaited(self, window: TextWindow, asked: _Asked, ctx: AnyContext) -> _Asked:
         """Return what was asked, decided; wait for the decision if need be."""
