@@ -162,6 +162,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.guards.classifications import Classification as Classification
     from penstock.processors.guards.classifier import ClassifierProcessor as ClassifierProcessor
     from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
+    from penstock.processors.guards.moderation import ModerationProcessor as ModerationProcessor
+    from penstock.processors.guards.moderation import ModerationVerdict as ModerationVerdict
     from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector
     from penstock.processors.guards.pii_types import PIIType as PIIType
     from penstock.processors.guards.questions import Question as Question
@@ -287,6 +289,7 @@ _HOMES = {
     "penstock.processors.guards.classifications": ("Classification",),
     "penstock.processors.guards.classifier": ("ClassifierProcessor",),
     "penstock.processors.guards.language_detector": ("LanguageDetector",),
+    "penstock.processors.guards.moderation": ("ModerationProcessor", "ModerationVerdict"),
     "penstock.processors.guards.pii_detector": ("PIIDetector",),
     "penstock.processors.guards.pii_types": ("PIIType",),
     "penstock.processors.guards.questions": ("Question",),

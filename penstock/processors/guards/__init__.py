@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from penstock.processors.guards.classifier import ClassifierProcessor
     from penstock.processors.guards.detections import Detection
     from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, LanguageDetector
+    from penstock.processors.guards.moderation import ModerationProcessor, ModerationVerdict
     from penstock.processors.guards.pii_detector import PIIDetector
     from penstock.processors.guards.pii_types import PIIType
     from penstock.processors.guards.questions import Question
@@ -23,6 +24,8 @@ _HOME_OF = {
     "Detection": "detections",
     "LANGUAGE": "language_detector",
     "LanguageDetector": "language_detector",
+    "ModerationProcessor": "moderation",
+    "ModerationVerdict": "moderation",
     "PIIDetector": "pii_detector",
     "PIIType": "pii_types",
     "Question": "questions",
@@ -39,6 +42,8 @@ __all__ = [
     "ClassifierProcessor",
     "Detection",
     "LanguageDetector",
+    "ModerationProcessor",
+    "ModerationVerdict",
     "PIIDetector",
     "PIIType",
     "Question",

@@ -1,0 +1,168 @@
+"""`ModerationProcessor`: stops, filters or reports content of the categories of moderation. It knows no model.
+
+Without a model it sorts, by a small embedded detector that errs (docs/processors/moderation.md has its figures), so it
+only warns unless it is told otherwise. With a model it judges, and blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, Unpack, get_args
+
+from pydantic import BaseModel, WithJsonSchema, create_model
+
+from penstock.engine.errors import OptionError
+from penstock.engine.processor import flag
+from penstock.processors.detectors.moderation import ModerationScorer
+from penstock.processors.guards.options import names, shares
+from penstock.processors.guards.readings import CategoryScore, Reading, listed
+from penstock.processors.guards.score_guard import ScoreGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.engine.context import AnyContext
+    from penstock.engine.frozen import Value
+    from penstock.engine.ports import Judge as JudgePort
+    from penstock.engine.ports import Judged, Model
+    from penstock.processors.guards.options import GuardOptions
+
+Strategy = Literal["block", "warn", "filter"]
+
+CATEGORIES: Mapping[str, str] = {
+    "hate": "demeans or excludes people for what they are: origin, skin, religion, gender, orientation, disability",
+    "hate/threatening": "the same, with violence against them threatened, wished for or called for",
+    "harassment": "insults, humiliates or bullies a person, or calls on others to",
+    "harassment/threatening": "the same, with violence against that person threatened",
+    "self-harm": "shows, praises or encourages suicide, self-injury or eating disorders",
+    "self-harm/intent": "the writer says that they do or mean to harm themselves",
+    "self-harm/instructions": "tells or asks how to",
+    "sexual": "means to arouse, or offers sexual services; health and education are neither",
+    "sexual/minors": "sexual content in which somebody is under 18",
+    "violence": "threatens, praises, plans or asks for violence against people or animals",
+    "violence/graphic": "shows death, injury or cruelty in detail",
+}
+"""The categories a model is asked about by default, and what each means to it."""
+
+
+class ModerationVerdict(BaseModel):
+    """What a judge says: how sure it is of each category that applies, and why in a few words; None for none."""
+
+    category_scores: list[CategoryScore] | None
+    reason: str | None = None
+
+
+class ModerationProcessor(ScoreGuard[ModerationVerdict]):
+    """Judges texts by the categories of moderation, window by window, in messages, streams and what tools are given.
+
+    Attributes:
+        categories: what it looks for.
+        threshold: the score from which on a category counts; None for the defaults.
+        chunk_window: how many windows of a stream are shown before the one that is judged.
+        scores: the fact with the highest score of each category in the run.
+    """
+
+    id = "moderation"
+    strategies = get_args(Strategy)
+
+    def __init__(
+        self,
+        model: Model | JudgePort[ModerationVerdict] | None = None,
+        *,
+        categories: Iterable[str] | None = None,
+        threshold: float | Mapping[str, float] | None = None,
+        strategy: Strategy | None = None,
+        include_scores: bool = False,
+        chunk_window: int = 0,
+        **options: Unpack[GuardOptions],
+    ) -> None:
+        """Check the options.
+
+        Args:
+            model: who judges; None for the embedded detector alone.
+            categories: what to look for. With a model any names will do, and all of `CATEGORIES` are the default;
+                without one, some of ``ModerationScorer.categories``, which are the default.
+            threshold: the score from which on a category counts, 0 to 1: one for all, or one for some by name. By
+                default 0.5 for a model's scores, and for the embedded detector's what was fixed on development data.
+            strategy: ``block`` stops the run, ``filter`` takes away what is flagged, ``warn`` logs it. By default
+                ``block`` with a model, ``warn`` without.
+            include_scores: say all scores in a tripwire's reason; its metadata have them anyway.
+            chunk_window: how many windows' length of the answer is shown before each window of a stream; 0 for the
+                last 200 characters.
+            options: see `GuardOptions`.
+
+        Raises:
+            OptionError: an option that is not allowed.
+        """
+        name = type(self).__name__
+        detector = ModerationScorer() if options.get("embedded", True) else None
+        own = tuple(CATEGORIES) if model is not None else ModerationScorer.categories
+        self.categories = own if categories is None else names(name, "categories", categories)
+        if model is None:
+            _check_known(name, self.categories)
+        self.threshold = shares(name, "threshold", threshold, self.categories)
+        self.include_scores = flag(name, "include_scores", include_scores)
+        self.chunk_window = _count(name, chunk_window)
+        if self.chunk_window:
+            windows = type(self).output_windows
+            self.output_windows = replace(windows, overlap=self.chunk_window * windows.most)
+        chosen = strategy if strategy is not None else ("warn" if model is None else "block")
+        self.set_up(model, chosen, verdict_type(self.categories), question(self.categories), options)
+        self.detector = detector if any(each in ModerationScorer.categories for each in self.categories) else None
+        self.declare_scores(*(self.categories if categories is not None else ()))
+
+    def judged_reading(self, judged: Judged[ModerationVerdict], text: str) -> Reading:
+        """Return the judge's scores; a category that it was not offered counts as unlisted."""
+        del text
+        entries = [(entry.category, entry.score) for entry in judged.verdict.category_scores or ()]
+        return Reading(listed(entries, self.categories), reason=judged.verdict.reason)
+
+    def block(
+        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
+    ) -> NoReturn:
+        """Stop the run; say which categories, what the judge says about it and, if asked for, all scores."""
+        told = f"{why}the text was flagged: {', '.join(dict.fromkeys(categories))}"
+        if metadata.get("reason"):
+            told += f" ({metadata['reason']})"
+        if self.include_scores:
+            scores: Mapping[str, float] = metadata.get("scores", {})
+            told += f"; scores: {', '.join(f'{name} {score:.4g}' for name, score in scores.items())}"
+        ctx.abort(told, metadata={"strategy": self.strategy, **metadata})
+
+
+@cache
+def verdict_type(categories: tuple[str, ...]) -> type[ModerationVerdict]:
+    """Return the form of a verdict that offers these categories.
+
+    It takes others, too: what a judge made up is not thrown away unread.
+    """
+    offered = Annotated[str, WithJsonSchema({"type": "string", "enum": list(categories)})]
+    entry = create_model("ScoredCategory", __base__=CategoryScore, category=(offered, ...))
+    scores: Value = list[entry] | None  # type: ignore[valid-type] # made at run time
+    return create_model("OfferedModerationVerdict", __base__=ModerationVerdict, category_scores=(scores, ...))
+
+
+def question(categories: Iterable[str]) -> str:
+    """Return what a judge is told."""
+    listing = "\n".join(f"- {name}: {CATEGORIES[name]}" if name in CATEGORIES else f"- {name}" for name in categories)
+    return (
+        "Tell which of these categories of moderation apply to the content, and how sure you are of each, from 0 to 1."
+        f"\n{listing}\n"
+        "List only categories that may apply (category_scores; null if none does), by exactly these names. Of content"
+        " that reports, quotes, condemns or fights something, judge what it does itself. Say why in a few words of your"
+        " own (reason; null if none applies), without quoting the content."
+    )
+
+
+def _check_known(name: str, categories: Iterable[str]) -> None:
+    for category in categories:
+        if category not in ModerationScorer.categories:
+            known = ", ".join(map(repr, ModerationScorer.categories))
+            raise OptionError(name, "categories", category, f"some of {known}, or a model= to judge others")
+
+
+def _count(name: str, given: object) -> int:
+    if type(given) is not int or given < 0:
+        raise OptionError(name, "chunk_window", given, "a number of windows, 0 or more")
+    return given
