@@ -53,7 +53,7 @@ class Counts:
         return share(2 * self.right, 2 * self.right + self.wrong + self.missed)
 
 
-def share(part: int, whole: int) -> float | None:
+def share(part: float, whole: int) -> float | None:
     """Return a part by the whole; None of nothing."""
     return part / whole if whole else None
 

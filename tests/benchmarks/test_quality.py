@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.quality.__main__ import MODULES, main
 from benchmarks.quality.contestants.ports import OURS, Candidate, flagged, line_up
+from benchmarks.quality.disguises import FORMS, kept_back, without
 from benchmarks.quality.personal import read_set
 from benchmarks.quality.rows import DataSet, Row
 from benchmarks.quality.scored import Readings
@@ -94,7 +95,6 @@ def test_a_guardrail_without_rows_says_so(name: str, tmp_path: Path, capsys: pyt
     assert main(["--data", str(tmp_path), "--alone", "--only", name]) == 0
     told = capsys.readouterr().out
     assert "measured" in told
-    assert "missed, " in told
 
 
 def test_no_data_is_told_and_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,3 +150,14 @@ def test_two_heaps_are_ranked_by_each_contestant() -> None:
     assert line.size == 4
     assert line.figures["one"] == (0.75, pytest.approx((1 + 2 / 3) / 2), 0.5, 0.5, 0.5)
     assert readings.shares("set", "", heaps[0]).figures["one"] == (0.5,)
+
+
+def test_a_value_is_hidden_if_what_is_left_does_not_show_it_in_any_disguise() -> None:
+    """A text that comes back as it was shows everything, also if it is encoded."""
+    row = Row("1", "ask ann@example.com", spans=(Span(4, 19, "email"), Span(0, 3, "name")))
+    assert kept_back(str, row, lambda text: without(text, [Span(4, 19, "email")])) == 1
+    assert kept_back(str, row, lambda text: without(text, [Span(4, 7, "email")])) == 1
+    assert kept_back(str, row, lambda text: text.upper()) == 0
+    assert kept_back(FORMS["full-width"], row, lambda text: text[1:]) == 0
+    assert kept_back(FORMS["base64"], row, str) == 0
+    assert kept_back(FORMS["base64"], row, lambda _: "[EMAIL]") == 1
