@@ -26,7 +26,7 @@ FAR = 160
 LONGEST = 1500
 """How many characters of a chain are decided at once; a longer one is decided piece by piece."""
 
-_PENALTY = 0.5  # what each changed word costs
+_PENALTY = 0.25  # what each changed word costs
 
 
 class Taken(NamedTuple):
@@ -146,7 +146,7 @@ class Chains:
             if skipped >= 0:
                 for missing in range(GAP + 1):
                     before = live.nodes.get(at - 2 - missing)
-                    if before is not None and max(skipped, missing) * live.worth < before.score:
+                    if before is not None and max(skipped, missing) * live.worth <= before.score:
                         same = self._same(live.pair + 2, at - missing, skipped) if skipped == missing else 0
                         cost = (_PENALTY * (max(skipped, missing) - same) - same) * live.worth
                         best = _better(best, before, cost, first + second)
@@ -204,7 +204,7 @@ def _lives(node: Node, count: float, behind: int) -> bool:
     The next pair begins with the last known word or later, and a chain skips fewer words than it has.
     """
     skipped = max(behind - 2, 0)
-    return skipped <= GAP and skipped * count < node.score
+    return skipped <= GAP and skipped * count <= node.score
 
 
 def _counted_from(live: Live, index: int, at: int) -> Live:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _LEAST = 12  # characters that a decoded stretch must have to be looked at
+_TORN = 6  # bytes at a stretch's ends that belong to characters which are cut in two
 _CHARACTERS = range(0x9, 0x250)  # from the tab to the last Latin letters
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
 _BASE32 = re.compile(r"[A-Za-z2-7]{24,}+=*")
@@ -43,8 +44,8 @@ def _base64(text: str) -> Iterator[str]:
 def _base32(text: str) -> Iterator[str]:
     for found in _BASE32.finditer(re.sub(r"\s+", "", text)):
         letters = found.group().rstrip("=").upper()
-        usable = letters[: len(letters) // 8 * 8]
-        yield from _bytes(lambda usable=usable: base64.b32decode(usable))  # type: ignore[misc]
+        padded = letters + "=" * (-len(letters) % 8)
+        yield from _bytes(lambda padded=padded: base64.b32decode(padded))  # type: ignore[misc]
 
 
 def _hex(text: str) -> Iterator[str]:
@@ -93,11 +94,16 @@ def _bytes(decode: Callable[[], bytes]) -> Iterator[str]:
         raw = decode()
     except (ValueError, binascii.Error):
         return
-    for coding in ("utf-16-le", "utf-16-be") if raw.count(0) * 3 > len(raw) else ("utf-8",):
-        text = raw.decode(coding, errors="replace")
-        if len(text) >= _LEAST and sum(map(_is_text, text)) * 10 >= len(text) * 8:
-            yield text
+    coding = _coding(raw)
+    text = raw.decode(coding, errors="ignore")
+    lost = len(raw) - len(text.encode(coding))
+    legible = sum(map(str.isprintable, text)) * 10 >= len(text) * 8
+    if legible and len(text) >= _LEAST and lost * 10 <= len(raw) + _TORN * 10:
+        yield text
 
 
-def _is_text(char: str) -> bool:
-    return (char.isprintable() and char != "\ufffd") or char in "\n\r\t"
+def _coding(raw: bytes) -> str:
+    """Return how bytes spell a text: every other one is zero in UTF-16, as far as letters are Latin."""
+    if raw.count(0) * 3 <= len(raw):
+        return "utf-8"
+    return "utf-16-le" if raw[1::2].count(0) > raw[::2].count(0) else "utf-16-be"

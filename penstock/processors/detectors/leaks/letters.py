@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_LETTERS_A_WORD = 4
+_LETTERS_A_WORD = 3
 _MOST = 8  # places in the passages that are compared; what is repeated more often tells little
 
 

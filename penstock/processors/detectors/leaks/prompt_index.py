@@ -17,9 +17,9 @@ from penstock.processors.detectors.leaks.codes import decoded
 from penstock.processors.detectors.leaks.letters import Letters
 from penstock.processors.detectors.leaks.passages import ANCHOR, Passages, masked, rows
 from penstock.processors.detectors.leaks.settling import FRESH, Look, Place
-from penstock.processors.detectors.leaks.stretches import judged, none_in, stretches
+from penstock.processors.detectors.leaks.stretches import judged, may_have_runs, stretches
 from penstock.processors.detectors.leaks.views import View, small
-from penstock.processors.detectors.leaks.words import known_words, spellings
+from penstock.processors.detectors.leaks.words import NO_WORDS, known_words, spellings
 from penstock.processors.detectors.spans import Span
 
 if TYPE_CHECKING:
@@ -122,8 +122,6 @@ class PromptIndex:
         """
         begun: Place = notes.pop(_NOTE, FRESH)
         view = View(text[start:] if start else text, final=final)
-        if final and begun == FRESH and self._none_in(view):
-            return [], len(text)
         look = self._look(view, begun, final=final)
         shown = look.shown()
         hold, place = (len(view.text), FRESH) if final else look.settled(shown)
@@ -141,18 +139,11 @@ class PromptIndex:
     def _key(self) -> tuple[object, ...]:
         return self._texts, self.canaries, self.min_words
 
-    def _none_in(self, view: View) -> bool:
-        """Tell at a glance that a text shows nothing; False if that takes a closer look."""
-        words = spellings(view.text)
-        return (
-            self._passages.anchors.isdisjoint(rows(words))
-            and none_in(view.text, words)
-            and next(self._canaries.find(view.text), None) is None
-        )
-
     def _look(self, view: View, begun: Place, *, final: bool) -> Look:
         before, seam = begun
-        words, tail = known_words(view.text, final=final, cut_off=seam is not None and seam.within)
+        words, tail = NO_WORDS, len(view.text)
+        if not final or begun != FRESH or self._words_matter(view.text):
+            words, tail = known_words(view.text, final=final, cut_off=seam is not None and seam.within)
         chains = Chains(
             words if before is None else before.resumed(words), self._passages, before.live if before else ()
         )
@@ -160,6 +151,11 @@ class PromptIndex:
         hidden = judged(view.plain, found, self._hides, seam is not None and seam.hit)
         hold = min(chains.hold(tail), hidden.hold, self._canaries.hold(view.text))
         return Look(hold, chains, hidden, list(self._canaries.find(view.text)), words, begun)
+
+    def _words_matter(self, text: str) -> bool:
+        """Tell at a glance whether the words of a whole text must be looked at one by one."""
+        words = spellings(text)
+        return not self._passages.anchors.isdisjoint(rows(words)) or may_have_runs(words)
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[tuple[int, int]]:
         """Yield where a piece of a stretch hides something: all of it if it is encoded."""
@@ -222,7 +218,7 @@ def _turned(text: str) -> str:
 
 
 def _words_turned(text: str) -> str:
-    return " ".join(reversed(spellings(text)))
+    return " ".join(reversed(text.split()))
 
 
 def _back(span: Span, view: View, start: int) -> Span:

@@ -6,6 +6,7 @@ What they hide is for others to say. A long stretch is judged piece by piece, an
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex
@@ -24,16 +25,17 @@ UNITS = 16
 PIECE = 1024
 """How many characters of a long stretch are decided at once; they are judged with as many behind them."""
 
-_NEAR = 8  # characters between one unit and the next
+_NEAR = 16  # characters between one unit and the next
 _SPACE = r"\s\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"  # or no need of it
 _JOINED = rf"(?:[ \t]*\r?\n[ \t]*[!-~]{{{BLOB},}}+)*+(?:[ \t]*\r?\n[A-Za-z0-9+/]*+={{1,2}}(?!\S))?+"
-_BLOB = re.compile(rf"[^{_SPACE}]{{{BLOB},}}+{_JOINED}")
+_BLOB = re.compile(rf"(?<![^{_SPACE}])[^{_SPACE}]{{{BLOB},}}+{_JOINED}")
 _BLOB_ON = re.compile(rf"[^{_SPACE}]++{_JOINED}")
 _MAY_JOIN = re.compile(rf"[ \t]*\r?(?:\n[ \t]*[!-~]{{0,{BLOB - 1}}}+)?")
 _LAST_SPACE = regex.compile(rf"(?r)[{_SPACE}]")
 _UNIT = re.compile(r"[^\W\d_]{1,2}|\d{1,3}|[01]{8}|0?x?[0-9a-f]{2}")
 _LONGEST_UNIT = 8
 _LENGTHS = re.compile(rb"[\x01-\x04\x08]{%d}" % UNITS)
+_TOO_LONG = repeat(255)
 _SEAM = re.compile(r"[^\W_]*\Z")
 _SEAM_NEAR = 16
 
@@ -77,11 +79,9 @@ class Judged(NamedTuple):
     found: Sequence[Stretch]
 
 
-def none_in(text: str, words: Sequence[str]) -> bool:
-    """Tell at a glance that a whole text has no stretch; False if that takes a closer look."""
-    if max(map(len, text.split()), default=0) >= BLOB:
-        return False
-    return _LENGTHS.search(bytes(map(len, words))) is None
+def may_have_runs(words: Sequence[str]) -> bool:
+    """Tell at a glance whether enough words in a row are as short as letters and codes are."""
+    return _LENGTHS.search(bytes(map(min, map(len, words), _TOO_LONG))) is not None
 
 
 def stretches(text: str, words: Words, tail: int, *, inside: bool, final: bool) -> Stretches:

@@ -52,6 +52,9 @@ class Words(NamedTuple):
         return self.starts[word]
 
 
+NO_WORDS = Words((), (), ())
+
+
 def spellings(text: str) -> list[str]:
     """Return the words alone."""
     return _WORD.findall(text) if _BEYOND.search(text) is None else list(cut(text).words)
