@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from math import ceil
 from typing import TYPE_CHECKING
 
+from penstock.processors.detectors.linear.curves import Curve
 from penstock.processors.detectors.linear.packing import Head
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ def curve(margins: Sequence[float], positives: Sequence[bool], least: int = 40) 
     """Return the points of a rising curve from margin to the share of positives there.
 
     The margins are those of texts that the plane was not trained on. Neighbours are pooled until the shares rise (pool
-    adjacent violators), and until each pool has at least ``least`` texts.
+    adjacent violators), and until each pool has at least ``least`` texts. The curve begins at 0 and ends at 1, and is
+    flat nowhere in between, so that scores rank texts as margins do.
     """
     pools: list[tuple[int, int, float]] = []  # texts, positives among them, sum of the margins
     for value, positive in sorted(zip(margins, positives, strict=True)):
@@ -40,7 +43,18 @@ def curve(margins: Sequence[float], positives: Sequence[bool], least: int = 40) 
         while len(pools) > 1 and (pools[-2][0] < least or pools[-1][1] * pools[-2][0] <= pools[-2][1] * pools[-1][0]):
             (count, hits, total), (more, others, rest) = pools[-2:]
             pools[-2:] = [(count + more, hits + others, total + rest)]
-    return [(round(total / count, 4), round((hits + 1) / (count + 2), 4)) for count, hits, total in pools]
+    points = [(round(total / count, 4), round((hits + 0.5) / (count + 1), 4)) for count, hits, total in pools]
+    ends = (round(min(margins) - 1, 4), 0.0), (round(max(margins) + 1, 4), 1.0)
+    risen = [ends[0]]
+    for point in points:
+        if point[0] > risen[-1][0] and 1.0 > point[1] > risen[-1][1]:
+            risen.append(point)
+    return [*risen, ends[1]]
+
+
+def placed(points: Sequence[Point], margin: float) -> float:
+    """Return the score that a curve gives a margin, rounded up: what is above the margin is not below the score."""
+    return ceil(Curve(points)(margin) * 10_000) / 10_000
 
 
 def at_false_positive_rate(margins: Sequence[float], rate: float) -> float:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_QUIET = 0.1
+
+
 class Example(NamedTuple):
     """What the machine learns from: features, the side it is on, and how much a slip on it costs."""
 
@@ -38,38 +41,60 @@ class Plane(NamedTuple):
         return self.bias + fsum(map(self.weights.__getitem__, places)) / sqrt(len(places))
 
 
-def fit(examples: Sequence[Example], size: int, *, rounds: int = 20, tolerance: float = 0.02, seed: int = 1) -> Plane:
+def fit(
+    examples: Sequence[Example],
+    size: int,
+    *,
+    upper: float = 1.0,
+    rounds: int = 20,
+    tolerance: float = 0.02,
+    seed: int = 1,
+) -> Plane:
     """Return the plane that parts the examples, after at most ``rounds`` passes over them.
 
     Args:
         examples: in an order that stays, since the result depends on it.
         size: how many places there are.
+        upper: what a place in the upper half counts, where one in the lower half counts 1; that goes into the weights.
         rounds: the most passes.
         tolerance: it stops once no example pulls harder than this within a pass.
         seed: for the order within a pass.
     """
-    weights, bias = [0.0] * (size + 1), size
+    weights = [0.0] * size
+    bias = 0.0
+    share = [1.0] * (size // 2) + [upper * upper] * (size - size // 2)
     inverse = [1 / sqrt(len(example.places)) if example.places else 0.0 for example in examples]
+    length = [_length(example, size // 2, upper) for example in examples]
     duals = [0.0] * len(examples)
     order, chance = list(range(len(examples))), Chance(seed)
-    for _ in range(rounds):
+    quiet = bytearray(len(examples))  # lies well on its own side, and is looked at in every fourth round only
+    for turn in range(rounds):
         chance.shuffle(order)
-        worst = 0.0
+        worst, looked = 0.0, turn % 4 == 0
         for at in order:
-            example = examples[at]
-            sign = 1.0 if example.positive else -1.0
-            value = weights[bias] + fsum(map(weights.__getitem__, example.places)) * inverse[at]
-            slack = 1 / (2 * example.cost)
-            pull = sign * value - 1 + duals[at] * slack
+            if quiet[at] and not looked:
+                continue
+            places, positive, cost = examples[at]
+            sign = 1.0 if positive else -1.0
+            slack = 1 / (2 * cost)
+            pull = sign * (bias + fsum(map(weights.__getitem__, places)) * inverse[at]) - 1 + duals[at] * slack
             worst = max(worst, abs(pull if duals[at] > 0 else min(pull, 0.0)))
-            dual = max(duals[at] - pull / ((2.0 if example.places else 1.0) + slack), 0.0)
+            dual = max(duals[at] - pull / (length[at] + slack), 0.0)
+            quiet[at] = dual == 0.0 and pull > _QUIET
             if dual != duals[at]:
                 step = (dual - duals[at]) * sign
                 duals[at] = dual
-                weights[bias] += step
-                share = step * inverse[at]
-                for place in example.places:
-                    weights[place] += share
-        if worst < tolerance:
+                bias += step
+                step *= inverse[at]
+                for place in places:
+                    weights[place] += step * share[place]
+        if looked and worst < tolerance:
             break
-    return Plane(weights[:size], weights[bias])
+    return Plane(weights, bias)
+
+
+def _length(example: Example, half: int, upper: float) -> float:
+    """Return the square of an example's length, its bias included."""
+    count = len(example.places)
+    high = sum(place >= half for place in example.places)
+    return 1.0 + ((count - high) + high * upper * upper) / count if count else 1.0

@@ -9,7 +9,7 @@ from penstock.processors.detectors.linear.curves import Curve
 from penstock.processors.detectors.linear.hashing import Hasher, Recipe
 from penstock.processors.detectors.linear.model import LinearModel, load
 from penstock.processors.detectors.linear.packing import Head, Packed, pack, unpack
-from penstock.processors.detectors.linear.reading import folded, words
+from penstock.processors.detectors.linear.reading import words
 
 RECIPE = Recipe(bits=10, words=2, least=3, most=4)
 
@@ -40,7 +40,7 @@ def test_a_disguise_changes_no_score(disguise: str) -> None:
 
 def test_honest_letters_of_other_scripts_make_words() -> None:
     """Vowel signs do not part a word, and what is no letter stands by itself."""
-    assert words(folded("हिन्दी, नमस्ते! «Да»")) == ["हिन्दी", ",", "नमस्ते", "!", "«", *words(folded("Да")), "»"]
+    assert words("हिन्दी, नमस्ते! «Да»") == ["हिन्दी", ",", "नमस्ते", "!", "«", "Да", "»"]
 
 
 def test_places_are_within_the_table_and_the_same_every_time() -> None:
@@ -93,3 +93,21 @@ def test_a_curve_rises_between_its_points_and_is_flat_outside() -> None:
     curve = Curve([(-1.0, 0.1), (1.0, 0.5), (2.0, 1.0)])
 
     assert [curve(x) for x in (-9, -1, 0, 1, 1.5, 2, 9)] == pytest.approx([0.1, 0.1, 0.3, 0.5, 0.75, 1.0, 1.0])
+
+
+def test_marks_tell_the_ends_of_a_text_its_capitals_and_its_lines() -> None:
+    """Each is a feature of its own, beside those of the same text without marks."""
+    plain, marked = Hasher(RECIPE), Hasher(RECIPE._replace(marks=True))
+
+    assert plain.places("stop") == plain.places("STOP") < marked.places("stop") < marked.places("STOP")
+    assert marked.places("stop\n\nnow") > marked.places("stop\nnow") > marked.places("stop now")
+    assert marked.places("stop now") & marked.places("now stop") < marked.places("now stop")
+
+
+def test_words_have_the_upper_half_of_the_table_and_letters_the_lower() -> None:
+    """So a trainer can tell them apart."""
+    words_only = Hasher(RECIPE._replace(most=0)).places("one two")
+    letters_too = Hasher(RECIPE).places("one two")
+
+    assert min(words_only) >= 512 > min(letters_too)
+    assert {place for place in letters_too if place >= 512} == words_only

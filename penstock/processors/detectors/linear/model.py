@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from penstock.processors.detectors.linear.curves import Curve
 from penstock.processors.detectors.linear.hashing import Hasher
 from penstock.processors.detectors.linear.packing import unpack
-from penstock.processors.detectors.linear.reading import folded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,8 +35,8 @@ class LinearModel:
         self._hasher = Hasher(packed.recipe)
 
     def margins(self, text: str) -> dict[str, float]:
-        """Return per head how far, and on which side, a text lies from the border; it is folded here."""
-        places = self._hasher.places(folded(text))
+        """Return per head how far, and on which side, a text lies from the border."""
+        places = self._hasher.places(text)
         return {head.name: margin(head, places) for head in self._heads}
 
     def scores(self, text: str) -> dict[str, float]:

