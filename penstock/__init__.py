@@ -166,6 +166,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.guards.moderation import ModerationVerdict as ModerationVerdict
     from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector
     from penstock.processors.guards.pii_types import PIIType as PIIType
+    from penstock.processors.guards.prompt_injection import InjectionVerdict as InjectionVerdict
+    from penstock.processors.guards.prompt_injection import PromptInjectionDetector as PromptInjectionDetector
     from penstock.processors.guards.questions import Question as Question
     from penstock.processors.guards.restore import Restore as Restore
     from penstock.processors.guards.vault import VAULT as VAULT
@@ -292,6 +294,7 @@ _HOMES = {
     "penstock.processors.guards.moderation": ("ModerationProcessor", "ModerationVerdict"),
     "penstock.processors.guards.pii_detector": ("PIIDetector",),
     "penstock.processors.guards.pii_types": ("PIIType",),
+    "penstock.processors.guards.prompt_injection": ("InjectionVerdict", "PromptInjectionDetector"),
     "penstock.processors.guards.questions": ("Question",),
     "penstock.processors.guards.restore": ("Restore",),
     "penstock.processors.guards.vault": ("VAULT", "Vault"),

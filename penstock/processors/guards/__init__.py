@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.processors.guards.moderation import ModerationProcessor, ModerationVerdict
     from penstock.processors.guards.pii_detector import PIIDetector
     from penstock.processors.guards.pii_types import PIIType
+    from penstock.processors.guards.prompt_injection import InjectionVerdict, PromptInjectionDetector
     from penstock.processors.guards.questions import Question
     from penstock.processors.guards.restore import Restore
     from penstock.processors.guards.vault import VAULT, Vault
@@ -22,12 +23,14 @@ _HOME_OF = {
     "Classification": "classifications",
     "ClassifierProcessor": "classifier",
     "Detection": "detections",
+    "InjectionVerdict": "prompt_injection",
     "LANGUAGE": "language_detector",
     "LanguageDetector": "language_detector",
     "ModerationProcessor": "moderation",
     "ModerationVerdict": "moderation",
     "PIIDetector": "pii_detector",
     "PIIType": "pii_types",
+    "PromptInjectionDetector": "prompt_injection",
     "Question": "questions",
     "Restore": "restore",
     "VAULT": "vault",
@@ -41,11 +44,13 @@ __all__ = [
     "Classification",
     "ClassifierProcessor",
     "Detection",
+    "InjectionVerdict",
     "LanguageDetector",
     "ModerationProcessor",
     "ModerationVerdict",
     "PIIDetector",
     "PIIType",
+    "PromptInjectionDetector",
     "Question",
     "Restore",
     "Vault",
