@@ -46,7 +46,7 @@ class Row:
     def flag(self, label: str) -> bool | None:
         """Return whether a label holds; None if that is unknown."""
         value = self.labels.get(label)
-        return bool(value) if isinstance(value, int) else None
+        return bool(value) if isinstance(value, (int, float)) else None
 
 
 @dataclass(frozen=True, slots=True)
