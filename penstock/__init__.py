@@ -162,6 +162,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.guards.classifications import Classification as Classification
     from penstock.processors.guards.classifier import ClassifierProcessor as ClassifierProcessor
     from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
+    from penstock.processors.guards.leak_verdicts import LeakVerdict as LeakVerdict
     from penstock.processors.guards.moderation import ModerationProcessor as ModerationProcessor
     from penstock.processors.guards.moderation import ModerationVerdict as ModerationVerdict
     from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector
@@ -170,6 +171,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.guards.prompt_injection import PromptInjectionDetector as PromptInjectionDetector
     from penstock.processors.guards.questions import Question as Question
     from penstock.processors.guards.restore import Restore as Restore
+    from penstock.processors.guards.system_prompt_scrubber import SystemPromptScrubber as SystemPromptScrubber
     from penstock.processors.guards.vault import VAULT as VAULT
     from penstock.processors.guards.vault import Vault as Vault
     from penstock.processors.judges.judge import Judge as Judge
@@ -291,12 +293,14 @@ _HOMES = {
     "penstock.processors.guards.classifications": ("Classification",),
     "penstock.processors.guards.classifier": ("ClassifierProcessor",),
     "penstock.processors.guards.language_detector": ("LanguageDetector",),
+    "penstock.processors.guards.leak_verdicts": ("LeakVerdict",),
     "penstock.processors.guards.moderation": ("ModerationProcessor", "ModerationVerdict"),
     "penstock.processors.guards.pii_detector": ("PIIDetector",),
     "penstock.processors.guards.pii_types": ("PIIType",),
     "penstock.processors.guards.prompt_injection": ("InjectionVerdict", "PromptInjectionDetector"),
     "penstock.processors.guards.questions": ("Question",),
     "penstock.processors.guards.restore": ("Restore",),
+    "penstock.processors.guards.system_prompt_scrubber": ("SystemPromptScrubber",),
     "penstock.processors.guards.vault": ("VAULT", "Vault"),
     "penstock.processors.judges.judge": ("Judge",),
     "penstock.processors.judges.judgement": ("Judgement",),

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from penstock.processors.guards.classifier import ClassifierProcessor
     from penstock.processors.guards.detections import Detection
     from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, LanguageDetector
+    from penstock.processors.guards.leak_verdicts import LeakVerdict
     from penstock.processors.guards.moderation import ModerationProcessor, ModerationVerdict
     from penstock.processors.guards.pii_detector import PIIDetector
     from penstock.processors.guards.pii_types import PIIType
     from penstock.processors.guards.prompt_injection import InjectionVerdict, PromptInjectionDetector
     from penstock.processors.guards.questions import Question
     from penstock.processors.guards.restore import Restore
+    from penstock.processors.guards.system_prompt_scrubber import SystemPromptScrubber
     from penstock.processors.guards.vault import VAULT, Vault
 
 _HOME_OF = {
@@ -26,6 +28,7 @@ _HOME_OF = {
     "InjectionVerdict": "prompt_injection",
     "LANGUAGE": "language_detector",
     "LanguageDetector": "language_detector",
+    "LeakVerdict": "leak_verdicts",
     "ModerationProcessor": "moderation",
     "ModerationVerdict": "moderation",
     "PIIDetector": "pii_detector",
@@ -33,6 +36,7 @@ _HOME_OF = {
     "PromptInjectionDetector": "prompt_injection",
     "Question": "questions",
     "Restore": "restore",
+    "SystemPromptScrubber": "system_prompt_scrubber",
     "VAULT": "vault",
     "Vault": "vault",
 }
@@ -46,6 +50,7 @@ __all__ = [
     "Detection",
     "InjectionVerdict",
     "LanguageDetector",
+    "LeakVerdict",
     "ModerationProcessor",
     "ModerationVerdict",
     "PIIDetector",
@@ -53,6 +58,7 @@ __all__ = [
     "PromptInjectionDetector",
     "Question",
     "Restore",
+    "SystemPromptScrubber",
     "Vault",
 ]
 

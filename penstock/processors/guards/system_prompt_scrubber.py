@@ -1,0 +1,207 @@
+"""`SystemPromptScrubber`: keeps system prompts out of what a model says: hides them, filters, warns, stops the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
+
+from penstock.engine.errors import OptionError
+from penstock.engine.processor import flag, one_of
+from penstock.processors.detectors.leaks.prompt_index import PROMPT, PromptIndex, indexed
+from penstock.processors.detectors.spans import Span
+from penstock.processors.guards.leak_verdicts import QUESTION, LeakVerdict, beside, said
+from penstock.processors.guards.options import share
+from penstock.processors.guards.span_guard import SpanGuard, hidden
+from penstock.processors.patterns.matching import Finder, FinderState
+from penstock.processors.patterns.rules import RegexRule, checked, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import ClassVar, NoReturn
+
+    from penstock.engine.context import AnyContext
+    from penstock.engine.frozen import Value
+    from penstock.engine.ports import Judge, Judged, Model
+    from penstock.engine.text_window import TextWindow
+    from penstock.engine.whole_texts import Phase
+    from penstock.processors.guards.findings import Said
+    from penstock.processors.guards.options import GuardOptions
+
+Strategy = Literal["redact", "block", "warn", "filter"]
+Method = Literal["mask", "placeholder", "remove"]
+
+_INDEX, _PATTERNS = "index", "patterns"  # notes of one text
+_SECRET = frozenset({"prompts", "canaries", "allow"})
+_HOLD = 8192  # characters: a chain or a code of the longest, twice as long for what cannot be seen in it
+
+
+class _Known(NamedTuple):
+    """An index without what the user knows, and what it was made of."""
+
+    whole: PromptIndex
+    texts: tuple[str, ...]
+    left: PromptIndex
+
+
+class SystemPromptScrubber(SpanGuard[LeakVerdict]):
+    """Finds what answers, tool arguments and reasoning show of the system messages in use, without a model.
+
+    It compares: word by word with some words changed, letter by letter, encoded, turned round. A model, if there is
+    one, is asked for what is told in other words; what it names is searched for in the text.
+
+    Attributes:
+        found: the fact under which it tells how often what was found in the run: ``{"system-prompt": 1}``.
+    """
+
+    id = "system-prompt-scrubber"
+    strategies: ClassVar[tuple[str, ...]] = get_args(Strategy)
+    default_phase: ClassVar[Phase] = "output"
+
+    def __init__(
+        self,
+        model: Model | Judge[LeakVerdict] | None = None,
+        *,
+        prompts: Iterable[str] = (),
+        canaries: Iterable[str] = (),
+        min_words: int = 8,
+        allow: Iterable[str] = (),
+        custom_patterns: Iterable[str | RegexRule] = (),
+        pattern_timeout: float = 0.5,
+        threshold: float = 0.5,
+        strategy: Strategy = "redact",
+        redaction_method: Method = "mask",
+        placeholder_text: str = "[SYSTEM_PROMPT]",
+        include_detections: bool = False,
+        show_prompts: bool = True,
+        **options: Unpack[GuardOptions],
+    ) -> None:
+        """Check the options.
+
+        Args:
+            model: asked for what is told in other words.
+            prompts: further texts that may not be shown, beside the run's system messages.
+            canaries: tokens of six letters and digits or more, put into a prompt to be recognised anywhere.
+            min_words: how many words of a prompt a stretch must show, in their order, 4 or more; a prompt of fewer
+                words is recognised as a whole.
+            allow: passages of the prompts that may be quoted. What the user wrote may be, too.
+            custom_patterns: regular expressions, or `RegexRule`s, for what may not be shown either.
+            pattern_timeout: how many seconds a pattern may take on one text.
+            threshold: how sure a model must be, 0 to 1; what is found without one counts always.
+            strategy: ``redact`` hides what is found, ``block`` stops the run, ``warn`` reports only, ``filter`` takes
+                away the sentence.
+            redaction_method: ``mask`` puts stars, ``placeholder`` the text of ``placeholder_text``, ``remove`` nothing.
+            placeholder_text: what stands in place of what is hidden.
+            include_detections: say in the reason, or the log, how much was found.
+            show_prompts: show the model the prompts beside the answer; if not, it can only guess.
+            options: see `GuardOptions`.
+
+        Raises:
+            OptionError: an option that is not allowed, or a pattern that does not compile.
+        """
+        name = type(self).__name__
+        self.prompts, self.canaries = _texts(name, "prompts", prompts), _texts(name, "canaries", canaries)
+        self.allow, self.min_words = _texts(name, "allow", allow), min_words
+        indexed(self.prompts, min_words, self.allow, self.canaries)
+        self.pattern_timeout = seconds(name, "pattern_timeout", pattern_timeout)
+        self.custom_patterns = tuple(custom_patterns)
+        rules = (_rule(index, given) for index, given in enumerate(self.custom_patterns))
+        self._finder = Finder([checked(name, index, rule, self.pattern_timeout) for index, rule in enumerate(rules)])
+        self.threshold = share(name, "threshold", threshold)
+        self.redaction_method = one_of(name, "redaction_method", redaction_method, get_args(Method))
+        self.placeholder_text = placeholder_text
+        self.include_detections = flag(name, "include_detections", include_detections)
+        self.show_prompts = flag(name, "show_prompts", show_prompts)
+        self._known: _Known | None = None
+        self.set_up(model, strategy, LeakVerdict, QUESTION, options)
+        self.lookback = max(self.lookback, self._finder.lookback)
+        self.declare_found(min_words, len(self.custom_patterns))
+        self.max_hold = max(self.max_hold, _HOLD)
+
+    def embedded_scan(
+        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
+        """Return what a window shows of the prompts, and up to where that is decided."""
+        index: PromptIndex | None = notes.get(_INDEX)
+        if index is None:
+            notes[_INDEX] = index = self._index(ctx)
+        if not index:
+            return (), len(window.text)
+        spans, hold = index.scan(window.text, start, notes, final=window.final)
+        return [span._replace(score=max(span.score, self.threshold)) for span in spans], hold
+
+    def encoded_scan(
+        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
+        """Return what the custom patterns find in a window: a search of its own, with a pace of its own."""
+        if not self._finder.rules:
+            return (), len(window.text)
+        state: FinderState = notes.setdefault(_PATTERNS, FinderState())
+        try:
+            if window.final:
+                found, hold = self._finder.finish(window.text, start, state), len(window.text)
+            else:
+                found, hold = self._finder.scan(window.text, start, state)
+        except TimeoutError as error:
+            ctx.note(timeout=str(error))
+            raise
+        return [Span(match.start, match.end, self._finder.rules[match.rule].name) for match in found], hold
+
+    def shown(self, text: str, ctx: AnyContext) -> str:
+        """Return a window as the model is shown it: without what was found, beside the prompts."""
+        index = self._index(ctx)
+        hides = hidden(text, index.find(text)) if self.embedded else text
+        return beside(index.prompts, hides) if self.show_prompts else hides
+
+    def said(self, judged: Judged[LeakVerdict]) -> Iterable[Said]:
+        """Return what the model says that a window holds."""
+        return said(judged.verdict)
+
+    def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
+        """Return what is to stand in place of a stretch, whatever its type."""
+        del type, ctx
+        if self.redaction_method == "mask":
+            return "*" * len(text)
+        return self.placeholder_text if self.redaction_method == "placeholder" else ""
+
+    def option(self, name: str) -> object:
+        """Return an option as it was given; of secrets, only how many they are."""
+        given = super().option(name)
+        return f"{len(cast('tuple[str, ...]', given))} of them" if name in _SECRET and given else given
+
+    def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
+        """Log what was found and passes; with ``include_detections``, say how much it is."""
+        found = [*categories]
+        super().warn(ctx, [f"{len(found)} found", *found] if self.include_detections else found)
+
+    def block(
+        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
+    ) -> NoReturn:
+        """Stop the run; tell which share of the prompts was shown."""
+        found = [*categories]
+        length = sum(map(len, self._index(ctx).prompts))
+        shows = sum(cast("int", span["length"]) for span in metadata["spans"] if span["type"] == PROMPT)
+        overlap = round(min(shows / length, 1.0), 3) if length else None
+        counted = f"{len(found)} found; " if self.include_detections else ""
+        super().block(ctx, found, {**metadata, "overlap": overlap}, f"{counted}{why}")
+
+    def _index(self, ctx: AnyContext) -> PromptIndex:
+        """Return the index of the run's prompts, without what the user wrote."""
+        messages = ctx.message_list
+        in_use = (message.text for message in messages.system)
+        prompts = tuple(dict.fromkeys(text for text in (*self.prompts, *in_use) if text.strip()))
+        whole = indexed(prompts, self.min_words, self.allow, self.canaries)
+        texts = tuple(message.text for message in messages.all if message.role == "user")
+        known = self._known
+        if known is None or known.whole != whole or known.texts != texts:
+            self._known = known = _Known(whole, texts, whole.without(texts))
+        return known.left
+
+
+def _texts(guard: str, option: str, given: Iterable[str]) -> tuple[str, ...]:
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(cast("object", text), str) and text.strip() for text in texts):
+        raise OptionError(guard, option, f"{len(texts)} of them", "texts, none of them empty")
+    return texts
+
+
+def _rule(index: int, given: str | RegexRule) -> RegexRule:
+    return RegexRule(f"custom-pattern-{index + 1}", given) if isinstance(given, str) else given
