@@ -169,7 +169,8 @@ class ScoreGuard(Guard[V]):
         self._tell_scores(ctx, [verdict.reading for _, verdicts in found for verdict in verdicts])
         for window, verdicts in found:
             for verdict in verdicts:
-                self.tell(ctx, self._detection(ctx, window, verdict))
+                if window.text[verdict.start : verdict.end].strip():
+                    self.tell(ctx, self._detection(ctx, window, verdict))
         if flagged:
             self._tell_flagged(ctx, flagged)
         return [[edit for verdict in verdicts for edit in self.edited(verdict)] for _, verdicts in found]
