@@ -41,6 +41,14 @@ class InjectionScorer:
         limit = load(WEIGHTS).thresholds[INJECTION]
         return dict.fromkeys(TYPES, limit)
 
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both are of one class: they have no options, so the guards that use them can be equal."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """Go with equality."""
+        return hash(type(self))
+
     def scores(self, text: str) -> dict[str, float]:
         """Return the score of each kind, from 0 to 1, for one window of a text."""
         texts = [text, *readings(text)]

@@ -77,6 +77,16 @@ class LanguageIdentifier:
         self.least = float(least)
         self._known = frozenset(self.languages)
 
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both tell the same languages apart, and are sure from the same probability on."""
+        if not isinstance(other, LanguageIdentifier):
+            return NotImplemented
+        return (type(self), self.languages, self.least) == (type(other), other.languages, other.least)
+
+    def __hash__(self) -> int:
+        """Go with equality."""
+        return hash((self.languages, self.least))
+
     def load(self) -> None:
         """Load the model now: half a second to a second, which is better not spent in an event loop."""
         _model()
