@@ -2,7 +2,20 @@
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 
-from penstock import Edit, InputContext, Key, Message, Outcome, Processor, Tripwire, Workflow, processor
+from penstock import (
+    Classification,
+    ClassifierProcessor,
+    Edit,
+    InputContext,
+    Key,
+    LanguageDetector,
+    Message,
+    Outcome,
+    Processor,
+    Tripwire,
+    Workflow,
+    processor,
+)
 
 LANGUAGE = Key[str]("language")
 
@@ -46,3 +59,12 @@ def mistakes(outcome: Outcome, message: Message, tripwire: Tripwire) -> None:
     text: int = outcome.text  # type: ignore[assignment]
     outcome.fact("language")  # type: ignore[arg-type]
     del text
+
+
+def decide(answer: str, about: Classification[str]) -> None:
+    """Decide by a text."""
+
+
+LanguageDetector(strategy="filter")  # type: ignore[arg-type]
+LanguageDetector(treshold=0.5)  # type: ignore[call-arg]
+ClassifierProcessor(len, decide)  # type: ignore[misc]

@@ -6,11 +6,14 @@ from typing import assert_type
 from penstock import (
     Answer,
     APIErrorContext,
+    Classification,
+    ClassifierProcessor,
     Conflict,
     Edit,
     InputContext,
     InputStepContext,
     Key,
+    LanguageDetector,
     LLMRequestContext,
     Message,
     MessageList,
@@ -114,6 +117,32 @@ def larger(conflict: Conflict) -> object:
     """Settle a conflict."""
     return max(conflict.values.values())
 
+
+def shouts(text: str) -> bool:
+    """Answer about a text."""
+    return text.isupper()
+
+
+async def count(text: str) -> int:
+    """Answer about a text, as an async function."""
+    return len(text)
+
+
+def decide(answer: bool, about: Classification[bool]) -> None:
+    """Filter by the answer."""
+    assert_type(about.result, bool)
+    if answer:
+        about.filter()
+
+
+async def note(answer: int, about: Classification[int]) -> None:
+    """Note the answer, as an async function."""
+    assert_type(about.result + answer, int)
+
+
+assert_type(ClassifierProcessor(shouts, decide), ClassifierProcessor[bool])
+assert_type(ClassifierProcessor(count, note), ClassifierProcessor[int])
+GUARDS = Workflow("guards").then(LanguageDetector(strategy="block", target_languages=["de"], phase="all"))
 
 WORKFLOW = (
     Workflow("guard")
