@@ -104,9 +104,20 @@ def injection() -> Windowed:
     return Windowed(InjectionScorer(), ScoreGuard.input_windows)
 
 
+class _Moderation(Windowed):
+    """Moderation; ``any`` is what the scorer says of all categories together."""
+
+    def scores(self, text: str) -> Mapping[str, float]:
+        """Return the highest score of each category, and how likely one of them at least applies."""
+        from penstock.processors.detectors.moderation import ModerationScorer
+
+        found = super().scores(text)
+        return {**found, "any": ModerationScorer.overall(found)}
+
+
 def moderation() -> Windowed:
     """Return `ModerationScorer`, and windows as the guards cut what goes to a model."""
     from penstock.processors.detectors.moderation import ModerationScorer
     from penstock.processors.guards.score_guard import ScoreGuard
 
-    return Windowed(ModerationScorer(), ScoreGuard.input_windows)
+    return _Moderation(ModerationScorer(), ScoreGuard.input_windows)
