@@ -8,14 +8,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.workflows.presets.hygiene import hygiene
+from penstock.workflows.presets.injection import injection
+from penstock.workflows.presets.moderation import moderation
 from penstock.workflows.presets.privacy import privacy
+from penstock.workflows.presets.safety import safety
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock.engine.workflow import Workflow
 
-__all__ = ["PRESETS", "hygiene", "privacy"]
+__all__ = ["PRESETS", "hygiene", "injection", "moderation", "privacy", "safety"]
 
-PRESETS: Mapping[str, Callable[[], Workflow]] = {"hygiene": hygiene, "privacy": privacy}
+PRESETS: Mapping[str, Callable[[], Workflow]] = {
+    "hygiene": hygiene,
+    "injection": injection,
+    "moderation": moderation,
+    "privacy": privacy,
+    "safety": safety,
+}
 """Every preset by the name that ``penstock run`` takes."""

@@ -10,15 +10,6 @@ from penstock.workflows.presets import PRESETS, privacy
 from penstock.workflows.presets.hygiene import NOTE
 
 CARD = "4111 1111 1111 1111"
-DIAGRAM = """\
-privacy
-├─ unicode-normalizer    transform, edits spans · puts unicode-normalizer.found · input, tool_result
-├─ personal-data         guard, edits spans · puts personal-data.found · input, output_stream, output_step, tool_call, \
-tool_result, output_result
-└─ branch: first that holds
-   └─ if something hidden
-      └─ explain-hidden  transform, edits anything · on_error=allow · input"""
-
 guard = privacy()
 
 
@@ -99,9 +90,8 @@ async def test_a_model_finds_what_has_no_shape() -> None:
     assert outcome.text == "I am [NAME], hello."
 
 
-def test_it_is_drawn_and_compared_like_any_workflow() -> None:
-    """The picture is what will happen; equal options make equal workflows."""
-    assert str(guard) == DIAGRAM
+def test_it_is_a_value_like_any_workflow() -> None:
+    """Equal options make equal workflows, and they nest."""
     assert privacy() == guard == PRESETS["privacy"]()
     assert privacy(strategy="block") != guard
     assert Workflow("mine").then(guard).check_sync("ann@example.com here").text == "[EMAIL] here"
