@@ -53,7 +53,7 @@ def safety(
         PIIDetector(model, strategy=personal, redaction_method="placeholder", id="personal-data"),
         ModerationProcessor(model, strategy=harm),
         PromptInjectionDetector(model, strategy=attacks),
-        SystemPromptScrubber(strategy=leaks),
+        SystemPromptScrubber(strategy=leaks, redaction_method="placeholder"),
     )
     tongue = () if languages is None else (LanguageDetector(target_languages=languages, strategy="block"),)
     return Workflow("safety").then(shaped()).parallel(*guards, *tongue)
