@@ -100,7 +100,7 @@ class PersonalData:
         Raises:
             TimeoutError: a rule of one's own took longer than it may.
         """
-        return self._spans(text, self._finder.find(text, key))
+        return self._spans(self._finder.find(text, key))
 
     def scan(
         self, text: str, start: int, notes: MutableMapping[str, Value], *, final: bool, key: str = ""
@@ -122,19 +122,30 @@ class PersonalData:
         """
         if key and not start and not final:
             found, hold = self._finder.scan_value(text, key)
-            return self._spans(text, found), hold
+            return self._spans(found), hold
         if final and not start and _STATE not in notes:
             return self.find(text, key), len(text)
         state: FinderState = notes.setdefault(_STATE, FinderState())
         if final:
-            return self._spans(text, self._finder.finish(text, start, state)), len(text)
+            return self._spans(self._finder.finish(text, start, state)), len(text)
         found, hold = self._finder.scan(text, start, state)
-        return self._spans(text, found), hold
+        return self._spans(found), hold
 
-    def _spans(self, text: str, matches: Sequence[Match]) -> list[Span]:
-        if not matches:
-            return []
-        return [Span(one.start, one.end, self._types[one.rule]) for one in self._finder.unite(text, matches)]
+    def _spans(self, matches: Sequence[Match]) -> list[Span]:
+        """Return matches as stretches that do not overlap, each of its longest match's type."""
+        spans: list[Span] = []
+        longest = reach = 0
+        for start, end, rule, _ in sorted(matches, key=_place):
+            size = end - start
+            if start >= reach:
+                spans.append(Span(start, end, self._types[rule]))
+                longest, reach = size, end
+                continue
+            reach = max(reach, end)
+            owner = self._types[rule] if size > longest else spans[-1].type
+            spans[-1] = Span(spans[-1].start, reach, owner)
+            longest = max(size, longest)
+        return spans
 
     def __eq__(self, other: object) -> bool:
         """Tell whether both look for the same."""
@@ -147,6 +158,10 @@ class PersonalData:
     def __repr__(self) -> str:
         """Show what is looked for."""
         return f"PersonalData({', '.join(self.types)})"
+
+
+def _place(match: Match) -> tuple[int, int, int]:
+    return (match.start, -match.end, match.rule)
 
 
 @cache

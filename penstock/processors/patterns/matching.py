@@ -186,8 +186,10 @@ def _lowered(found: Iterable[Indexed], hold: int) -> int:
     return hold
 
 
-def _matches(own: Iterable[Indexed], known: Iterable[Indexed], hold: int) -> list[Match]:
+def _matches(own: Sequence[Indexed], known: Sequence[Indexed], hold: int) -> list[Match]:
     """Return the matches that begin before a place, rule by rule."""
+    if not own and not known:
+        return []
     found = [Match(trace.low, trace.high, index) for index, trace in own if _decided(trace, hold)]
     outer = _outermost(Match(trace.low, trace.high, index) for index, trace in known if _decided(trace, hold))
     wide = (match for match in found if match.start < match.end)

@@ -13,14 +13,14 @@ import regex
 from penstock.processors.patterns.shapes import Shape, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock.processors.patterns.shapes import Scan
 
 DASH = r"\-\u2010-\u2015\u2212"
 """Hyphens, dashes and the minus sign, as the inside of a character class, wherever in it."""
 
-_ZONE = re.compile(r"\d(?:[^\n\d]{0,3}\d){5,}")  # digits close together: no number below is shorter or looser
+_ZONE = re.compile(r"\d(?:[^\n\d]{0,3}\d){6,}")  # digits close together: no number below is shorter or looser
 _REACH = 40  # how far before a number the words that explain it may stand
 _AFTER = 12  # how far behind it one may end
 _TAIL = regex.compile(rf"(?r)[^\d .\u00a0{DASH}/(),;:+eEiInNoOsS\u017ftTxX]")  # not in a number, nor right behind it
@@ -66,8 +66,11 @@ _DIGITS_OF = {"intl": range(8, 16), "exit": range(9, 17), "area": range(7, 13), 
 
 def phones(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of phone numbers; loose digits do not count where they overlap a number of a known shape."""
-    shaped, hold = _numbers(_PHONE, text, start, final=final)
-    loose, open_at = _numbers(_LOOSE, text, start, final=final)
+    zones = [found.span() for found in _ZONE.finditer(text, start)]
+    if not zones and final:
+        return [], len(text)
+    shaped, hold = _numbers(_PHONE, text, start, zones, final=final)
+    loose, open_at = _numbers(_LOOSE, text, start, zones, final=final)
     if not final:  # a word may follow that explains a number
         late = (found.start() for found in loose if found.end() > len(text) - _AFTER)
         open_at = min(open_at, next(late, open_at))
@@ -83,9 +86,11 @@ def phones(text: str, start: int, *, final: bool) -> Scan:
     return [*traces, *others], min(hold, open_at)
 
 
-def _numbers(shape: Shape, text: str, start: int, *, final: bool) -> tuple[list[regex.Match[str]], int]:
+def _numbers(
+    shape: Shape, text: str, start: int, zones: Sequence[tuple[int, int]], *, final: bool
+) -> tuple[list[regex.Match[str]], int]:
     """Return the settled matches of a shape, looked for only where enough digits stand, and where one is open."""
-    found = _in_zones(shape.compiled, text, start)
+    found = _in_zones(shape.compiled, text, start, zones)
     if final:
         return list(found), len(text)
     near = max(start, len(text) - _LONGEST)
@@ -93,10 +98,12 @@ def _numbers(shape: Shape, text: str, start: int, *, final: bool) -> tuple[list[
     return shape.settled(found, text, start, since=tail.end() if tail else near)
 
 
-def _in_zones(pattern: regex.Pattern[str], text: str, start: int) -> Iterator[regex.Match[str]]:
+def _in_zones(
+    pattern: regex.Pattern[str], text: str, start: int, zones: Sequence[tuple[int, int]]
+) -> Iterator[regex.Match[str]]:
     reach = start
-    for zone in _ZONE.finditer(text, start):
-        low, high = max(zone.start() - 2, reach), zone.end()  # a sign before
+    for begin, high in zones:
+        low = max(begin - 2, reach)  # a sign before
         for found in pattern.finditer(text, low, high + _BEHIND):
             if found.start() >= high:
                 break

@@ -13,12 +13,15 @@ from penstock.processors.patterns.shapes import Trace
 from penstock.processors.unicode.disguises import Places, is_plain, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.processors.patterns.built_in import BuiltIn, Search
 
 Indexed: TypeAlias = "tuple[int, Trace]"
 """A trace with the place of its rule among all rules."""
+
+_Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, Search]]]"
+"""A trigger, and the searches of the rules that have it, with their places."""
 
 _NO_RULE = -1
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
@@ -29,15 +32,16 @@ class Sweep:
 
     def __init__(self, rules: Iterable[tuple[int, BuiltIn]]) -> None:
         rules = list(rules)
-        searches: dict[str, list[Callable[..., tuple[Sequence[Indexed], int]]]] = {}
+        searches: dict[str, list[tuple[int, Search]]] = {}
         for index, rule in rules:
             if not rule.mark:
-                searches.setdefault(rule.trigger, []).append(_single(index, rule.search))
-        if any(rule.mark for _, rule in rules):
-            marks = Marks((index, rule) for index, rule in rules if rule.mark)
-            searches[marks.trigger] = [marks.search]
-        self._sources = [(re.compile(trigger), found) for trigger, found in searches.items()]
-        self._gate = re.compile("|".join(searches))
+                searches.setdefault(rule.trigger, []).append((index, rule.search))
+        groups: dict[frozenset[str], list[_Source]] = {}
+        for trigger, found in searches.items():
+            groups.setdefault(_needed(trigger), []).append((re.compile(trigger), found))
+        self._groups = [*groups.items()]
+        marked = [(index, rule) for index, rule in rules if rule.mark]
+        self._marks = Marks(marked) if marked else None
 
     def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[Indexed], int]:
         """Return what is found from ``start`` on, and from which place on it may change.
@@ -87,13 +91,21 @@ class Sweep:
     def _one(self, text: str, start: int, *, final: bool) -> tuple[list[Indexed], int]:
         hold = len(text) if final else _last_word(text, start)
         found: list[Indexed] = []
-        if self._gate.search(text, start):
-            for trigger, searches in self._sources:
+        letters = frozenset(text[start:] if start else text)
+        for needed, sources in self._groups:
+            if needed and needed.isdisjoint(letters):
+                continue
+            for trigger, searches in sources:
                 if trigger.search(text, start):
-                    for search in searches:
+                    for index, search in searches:
                         traces, open_at = search(text, start, final=final)
-                        found.extend(traces)
                         hold = min(hold, open_at)
+                        if traces:
+                            found.extend([(index, trace) for trace in traces])
+        if self._marks is not None:
+            marked, open_at = self._marks.search(text, start, final=final)
+            found.extend(marked)
+            hold = min(hold, open_at)
         return found, hold
 
     @staticmethod
@@ -110,12 +122,23 @@ class Sweep:
         return None if after == text[max(hold - LOOKBACK, 0) : hold] else after
 
 
-def _single(index: int, search: Search) -> Callable[..., tuple[Sequence[Indexed], int]]:
-    def indexed(text: str, start: int, *, final: bool) -> tuple[Sequence[Indexed], int]:
-        traces, hold = search(text, start, final=final)
-        return [(index, trace) for trace in traces], hold
+_CLASSES = {"[:=]": ":=", "[:-]": ":-", "[0-9]": "0123456789", "\\.": ".", "\\$": "$"}
+_LETTERS = re.compile(r"[^\\\[\](){}|.^$?*+]+(?![?*{])")
+_GROUP = re.compile(r"\([^()]*\)")
 
-    return indexed
+
+def _needed(trigger: str) -> frozenset[str]:
+    """Return characters of which a text must have one to match, as a quick look at a pattern tells; none: any may.
+
+    What has alternatives is not looked at. Of the letters that a pattern begins with, a sign is the rarest.
+    """
+    if "|" in _GROUP.sub("", trigger):
+        return frozenset()
+    for item, letters in _CLASSES.items():
+        if trigger.startswith(item) and trigger[len(item) :][:1] not in ("?", "*"):
+            return frozenset(letters)
+    first = _LETTERS.match(trigger)
+    return frozenset(next((char for char in first.group() if not char.isalnum()), first.group()[0]) if first else "")
 
 
 def _behind(trace: Trace, at: int) -> Trace:
