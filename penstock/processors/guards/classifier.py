@@ -15,6 +15,7 @@ from penstock.engine.beside import together
 from penstock.engine.edits import Edit
 from penstock.engine.errors import OptionError
 from penstock.engine.facts import Key
+from penstock.engine.frozen import EMPTY, is_mapping
 from penstock.engine.processor import is_async
 from penstock.engine.stages import WrongReturnError
 from penstock.engine.text_guard import in_places, window_of
@@ -171,7 +172,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         views = [_view(window, max(low - windows.overlap, 0), high)[: self.max_input_length] for low, high in places]
         if self.awaits:
             return self._waited(window, places, views, hold, ctx)
-        asked = [_Asked(*place, self._own(view)) for place, view in zip(places, views, strict=True)]
+        asked = [_Asked(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
         if ctx.stage == "process_output_stream":
             asked = [self._decided(window, one, ctx) for one in asked]
         return asked, hold
@@ -191,6 +192,10 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         Raises:
             JudgeError: the model gave none, or not all.
         """
+        known = _left(ctx)
+        return known[text] if text in known else _kept(ctx, text, await self._asked(text, ctx))
+
+    async def _asked(self, text: str, ctx: AnyContext) -> Value:
         if self.judge is None:
             answers: Value = cast("Callable[[str], Value]", self.classifier)(text)
             return await answers if inspect.isawaitable(answers) else answers
@@ -199,8 +204,11 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         verdict: Value = judged.verdict
         return plain(verdict) if isinstance(self.classifier, Mapping) and isinstance(verdict, BaseModel) else verdict
 
-    def _own(self, text: str) -> Value:
-        return _at_once("classifier", cast("Callable[[str], Value]", self.classifier)(text))
+    def _own(self, text: str, ctx: AnyContext) -> Value:
+        known = _left(ctx)
+        if text in known:
+            return known[text]
+        return _kept(ctx, text, _at_once("classifier", cast("Callable[[str], Value]", self.classifier)(text)))
 
     # Deciding
 
@@ -264,6 +272,24 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         return Detection(
             self.id, ctx.stage, place.message_id, place.part, field, asked.filtered, done, judge=judge, text=text
         )
+
+
+_LEFT = "penstock.answers"
+
+
+def _left(ctx: AnyContext) -> Mapping[str, Value]:
+    """Return the answers about what left this request's streams: as a whole, it is not asked about again."""
+    state: Value = ctx.state
+    streams = ctx.stage == "process_output_stream"
+    return EMPTY if streams or not is_mapping(state) else state.get(_LEFT, EMPTY)
+
+
+def _kept(ctx: AnyContext, text: str, answers: Value) -> Value:
+    """Return answers; keep those about a stream."""
+    state: Value = ctx.state
+    if ctx.stage == "process_output_stream" and is_mapping(state):
+        state.setdefault(_LEFT, {})[text] = answers
+    return answers
 
 
 def _is_judge(given: object) -> bool:

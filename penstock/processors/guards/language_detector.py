@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.edits import Edits
     from penstock.engine.frozen import Value
     from penstock.engine.message_list import MessageList
+    from penstock.engine.messages import Message
     from penstock.engine.ports import Judge as JudgePort
     from penstock.engine.ports import Judged, Model
     from penstock.engine.text_window import Hit, TextWindow
@@ -273,8 +274,9 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             if told is None:
                 continue
             message_id = hit.window.locate(verdicts[0].start)[0].message_id
-            tag = str(told.get("iso_code", languages_.UNDETERMINED))
             message = ctx.message_list.get(message_id) if message_id else None
+            told = _translated_before(message, told) or told
+            tag = str(told.get("iso_code", languages_.UNDETERMINED))
             last = tag if last is None or message is None or message.role == "user" else last
             told |= self._translations(hit, verdicts, told)
             self._log(ctx, told)
@@ -345,6 +347,14 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         state: Value = ctx.state
         if is_mapping(state):
             state.setdefault(_TOLD, {})[message_id] = freeze(told)
+
+
+def _translated_before(message: Message | None, told: Mapping[str, Value]) -> dict[str, Value] | None:
+    """Return what an earlier stage said of a message that it had translated; None if that is not what is seen now."""
+    before: Value = message.metadata.get(METADATA) if message is not None else None
+    if not told["is_target_language"] or not is_mapping(before) or "translation" not in before:
+        return None
+    return {**before}
 
 
 def _laid_out(text: str | None, original: str) -> str | None:

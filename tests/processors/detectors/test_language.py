@@ -89,6 +89,13 @@ def test_prompts_about_code_are_told_by_their_words(identifier: LanguageIdentifi
     assert identifier.identify("Bitte erkläre mir, was diese Funktion macht." + code).code == "de"
 
 
+def test_prose_that_is_marked_as_code_is_no_way_around(identifier: LanguageIdentifier) -> None:
+    """Where nothing else is left, it is read; code is still none."""
+    for text in (f"```\n{LONG['fr']}\n```", f"`{LONG['fr']}`", f"~~~text\n{LONG['fr']}"):
+        assert identifier.identify(text).code == "fr"
+    assert identifier.identify("```python\nfor x in range(3):\n    total += x\nprint(total)\n```").code is None
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [

@@ -119,6 +119,30 @@ def test_a_stream_is_what_the_whole_answer_is() -> None:
     assert len(seen[0]) == 3
 
 
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_left_a_stream_is_not_asked_about_again(waits: bool) -> None:
+    """When the whole answer is judged, code is called with the answers that are there."""
+    text = "This is a sentence that is long enough. And this is another one, as long."
+    seen: list[str] = []
+    phases: list[str] = []
+
+    def answer(window: str) -> int:
+        seen.append(window)
+        return len(window)
+
+    async def answer_later(window: str) -> int:
+        return answer(window)
+
+    guard = ClassifierProcessor(answer_later if waits else answer, lambda _, about: phases.append(about.phase))
+    run = Workflow("w").then(guard).start()
+    async with run.process_output_stream([text]) as chunks:
+        assert "".join([chunk.text async for chunk in chunks]) == text
+    await run.process_output_step([Message.assistant(text)])
+
+    assert len(seen) == 2
+    assert phases == ["stream", "stream", "output", "output"]
+
+
 def test_what_is_aborted_does_not_leave_a_stream() -> None:
     """What was decided before may."""
     text = "This is a sentence that is long enough. This one says damn and is long enough too."

@@ -248,6 +248,19 @@ async def test_translation_replaces_part_by_part_and_keeps_every_other_part() ->
     assert told["original_content"] == "Bonjour tout le monde,\n  mes chers amis de Paris"
 
 
+async def test_what_was_translated_is_not_taken_for_the_original() -> None:
+    """A later stage reads the translation; fact and metadata still say what the user wrote in."""
+    guard = LanguageDetector(ScriptedModel([says("fr", 0.9, ENGLISH)]), strategy="translate", history=True)
+    run = Workflow("w").then(guard).start()
+    first = await run.process_input([Message.user(FRENCH)])
+    second = await run.process_input_step(first.messages)
+
+    assert second.messages == first.messages
+    assert second.text == ENGLISH
+    assert about(second.messages[0])["original_content"] == FRENCH
+    assert second.facts[LANGUAGE] == "fr"
+
+
 async def test_a_judge_alone_tells_and_translates_in_one_call() -> None:
     """And the original is kept only where it may be."""
     model = ScriptedModel([says("fr", None, "Hello everybody")])

@@ -34,10 +34,15 @@ _FEWEST_SYMBOLS = 3
 _SYMBOLS = 0.2  # of what is written in a line of code more is symbols; of prose in languages with any less
 
 
-def prose(text: str) -> str:
-    """Return the words of a text, in the form NFKC, with the punctuation that stands between them."""
+def prose(text: str, *, fenced: bool = False) -> str:
+    """Return the words of a text, in the form NFKC, with the punctuation that stands between them.
+
+    Args:
+        text: the text.
+        fenced: whether what is marked as code is read, too; lines that look like code are not, in any case.
+    """
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text[:MOST]))
-    for pattern in (_FENCED, _INLINE, _TAG, _ADDRESS):
+    for pattern in (*(() if fenced else (_FENCED, _INLINE)), _TAG, _ADDRESS):
         text = pattern.sub(" ", text)
     lines = [line for line in text.splitlines() if line.strip() and not _is_code(line)]
     words = _OTHER.sub(" ", _NAME.sub(" ", "\n".join(lines)))

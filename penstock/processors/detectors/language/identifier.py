@@ -34,6 +34,7 @@ others accuracy (Malay beside Indonesian, Bosnian, Nynorsk, Cantonese, Latin, Es
 LEAST = 0.05
 """Below this probability a guess is none: what is written in no language at all stays below it."""
 
+_SURE = 0.7  # from here on, no guess about the development texts was wrong but for languages that are one
 _FEWEST_ASCII, _FEWEST = 4, 2  # letters; those beyond ASCII say more
 
 
@@ -98,10 +99,17 @@ class LanguageIdentifier:
             _THREADS[0].start()
 
     def identify(self, text: str) -> LanguageGuess:
-        """Return the language of a text; unknown where too little is left of it, or nothing is probable enough."""
+        """Return the language of a text; unknown where too little is left of it, or nothing is probable enough.
+
+        A text that is marked as code from end to end is read nevertheless, and believed only where that is sure.
+        """
         words = prose(text)
-        if count_letters(words) < (_FEWEST_ASCII if words.isascii() else _FEWEST):
-            return UNKNOWN
+        if not _is_short(words):
+            return self._guess(words, self.least)
+        words = prose(text, fenced=True)
+        return UNKNOWN if _is_short(words) else self._guess(words, max(self.least, _SURE))
+
+    def _guess(self, words: str, least: float) -> LanguageGuess:
         script = only_language(words)
         if script in self._known:
             return LanguageGuess(script, 1.0)
@@ -110,7 +118,7 @@ class LanguageIdentifier:
             return UNKNOWN
         code = max(shares, key=lambda each: shares[each])
         confidence = min(sum(shares.get(each, 0.0) for each in macro_of(code)), 1.0)
-        return LanguageGuess(code, confidence) if confidence >= self.least else LanguageGuess(None, confidence)
+        return LanguageGuess(code, confidence) if confidence >= least else LanguageGuess(None, confidence)
 
     def _shares(self, words: str) -> dict[str, float]:
         """Return how probable each language is; they add up to 1. Empty if none is probable at all."""
@@ -122,6 +130,10 @@ class LanguageIdentifier:
     def __repr__(self) -> str:
         """Show how many languages it tells apart."""
         return f"LanguageIdentifier({len(self.languages)} languages)"
+
+
+def _is_short(words: str) -> bool:
+    return count_letters(words) < (_FEWEST_ASCII if words.isascii() else _FEWEST)
 
 
 class _Model(Protocol):
