@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.quality import pools
 from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate
-from benchmarks.quality.rows import Data, pooled
+from benchmarks.quality.rows import Data, DataSet, pooled
 from benchmarks.quality.scored import RANKED, Readings, figure, readings
 from benchmarks.quality.tables import Section, Table
 
@@ -59,11 +59,18 @@ def _benign(data: Data, scored: Readings) -> Table:
         ("ordinary prompts", pooled(pools.benign_prompts(data))),
         ("clean answers", pooled(pools.answers(data))),
         ("multilingual", pooled(pools.multilingual(data))),
+        ("with personal data", pooled(data.where(lambda row: row.spans is not None))),
+        ("with keys, or nearly", pooled(data.where(lambda row: row.flag("secret") is not None))),
+        ("clean e-mails", [row for row in pooled(_set_apart(data)) if row.flag("injection") is False]),
     ]
     kinds += [(each.name, list(each.rows)) for each in pools.multilingual(data)]
     kinds += [(each.name, list(each.rows)) for each in pools.harmless(data) if each.name.startswith("inj_")]
     table.lines += [scored.shares(name, "", rows) for name, rows in kinds if rows]
     return table
+
+
+def _set_apart(data: Data) -> list[DataSet]:
+    return [each for name in pools.APART for each in pools.named(data, name)]
 
 
 def _apart(data: Data, scored: Readings) -> Table:
