@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from penstock import VAULT, Message, PIIDetector, PIIType, Workflow
 from penstock.engine.errors import OptionError
 from penstock.engine.messages import ImagePart, TextPart, ToolPart
+from penstock.engine.model import ModelRequest
 from penstock.processors.guards.detections import Detection
 from penstock.testing import ScriptedModel, Turn, run_stage
 
@@ -262,3 +263,41 @@ def test_a_stream_leaves_as_the_whole_answer_does(parts: list[str], data: st.Dat
         assert len(out) <= whole.tripwire.metadata["spans"][0]["start"]
     else:
         assert out == "".join(message.text for message in whole.messages)
+
+
+TOLD = "Nobody whom I know lives around here any more. I was told by John Doe himself. And that is all there is to say."
+
+
+def knows(request: ModelRequest) -> str:
+    """Say that John Doe is a name, wherever he stands in what is asked."""
+    there = "John Doe" in str(request.messages[-1].text)
+    return json.dumps(found(*([("name", "John Doe", 0.9)] if there else [])))
+
+
+@pytest.mark.parametrize("strategy", ["redact", "filter", "warn", "block"])
+async def test_what_a_model_finds_leaves_no_stream(strategy: Any) -> None:
+    """Text waits for it sentence by sentence; what leaves is what the whole would have become."""
+    guard = PIIDetector(ScriptedModel(knows), strategy=strategy, redaction_method="placeholder")
+    workflow = Workflow("w").then(guard)
+    whole = await workflow.start().process_output_result([Message.assistant(TOLD)])
+    for size in (1, 7, 50):
+        pieces = [TOLD[at : at + size] for at in range(0, len(TOLD), size)]
+        async with workflow.start() as run, run.process_output_stream(pieces) as chunks:
+            out = "".join([chunk.text async for chunk in chunks])
+        if strategy == "block":
+            assert whole.blocked
+            assert out == "Nobody whom I know lives around here any more. "
+        else:
+            assert out == "".join(message.text for message in whole.messages)
+            assert ("John" in out) == (strategy == "warn")
+
+
+async def test_nothing_leaves_a_stream_that_a_model_did_not_judge() -> None:
+    """It fails at the second sentence: the first is out, the rest is not."""
+    model = ScriptedModel([json.dumps(found()), Turn(error="overloaded")])
+    workflow = Workflow("w").then(PIIDetector(model, retries=0))
+    async with workflow.start() as run, run.process_output_stream([TOLD]) as chunks:
+        out = "".join([chunk.text async for chunk in chunks])
+    assert chunks.outcome is not None
+    assert chunks.outcome.blocked
+    assert "John" not in out
