@@ -179,16 +179,16 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
     instructions = options.get("instructions")
     if instructions is not None and not (isinstance(cast("object", instructions), str) and instructions.strip()):
         raise OptionError(guard, "instructions", instructions, "a text that says what to judge, or None")
-    if model is None or isinstance(model, ports.Judge):
-        spare = [*told, *(["instructions"] if instructions else [])]
-        if spare:
-            needs = "left out" if model is None else "given to the judge itself"
-            raise OptionError(guard, spare[0], options.get(spare[0]), f"{needs}: it says how a model= is asked")
-        return cast("ports.Judge[V] | None", model)
-    if not isinstance(model, ports.Model):
+    if isinstance(model, ports.Model):  # some models have a method ``ask``, too
+        return Judge(model, verdict, instructions or question, **cast("JudgeOptions", told))
+    if model is not None and not isinstance(model, ports.Judge):
         allowed = "a Model, as penstock.model('openai/gpt-5-mini') gives one, a Judge, or None"
         raise OptionError(guard, "model", model, allowed)
-    return Judge(model, verdict, instructions or question, **cast("JudgeOptions", told))
+    spare = [*told, *(["instructions"] if instructions else [])]
+    if spare:
+        needs = "left out" if model is None else "given to the judge itself"
+        raise OptionError(guard, spare[0], options.get(spare[0]), f"{needs}: it says how a model= is asked")
+    return cast("ports.Judge[V] | None", model)
 
 
 def _call(
