@@ -194,7 +194,11 @@ async def _beside(
 def _cut_off(block: Block, call: StageCall) -> StepFailedError:
     """Return the failure of a branch whose task somebody else cancelled: it gave no verdict, so it has not passed."""
     step = next(plan_steps(block))
-    failure = StepFailedError(step.path, step.processor_id, call.stage.name, "its task was cancelled from outside")
+    return _lost(step.path, step.processor_id, call)
+
+
+def _lost(path: str, culprit: str, call: StageCall) -> StepFailedError:
+    failure = StepFailedError(path, culprit, call.stage.name, "its task was cancelled from outside")
     record_failure(call, failure, None)
     return failure
 
@@ -295,9 +299,11 @@ async def _mesh_beside(run: MeshRun) -> None:
             crew.start(visit, index)
     if not crew.cancelled:
         for index in begun:  # begun, and never ended
-            way = run.block.stops[index].way
-            if way is not None:
-                run.failures[index] = _cut_off(way.block, run.call)
+            stop = run.block.stops[index]
+            if stop.way is None:  # it was its condition: nobody knows whether what comes after it was to run
+                run.failures[index] = _lost(f"{run.block.path}/{stop.id}[when]", stop.id, run.call)
+            else:
+                run.failures[index] = _cut_off(stop.way.block, run.call)
 
 
 _RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Awaitable[Payload]]] = {

@@ -295,6 +295,35 @@ async def test_a_member_of_a_dag_that_somebody_else_cancels_has_not_passed() -> 
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_stands_behind_a_condition_that_somebody_else_cancels_has_not_passed() -> None:
+    """Also where the member itself has nothing to do with the stage: a guard may come after it."""
+
+    class Later(Processor):
+        """Has nothing to do with what is sent."""
+
+        edits = "nothing"
+
+        def process_output_step(self, ctx: OutputStepContext) -> None:
+            """Look."""
+
+    async def killed(view: object) -> bool:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await anyio.sleep_forever()
+        return True
+
+    @processor(edits="nothing", id="guard")
+    def guard(ctx: InputContext) -> None:
+        ctx.abort("no")
+
+    later = member(Later(), id="later", after={"first": killed})
+    workflow = Workflow("w").dag(member(idle, id="first"), later, member(guard, after="later"))
+    with pytest.raises(StepFailedError, match=r"later.*cancelled from outside"):
+        await workflow.check(SECRET)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("victim", ["check", "model"])
 async def test_what_is_cancelled_beside_the_model_call_has_given_nothing(victim: str) -> None:
     """Neither a check without a verdict nor a model without an answer passes for one."""
