@@ -46,9 +46,9 @@ class Background:
     async def close(self, error: BaseException | None) -> None:
         """Wait for the tasks, `PATIENCE` at most; after an error they are cancelled at once."""
         if isinstance(error, anyio.get_cancelled_exc_class()):
-            await self._group.__aexit__(type(error), error, error.__traceback__)
-            return
-        if error is not None:
-            self.cancel()  # and leave the error as it is: a task group would wrap it
-        self._group.cancel_scope.deadline = anyio.current_time() + PATIENCE
-        await self._group.__aexit__(None, None, None)
+            await self._group.__aexit__(type(error), error, error.__traceback__)  # which raises it again
+        else:
+            if error is not None:
+                self.cancel()  # and leave the error as it is: a task group would wrap it
+            self._group.cancel_scope.deadline = anyio.current_time() + PATIENCE
+            await self._group.__aexit__(None, None, None)

@@ -78,7 +78,7 @@ class FromSync(AsyncIterator[Chunk | str]):
             close()
 
 
-class Ending:
+class Ending(AsyncIterator[Chunk | str]):
     """A source that ends when a step wants no more of it: its open blocks end, and a ``finish`` says why.
 
     Attributes:
@@ -90,10 +90,6 @@ class Ending:
         self._open: dict[tuple[str, str], None] = {}
         self._last: Iterator[Chunk] | None = None
         self.why: Callable[[], str | None] = _more
-
-    def __aiter__(self) -> Ending:
-        """Return itself."""
-        return self
 
     async def __anext__(self) -> Chunk | str:
         """Return the next item."""
