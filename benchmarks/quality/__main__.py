@@ -13,7 +13,7 @@ from typing import Protocol
 from rich.console import Console
 
 from benchmarks.quality.goals import results
-from benchmarks.quality.report import as_json, show
+from benchmarks.quality.report import as_json, as_markdown, show
 from benchmarks.quality.rows import Data, DataError, load
 from benchmarks.quality.tables import Section
 
@@ -55,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = [*data.notes, *([FLATTERED] if given.split == "dev" and names != ["leaks"] else [])]
     if given.json:
         print(json.dumps(as_json(sections, goals, notes, given.split), indent=2, ensure_ascii=False))
+    elif given.markdown:
+        print(as_markdown(sections, goals))
     else:
         show(sections, goals, notes, Console(width=None if sys.stdout.isatty() else WIDTH))
     return 0
@@ -65,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="its folders hold SPLIT.jsonl each")
     parser.add_argument("--split", choices=SPLITS, default="dev", help="which half is read (default: dev)")
     parser.add_argument("--json", action="store_true", help="print JSON in place of tables")
+    parser.add_argument("--markdown", action="store_true", help="print tables for a page of documentation")
     parser.add_argument("--only", action="append", choices=MODULES, help="one guardrail; may be given several times")
     parser.add_argument(
         "--alone", action="store_true", help="without other packages, installed or not: ours and the floor"

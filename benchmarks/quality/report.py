@@ -1,4 +1,4 @@
-"""The report: sections as tables for people, or as JSON for programs; it measures nothing."""
+"""The report: sections as tables for people or a page, or as JSON for programs; it measures nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table as Drawn
 
-from benchmarks.quality.goals import Result
+from benchmarks.quality.goals import Goal, Result
 from benchmarks.quality.tables import Figures, Section, Table
 
 MARKS = {
@@ -82,11 +82,40 @@ def _goals(results: Iterable[Result]) -> Drawn:
     drawn.add_column("met", no_wrap=True)
     for result in results:
         goal = result.goal
-        sign = "≤" if goal.at_most else "≥"
-        limits = [f"{sign} {shown(limit)}" if limit is not None else "" for limit in (goal.acceptable, goal.ambitious)]
         measured = "" if result.measured is None else f"{result.measured:.4f}"
-        drawn.add_row(goal.guardrail, goal.metric, *limits, measured, MARKS[result.verdict])
+        drawn.add_row(goal.guardrail, goal.metric, *_limits(goal), measured, MARKS[result.verdict])
     return drawn
+
+
+def _limits(goal: Goal) -> list[str]:
+    sign = "≤" if goal.at_most else "≥"
+    return [f"{sign} {shown(limit)}" if limit is not None else "" for limit in (goal.acceptable, goal.ambitious)]
+
+
+def as_markdown(sections: Iterable[Section], results: Sequence[Result]) -> str:
+    """Return the tables and the goals for a page of documentation."""
+    parts = [_page_table(table) for section in sections for table in section.tables if table.lines]
+    if results:
+        rows = [
+            [one.goal.guardrail, one.goal.metric, *_limits(one.goal), shown(one.measured), one.verdict]
+            for one in results
+        ]
+        parts.append(_markdown(["guardrail", "metric", "acceptable", "ambitious", "measured", "met"], rows))
+    return "\n\n".join(parts)
+
+
+def _page_table(table: Table) -> str:
+    names = table.contestants()
+    rows = [
+        [line.data, line.of, f"{line.size:,}", *[cell(table.measures, line.figures.get(name)) for name in names]]
+        for line in table.lines
+    ]
+    return f"{table.title}: {' / '.join(table.measures)}\n\n" + _markdown(["data", "of", "n", *names], rows)
+
+
+def _markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def as_json(

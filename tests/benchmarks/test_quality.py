@@ -87,6 +87,17 @@ def test_figures_come_as_json_too(folder: Path, capsys: pytest.CaptureFixture[st
     assert goals["personal.phone"] == "not measured"
 
 
+def test_figures_come_as_a_page_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables in Markdown, each row as wide as its heading."""
+    assert main(["--data", str(folder), "--alone", "--markdown", "--only", "secrets"]) == 0
+    told = capsys.readouterr().out
+    rows = [line for line in told.splitlines() if line.startswith("|")]
+    assert "| guardrail | metric | acceptable | ambitious | measured | met |" in rows
+    assert "| benign prompts flagged |" in told
+    for table in told.split("\n\n"):
+        assert len({line.count("|") for line in table.splitlines() if line.startswith("|")}) <= 1
+
+
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_a_guardrail_without_rows_says_so(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In place of tables; none of them crashes."""
