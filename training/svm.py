@@ -9,12 +9,13 @@ same to the bit wherever floats are IEEE doubles.
 from __future__ import annotations
 
 from math import fsum, sqrt
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from training.chance import Chance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 _QUIET = 0.1
@@ -65,6 +66,7 @@ def fit(
     share = [1.0] * (size // 2) + [upper * upper] * (size - size // 2)
     inverse = [1 / sqrt(len(example.places)) if example.places else 0.0 for example in examples]
     length = [_length(example, size // 2, upper) for example in examples]
+    take = [_taker(example.places) for example in examples]
     duals = [0.0] * len(examples)
     order, chance = list(range(len(examples))), Chance(seed)
     quiet = bytearray(len(examples))  # lies well on its own side, and is looked at in every fourth round only
@@ -77,7 +79,7 @@ def fit(
             places, positive, cost = examples[at]
             sign = 1.0 if positive else -1.0
             slack = 1 / (2 * cost)
-            pull = sign * (bias + fsum(map(weights.__getitem__, places)) * inverse[at]) - 1 + duals[at] * slack
+            pull = sign * (bias + fsum(take[at](weights)) * inverse[at]) - 1 + duals[at] * slack
             worst = max(worst, abs(pull if duals[at] > 0 else min(pull, 0.0)))
             dual = max(duals[at] - pull / (length[at] + slack), 0.0)
             quiet[at] = dual == 0.0 and pull > _QUIET
@@ -91,6 +93,13 @@ def fit(
         if looked and worst < tolerance:
             break
     return Plane(weights, bias)
+
+
+def _taker(places: Sequence[int]) -> Callable[[list[float]], tuple[float, ...]]:
+    """Return what takes an example's weights out of the table: all at once, which is fastest."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda weights: tuple(weights[place] for place in places)
 
 
 def _length(example: Example, half: int, upper: float) -> float:

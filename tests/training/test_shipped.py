@@ -34,7 +34,7 @@ def test_the_shipped_weights_were_made_from_the_data_that_lie_here() -> None:
     if not DATA.is_dir():
         pytest.skip(f"THE DATA ARE NOT THERE ({DATA}): the weights' sources were not compared")
     packed = unpack(WEIGHTS.read_bytes())
-    names = (*injection.ATTACKS, *injection.BENIGN, *injection.OTHER)
+    names = (*injection.ATTACKS, *injection.BENIGN, *injection.OTHER, injection.MAILS)
 
     assert packed.notes["sources"] == [rows.source(DATA, name) for name in names]
 
