@@ -7,7 +7,10 @@ so that the time is linear in the length of the text.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 INJECTION = "injection"
 JAILBREAK = "jailbreak"
@@ -201,10 +204,12 @@ RULES: tuple[Rule, ...] = (
     ),
 )
 
+CERTAIN_RULES = tuple(rule for rule in RULES if rule.certain)
+
 HIDDEN = "text in characters that nobody sees"
 """What the scorer calls a message in tag characters; it speaks for an injection, and is certain."""
 
 
-def matching(text: str) -> list[Rule]:
+def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
     """Return the rules that match a text in small letters, in their order."""
-    return [rule for rule in RULES if rule.pattern.search(text)]
+    return [rule for rule in rules if rule.pattern.search(text)]

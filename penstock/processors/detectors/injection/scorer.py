@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.processors.detectors.injection.rules import HIDDEN, INJECTION, TYPES, matching
+from penstock.processors.detectors.injection.rules import CERTAIN_RULES, HIDDEN, INJECTION, RULES, TYPES, matching
 from penstock.processors.detectors.injection.wrappings import hidden, readings
 from penstock.processors.detectors.linear.model import load
 from penstock.processors.detectors.linear.reading import undisguised
@@ -23,6 +23,9 @@ WEIGHTS = Path(__file__).parent / "weights.bin"
 
 CERTAIN = 0.99
 """The score of what is an attack whatever else the text says."""
+
+
+_DOUBTFUL = 0.02  # below that, it is not worth the time to ask which kind a text would be
 
 
 class InjectionScorer:
@@ -52,12 +55,12 @@ class InjectionScorer:
     def scores(self, text: str) -> dict[str, float]:
         """Return the score of each kind, from 0 to 1, for one window of a text."""
         texts = [text, *readings(text)]
-        rules = [rule for each in texts for rule in matching(undisguised(each).lower())]
-        certain = {rule.type for rule in rules if rule.certain} | ({INJECTION} if hidden(text) else set[str]())
         score = max(load(WEIGHTS).scores(each)[INJECTION] for each in texts)
-        if certain:
+        rules = RULES if score >= _DOUBTFUL else CERTAIN_RULES
+        found = [rule for each in texts for rule in matching(undisguised(each).lower(), rules)]
+        if hidden(text) or any(rule.certain for rule in found):
             score = max(score, CERTAIN)
-        named = {INJECTION, *[rule.type for rule in rules]}
+        named = {INJECTION, *[rule.type for rule in found]}
         return {kind: score if kind in named else 0.0 for kind in TYPES}
 
     def reasons(self, text: str) -> tuple[str, ...]:
