@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import Message, PIIDetector, Restore, Workflow
+from penstock import Chunk, Message, PIIDetector, Restore, Workflow
 from penstock.engine.messages import TextPart, ToolPart
 
 GUARD = Workflow("w").then(PIIDetector(redaction_method="token", phase="input")).then(Restore())
@@ -65,3 +65,24 @@ def test_only_what_may_be_a_token_is_held_back() -> None:
 def test_without_a_vault_nothing_changes() -> None:
     """Nobody put tokens."""
     assert Workflow("w").then(Restore(phase="all")).check_sync("[EMAIL_1]").text == "[EMAIL_1]"
+
+
+def test_a_tool_that_is_about_to_run_is_given_the_values() -> None:
+    """And what it says goes to the model under the same tokens."""
+    workflow = Workflow("w").then(PIIDetector(redaction_method="token")).then(Restore())
+    run = workflow.start_sync()
+    run.process_input([Message.user(ASKED)])
+    call = run.process_tool_call("send", {"to": "[EMAIL_1]", "text": "dear [EMAIL_2]"})
+    assert call.arguments == {"to": "bob@example.com", "text": "dear amy@x.io"}
+    result = run.process_tool_result("send", {"sent": ["bob@example.com", "new@y.io"]})
+    assert result.result == {"sent": ("[EMAIL_1]", "[EMAIL_3]")}
+
+
+def test_a_call_in_a_stream_is_restored_too() -> None:
+    """The text around it goes on."""
+    call = Chunk("tool-call", payload={"toolCallId": "c", "toolName": "s", "args": {"to": ["[EMAIL_1]"]}})
+    chunks = [Chunk("text-delta", text="ok [EMA", id="t"), call, Chunk("text-delta", text="IL_2]", id="t")]
+    with begun().process_output_stream(chunks) as left:
+        out = list(left)
+    assert "".join(chunk.text for chunk in out) == "ok amy@x.io"
+    assert next(chunk for chunk in out if chunk.type == "tool-call").payload["args"] == {"to": ("bob@example.com",)}
