@@ -12,15 +12,16 @@ from penstock.processors.guards.options import share
 from penstock.processors.guards.pii_types import PIIVerdict
 from penstock.processors.guards.redaction import Method, keyed_hash, mask, placeholder
 from penstock.processors.guards.span_guard import SpanGuard, hidden
-from penstock.processors.guards.vault import VAULT, Vault
+from penstock.processors.guards.vault import VAULT, Numbering, Vault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.engine.context import AnyContext
+    from penstock.engine.edits import Edit
     from penstock.engine.frozen import Value
     from penstock.engine.ports import Judge, Judged, Model
-    from penstock.engine.text_window import TextWindow
+    from penstock.engine.text_window import Hit, TextWindow
     from penstock.processors.detectors.spans import Span
     from penstock.processors.guards.findings import Said
     from penstock.processors.guards.options import GuardOptions
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 
+_NUMBERING = "penstock.numbering"  # where a step's state keeps who gives out tokens, while it acts
 _PROCESS_KEY = secrets.token_bytes(32)
 """The key of hashes where none is given: as long as the process lives, equal values have equal hashes."""
 
@@ -138,7 +140,26 @@ class PIIDetector(SpanGuard[PIIVerdict]):
             return keyed_hash(text, self._hash_key, self.hash_length)
         if method == "placeholder":
             return placeholder(type)
-        return _token(text, type, ctx) if method == "token" else ""
+        return self._numbering(ctx).token(type, text) if method == "token" else ""
+
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Return the edits of the strategy, or stop the run; what tokens were given for goes into the run's vault."""
+        if VAULT not in self.provides:
+            return super().act(hits, ctx)
+        ctx.state.pop(_NUMBERING, None)
+        made = super().act(hits, ctx)
+        numbering: Numbering | None = ctx.state.pop(_NUMBERING, None)
+        if numbering is not None:
+            ctx.put(VAULT, numbering.vault())
+        return made
+
+    def _numbering(self, ctx: AnyContext) -> Numbering:
+        """Return who gives out tokens in this call; the conversation is read once a call for those that stand there."""
+        numbering: Numbering | None = ctx.state.get(_NUMBERING)
+        if numbering is None:
+            texts = (message.text for message in ctx.message_list.all)
+            numbering = ctx.state[_NUMBERING] = Numbering(ctx.get(VAULT) or Vault(), texts)
+        return numbering
 
     def encoded_replacement(self, text: str, type: str, ctx: AnyContext) -> str:
         """Return what is to stand in place of a code: a mask that kept its form would leave letters that say it."""
@@ -153,16 +174,3 @@ class PIIDetector(SpanGuard[PIIVerdict]):
         found = [*categories]
         counted = f"{len(found)} found; " if self.include_detections else ""
         super().block(ctx, found, metadata, f"{counted}{why}")
-
-
-def _token(text: str, type: str, ctx: AnyContext) -> str:
-    """Return the value's token, kept in the run's vault; a number that stands in the conversation is not given out."""
-    vault = ctx.get(VAULT) or Vault()
-    kept, token = vault.kept(type, text, () if vault.token(type, text) else _conversation(ctx))
-    ctx.put(VAULT, kept)
-    return token
-
-
-def _conversation(ctx: AnyContext) -> Iterator[str]:
-    for message in ctx.message_list.all:
-        yield message.text

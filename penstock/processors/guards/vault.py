@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.engine.facts import Key
@@ -28,32 +28,17 @@ class Vault:
 
     Attributes:
         values: the value of each token.
+        tokens: the token of each value, under its type and the value, with a newline between.
     """
 
     values: Mapping[str, str] = EMPTY
-    _tokens: Mapping[str, str] = field(default=EMPTY)
+    tokens: Mapping[str, str] = EMPTY
 
-    def token(self, type: str, value: str) -> str | None:
-        """Return the token that stands for a value of that type, if one does."""
-        return self._tokens.get(f"{type}\n{value}")
-
-    def kept(self, type: str, value: str, texts: Iterable[str] = ()) -> tuple[Vault, str]:
-        """Return a vault that holds a value, too, and its token: the one it has, or the next number of its type.
-
-        Args:
-            type: the value's type, which names the token.
-            value: the value.
-            texts: where tokens may stand already that are not of this vault; their numbers are not given out.
-        """
-        known = self.token(type, value)
-        if known is not None:
-            return self, known
-        name = token_name(type)
-        number = 1 + max(_numbers(name, [*self.values, *texts]), default=0)
-        token = f"[{name}_{number}]"
-        values: Mapping[str, str] = freeze({**self.values, token: value})
-        tokens: Mapping[str, str] = freeze({**self._tokens, f"{type}\n{value}": token})
-        return Vault(values, tokens), token
+    def kept(self, type: str, value: str) -> tuple[Vault, str]:
+        """Return a vault that holds a value, too, and its token: the one it has, or the next number of its type."""
+        numbering = Numbering(self, ())
+        token = numbering.token(type, value)
+        return numbering.vault(), token
 
     def restored(self, text: str) -> str:
         """Return a text with the values in place of this vault's tokens."""
@@ -68,16 +53,45 @@ class Vault:
         return f"Vault({len(self)} values)"
 
 
+class Numbering:
+    """Gives out tokens for many values, and makes a vault of them in the end. Lives for one call of a stage."""
+
+    def __init__(self, vault: Vault, texts: Iterable[str]) -> None:
+        """Begin with what a vault holds.
+
+        Args:
+            vault: the run's.
+            texts: where tokens may stand already that are not of this vault; their numbers are not given out.
+        """
+        self._before = vault
+        self._values = {**vault.values}
+        self._tokens = {**vault.tokens}
+        self._last: dict[str, int] = {}
+        for text in (*vault.values, *texts):
+            for found in TOKEN.finditer(text) if "[" in text else ():
+                self._last[found[1]] = max(int(found[2]), self._last.get(found[1], 0))
+
+    def token(self, type: str, value: str) -> str:
+        """Return the token that stands for a value of that type: the one it has, or the next number."""
+        key = f"{type}\n{value}"
+        if key not in self._tokens:
+            name = token_name(type)
+            self._last[name] = self._last.get(name, 0) + 1
+            token = f"[{name}_{self._last[name]}]"
+            self._values[token], self._tokens[key] = value, token
+        return self._tokens[key]
+
+    def vault(self) -> Vault:
+        """Return the vault of all that was given out; the one it began with if that is nothing."""
+        if len(self._tokens) == len(self._before.tokens):
+            return self._before
+        return Vault(freeze(self._values), freeze(self._tokens))
+
+
 def token_name(type: str) -> str:
     """Return the name that a type's tokens bear: ``CREDIT_CARD``."""
     name = _NOT_IN_NAMES.sub("_", type.upper()).strip("_")[:_LONGEST_NAME]
     return name if name[:1].isalpha() else f"X{name}"[:_LONGEST_NAME]
-
-
-def _numbers(name: str, texts: Iterable[str]) -> Iterable[int]:
-    for text in texts:
-        if "[" in text:
-            yield from (int(found.group(2)) for found in TOKEN.finditer(text) if found.group(1) == name)
 
 
 VAULT: Key[Vault] = Key("vault")
