@@ -17,7 +17,7 @@ from penstock.processors.detectors.leaks.codes import decoded
 from penstock.processors.detectors.leaks.letters import Letters
 from penstock.processors.detectors.leaks.passages import ANCHOR, Passages, masked, rows
 from penstock.processors.detectors.leaks.settling import FRESH, Look, Place
-from penstock.processors.detectors.leaks.stretches import judged, may_have_runs, stretches
+from penstock.processors.detectors.leaks.stretches import have_run, judged, stretches
 from penstock.processors.detectors.leaks.views import View, small
 from penstock.processors.detectors.leaks.words import NO_WORDS, known_words, spellings
 from penstock.processors.detectors.spans import Span
@@ -149,13 +149,15 @@ class PromptIndex:
         )
         found = stretches(view.plain, words, tail, inside=seam is not None, final=final)
         hidden = judged(view.plain, found, self._hides, seam is not None and seam.hit)
-        hold = min(chains.hold(tail), hidden.hold, self._canaries.hold(view.text))
+        hold = len(view.text)
+        if not final:
+            hold = min(chains.hold(tail), hidden.hold, self._canaries.hold(view.text))
         return Look(hold, chains, hidden, list(self._canaries.find(view.text)), words, begun)
 
     def _words_matter(self, text: str) -> bool:
         """Tell at a glance whether the words of a whole text must be looked at one by one."""
         words = spellings(text)
-        return not self._passages.anchors.isdisjoint(rows(words)) or may_have_runs(words)
+        return not self._passages.anchors.isdisjoint(rows(words)) or have_run(words)
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[tuple[int, int]]:
         """Yield where a piece of a stretch hides something: all of it if it is encoded."""

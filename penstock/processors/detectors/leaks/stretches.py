@@ -34,8 +34,7 @@ _MAY_JOIN = re.compile(rf"[ \t]*\r?(?:\n[ \t]*[!-~]{{0,{BLOB - 1}}}+)?")
 _LAST_SPACE = regex.compile(rf"(?r)[{_SPACE}]")
 _UNIT = re.compile(r"[^\W\d_]{1,2}|\d{1,3}|[01]{8}|0?x?[0-9a-f]{2}")
 _LONGEST_UNIT = 8
-_LENGTHS = re.compile(rb"[\x01-\x04\x08]{%d}" % UNITS)
-_TOO_LONG = repeat(255)
+_LENGTHS = re.compile(rb"[\x01-\x04\x08]{%d,}+" % UNITS)
 _SEAM = re.compile(r"[^\W_]*\Z")
 _SEAM_NEAR = 16
 
@@ -79,9 +78,19 @@ class Judged(NamedTuple):
     found: Sequence[Stretch]
 
 
-def may_have_runs(words: Sequence[str]) -> bool:
-    """Tell at a glance whether enough words in a row are as short as letters and codes are."""
-    return _LENGTHS.search(bytes(map(min, map(len, words), _TOO_LONG))) is not None
+def have_run(words: Sequence[str]) -> bool:
+    """Tell whether enough words in a row are letters or codes, wherever they stand."""
+    try:
+        lengths = bytes(map(len, words))
+    except ValueError:  # a word of more than 255 characters
+        lengths = bytes(map(min, map(len, words), repeat(255)))
+    return any(_all_units(words[found.start() : found.end()]) for found in _LENGTHS.finditer(lengths))
+
+
+def _all_units(words: Sequence[str]) -> bool:
+    """Tell whether enough of some words, in a row, are units."""
+    fits = bytes(_UNIT.fullmatch(word) is not None for word in words)
+    return b"\x01" * UNITS in fits
 
 
 def stretches(text: str, words: Words, tail: int, *, inside: bool, final: bool) -> Stretches:
@@ -154,6 +163,8 @@ def _merged(found: Iterable[Stretch]) -> list[Stretch]:
 
 
 def _blobs(text: str, *, inside: bool, final: bool) -> Iterator[Stretch]:
+    if not inside and max(map(len, text.split()), default=0) < BLOB:
+        return
     begun = _BLOB_ON.match(text) if inside else None
     at = begun.end() if begun else 0
     for found in [*([begun] if begun else []), *_BLOB.finditer(text, at)]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _HAN = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNSPACED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
 _BEYOND = re.compile("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks of their own, or without spaces
+_ASCII_WORD = re.compile(r"[a-z0-9]+")  # in small letters
 _WORD = re.compile(r"[^\W_]+")
 _WORD_BEYOND = regex.compile(
     rf"[{_HAN}]|[{_UNSPACED}]\p{{M}}*|(?:[\p{{L}}\p{{N}}--[{_HAN}{_UNSPACED}]]\p{{M}}*)+", regex.V1
@@ -57,15 +58,18 @@ NO_WORDS = Words((), (), ())
 
 def spellings(text: str) -> list[str]:
     """Return the words alone."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text)
     return _WORD.findall(text) if _BEYOND.search(text) is None else list(cut(text).words)
 
 
 def cut(text: str) -> Words:
     """Return the words of a text in small letters, with their places."""
-    if _BEYOND.search(text) is not None:
+    if not text.isascii() and _BEYOND.search(text) is not None:
         return _shingled(text)
-    found = [match.span() for match in _WORD.finditer(text)]
-    return Words(_WORD.findall(text), [start for start, _ in found], [end for _, end in found])
+    word = _ASCII_WORD if text.isascii() else _WORD
+    found = [match.span() for match in word.finditer(text)]
+    return Words(word.findall(text), [start for start, _ in found], [end for _, end in found])
 
 
 def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[Words, int]:
