@@ -140,10 +140,15 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         if self.strategy != "rewrite" or not text or self.judge is None:
             return await super().read(text, ctx)
         sure = self.embedded_reading(text)
-        judged = self._limited(await self.judge.ask(text, ctx=ctx), text)
+        judged = self._unharmed(self._limited(await self.judge.ask(text, ctx=ctx), text))
         if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
             return judged
         return sure._replace(text=judged.text)
+
+    def _unharmed(self, judged: Reading) -> Reading:
+        """Return a judge's reading without what it rewrote if that is still an attack, as far as can be told here."""
+        still = self.embedded_reading(judged.text) if judged.text else None
+        return judged._replace(text=None) if still is not None and still.flagged else judged
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
         """Return the conversation with the edits; a message of which nothing is left goes, as with ``filter``."""

@@ -150,6 +150,13 @@ def test_a_rewriting_takes_the_text_s_place_and_keeps_what_else_there_is() -> No
     assert outcome.messages[0].parts == (TextPart(CLEAN), part)
 
 
+def test_a_rewriting_that_is_an_attack_still_is_not_taken() -> None:
+    """The judge may have been talked round."""
+    model = ScriptedModel([{"text": says(("injection", 0.9), rewritten=ATTACK)}])
+
+    assert checked(PromptInjectionDetector(model, strategy="rewrite"), Message.user(ATTACK)).blocked
+
+
 @pytest.mark.parametrize("rewritten", [None, "", "  "])
 def test_a_message_without_a_rewriting_is_left_out(rewritten: str | None) -> None:
     """As with the filter; what else it holds stays."""
