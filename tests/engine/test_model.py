@@ -58,8 +58,12 @@ def test_a_request_is_frozen() -> None:
     assert dict(request.settings) == {"temperature": 0.0, "stop": ("x",)}
     assert ModelRequest("hi").messages == (Message.user("hi"),)  # type: ignore[arg-type]
     assert ToolSpec("now").parameters["type"] == "object"
+    assert ModelRequest("hi", [tool], ["web"]).tool_choice == ("web",)  # type: ignore[arg-type]
+    assert ResponseFormat().schema is None
     with pytest.raises(MessageError, match="has a name"):
         ToolSpec("")
+    with pytest.raises(MessageError, match="auto, none, required, or a tuple of names"):
+        ModelRequest("hi", tool_choice="maybe")  # type: ignore[arg-type]
 
 
 def test_tokens_add_up_where_both_are_known() -> None:

@@ -122,6 +122,14 @@ def test_a_processor_without_hooks_is_refused() -> None:
         Workflow("w").then(PIIGuard(process_input=3))
 
 
+def test_a_hook_that_tells_nothing_of_its_parameters_fails_when_it_is_called() -> None:
+    """As some builtins do; then it is closed, like any check that broke."""
+    guard = PIIGuard(process_input=max, on_error="block")
+    outcome = Workflow("w").then(guard).check_sync("hi")
+    assert outcome.tripwire is not None
+    assert outcome.tripwire.metadata["error"] == "TypeError"
+
+
 def test_a_misspelt_hook_is_refused_with_the_class() -> None:
     """With a suggestion where one is close."""
     with pytest.raises(ProcessorError, match="did you mean 'process_input'"):

@@ -43,6 +43,11 @@ async def idle(ctx: InputContext) -> None:
     await anyio.lowlevel.checkpoint()
 
 
+@processor(edits="nothing")
+def idle_too(ctx: InputContext) -> None:
+    """Look, and let it pass."""
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_branch_that_somebody_else_cancels_has_not_passed() -> None:
     """A watchdog that kills a guard's task gives no verdict for it."""
@@ -412,3 +417,35 @@ def test_an_overlap_of_what_is_no_input_check_is_refused() -> None:
 
     with pytest.raises(WorkflowError, match="it has no input stage"):
         Workflow("w").then(late, overlap="model").validate()
+
+
+async def test_checks_beside_a_model_call_do_not_undo_a_verdict_that_came_meanwhile() -> None:
+    """Another call of the run was stopped: nothing of the answer is given out."""
+
+    @processor(edits="nothing")
+    def look(ctx: InputContext) -> None:
+        """Look."""
+
+    @processor(edits="nothing")
+    def refuse(ctx: ToolCallContext) -> None:
+        ctx.abort("no such tool")
+
+    run = Workflow("w").then(look, overlap="model").then(refuse).start(overlap=True)
+
+    async def model() -> str:
+        await run.process_tool_call("rm", {})
+        return "an answer"
+
+    await run.process_input("hi")
+    outcome = await run.call_model(model)
+    assert (outcome.value, outcome.blocked) == (None, True)
+    assert outcome.tripwire is not None
+    assert outcome.tripwire.reason == "no such tool"
+
+
+def test_what_is_in_already_can_be_judged_once_more() -> None:
+    """Without anything new."""
+    run = Workflow("w").then(idle_too).start_sync(records=True)
+    run.process_input("hi")
+    assert run.process_input().text == "hi"
+    assert [record.status for record in run.records] == ["passed", "passed"]

@@ -18,6 +18,7 @@ from penstock import (
     TokenLimiterProcessor,
     Workflow,
 )
+from penstock.engine.streams.pull import NEWS, TaskReader
 from penstock.testing import run_stream
 
 
@@ -104,3 +105,32 @@ def test_who_does_not_say_that_it_ends_streams_may_not() -> None:
     sly = type("Sly", (Enough,), {"ends": False})()
     with pytest.raises(StepFailedError, match="declare ends = True"):
         run_stream(sly, ["stop"])
+
+
+def test_a_block_that_has_ended_ends_once() -> None:
+    """Only what is open is ended."""
+    blocks = [Chunk("text-start", id="a"), Chunk("text-delta", "one", "a"), Chunk("text-end", id="a")]
+    source = [*blocks, Chunk("text-start", id="b"), Chunk("text-delta", "stop", "b"), Chunk("text-delta", "never", "b")]
+    chunks, _ = run_stream(Enough(), source)
+    assert [(chunk.type, chunk.id) for chunk in chunks if chunk.type == "text-end"] == [
+        ("text-end", "a"),
+        ("text-end", "b"),
+    ]
+
+
+async def test_what_came_while_nobody_asked_is_there_at_once() -> None:
+    """A reader reads one item ahead of those who were told that none was there yet."""
+    go = anyio.Event()
+
+    async def source() -> AsyncIterator[str]:
+        await go.wait()
+        yield "a piece"
+
+    reader = TaskReader(source())
+    await reader.open()
+    assert await reader.next(0) is NEWS
+    go.set()
+    await anyio.wait_all_tasks_blocked()
+    with anyio.fail_after(5):
+        assert await reader.next(None) == "a piece"
+    await reader.close()

@@ -233,3 +233,12 @@ def test_one_who_only_watches_holds_nothing_back() -> None:
         pairs = [(chunk.text, tuple(seen)) for chunk in chunks if chunk.text]
     found = ("quitea", "longish")
     assert pairs == [("quite", ()), ("a lo", found[:1]), ("ngish w", found), ("ord", found)]
+
+
+@pytest.mark.parametrize("size", [7, 300, 3_000])
+def test_what_is_looked_back_at_begins_no_other_finding(size: int) -> None:
+    """Of a long text, the beginning is forgotten; the next finding begins behind the last, a part of which is seen."""
+    text = "a" * 5_001 + " b"
+    toy = Toy(Rule("aa", "redact", "*"), lookback=1)
+    _, outcome = run_stream(toy, [text[at : at + size] for at in range(0, len(text), size)])
+    assert outcome.text == text.replace("aa", "*")

@@ -304,3 +304,33 @@ def test_what_was_held_when_the_source_broke_can_be_read_nowhere() -> None:
         with pytest.raises(ZeroDivisionError):
             list(chunks)
         assert (chunks.text, chunks.message.parts, chunks.outcome) == ("", (), None)
+
+
+def emptied(ctx: Any) -> Any:
+    """Leave an answer that says nothing."""
+    return ctx.message_list.replace(*(dataclasses.replace(one, parts=()) for one in ctx.message_list.response))
+
+
+def test_an_answer_that_is_left_without_parts_is_not_kept() -> None:
+    """No provider takes a message that says nothing."""
+    run = flow(emptied).start_sync()
+    with run.process_output_stream([Chunk("text-delta", "a secret", "t"), Chunk("finish")]) as chunks:
+        assert [chunk.type for chunk in chunks] == ["finish"]
+    assert run.message_list.all == ()
+
+
+class JudgeOfResponses(Judge):
+    """Judges what a provider answered."""
+
+    def process_llm_response(self, ctx: Any) -> Any:
+        """Judge."""
+        return self.judge(ctx)
+
+
+@pytest.mark.parametrize("judge", [passed, angry])
+def test_what_judges_responses_judges_those_that_are_held_too(judge: Any) -> None:
+    """Before those that judge answers do."""
+    workflow = Workflow("w").then(JudgeOfResponses(judge, "process_llm_response")).then(Judge(passed))
+    left, outcome = run_stream(workflow, [Chunk("text-delta", "a bad word", "t"), Chunk("finish")])
+    assert "".join(chunk.text for chunk in left) == ("" if judge is angry else "a bad word")
+    assert outcome.blocked is (judge is angry)

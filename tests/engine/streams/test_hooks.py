@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import anyio
 import pytest
 
-from penstock import Chunk, OutputStreamContext, Processor, StepFailedError, UsageError, Workflow, member
+from penstock import (
+    Chunk,
+    InputContext,
+    OutputStreamContext,
+    Processor,
+    StepFailedError,
+    UsageError,
+    Workflow,
+    WorkflowError,
+    member,
+    processor,
+)
 from penstock.engine.streams.policy import MOST_ASIDE, ShadowWork
 from penstock.testing import run_stream
 from tests.engine.streams.breaking import AsyncBreakingGuard, BreakingGuard, raised
@@ -53,13 +64,80 @@ def broken(chunk: Chunk) -> Chunk:
     return chunk
 
 
-def test_a_hook_that_edits_stretches_of_text_may_change_the_text() -> None:
+given_as = pytest.mark.parametrize("piece", [str, lambda text: Chunk("text-delta", text, "t")], ids=["str", "chunk"])
+
+
+@given_as
+@pytest.mark.parametrize("edits", ["spans", "anything"])
+def test_a_hook_that_edits_stretches_of_text_may_change_the_text(piece: Any, edits: Any) -> None:
     """Of each piece."""
-    _, outcome = run_stream(Makes(upper, "spans"), ["a piece, ", "and more"])
+    _, outcome = run_stream(Makes(upper, edits), [piece("a piece, "), piece("and more")])
     assert outcome.text == "A PIECE, AND MORE"
     assert [record.status for record in outcome.records] == ["edited"]
 
 
+@given_as
+def test_what_a_hook_notes_of_a_piece_is_on_record(piece: Any) -> None:
+    """Whether it changes the piece or not."""
+
+    class Notes(Processor):
+        """Notes the length of a piece."""
+
+        edits = "nothing"
+
+        def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+            """Note it."""
+            ctx.note(length=len(chunk.text))
+            return chunk
+
+    _, outcome = run_stream(Notes(), [piece("a piece")])
+    assert (outcome.text, outcome.records[0].details["length"]) == ("a piece", 7)
+
+
+class OwnChunk(Chunk):
+    """A chunk of a class of one's own."""
+
+
+def test_a_chunk_of_a_class_of_ones_own_is_a_chunk() -> None:
+    """Hooks are shown it, too."""
+    _, outcome = run_stream(Makes(upper), [OwnChunk("text-delta", "a piece", "t")])
+    assert outcome.text == "A PIECE"
+
+
+def test_a_source_that_breaks_raises_when_all_that_came_has_left() -> None:
+    """Whether it gives chunks or pieces of text."""
+
+    def source() -> Iterator[Chunk]:
+        yield Chunk("text-delta", "a piece", "t")
+        raise ConnectionError
+
+    left = []
+    stream = Workflow("w").then(Makes(upper)).start_sync().process_output_stream(source())
+    with pytest.raises(ConnectionError), stream as chunks:
+        left.extend(chunk.text for chunk in chunks)
+    assert left == ["A PIECE"]
+
+
+async def test_a_stream_ends_when_another_call_of_its_run_is_stopped() -> None:
+    """Nothing more leaves of what is on its way."""
+
+    @processor(edits="nothing")
+    def refuses(ctx: InputContext) -> None:
+        ctx.abort("no")
+
+    run = Workflow("w").then(refuses).then(Makes(upper)).start()
+
+    async def source() -> AsyncIterator[Chunk]:
+        yield Chunk("text-delta", "a piece", "t")
+        await run.process_input("hi")
+        yield Chunk("text-delta", "another", "t")
+
+    async with run.process_output_stream(source()) as chunks:
+        left = [chunk.text or chunk.type async for chunk in chunks]
+    assert left == ["A PIECE", "tripwire"]
+
+
+@given_as
 @pytest.mark.parametrize(
     ("make", "edits", "told"),
     [
@@ -70,10 +148,10 @@ def test_a_hook_that_edits_stretches_of_text_may_change_the_text() -> None:
         (awaited, "anything", "returned an awaitable; declare the hook `async def`"),
     ],
 )
-def test_a_hook_that_does_more_than_it_declares_has_failed(make: Any, edits: Any, told: str) -> None:
+def test_a_hook_that_does_more_than_it_declares_has_failed(make: Any, edits: Any, told: str, piece: Any) -> None:
     """Whichever claim it breaks."""
     with pytest.raises(StepFailedError, match=told):
-        run_stream(Makes(make, edits), ["a piece"])
+        run_stream(Makes(make, edits), [piece("a piece")])
 
 
 class Last(Processor):
@@ -307,3 +385,62 @@ def test_a_time_that_cannot_be_is_refused(seconds: Any, told: str, *, timed: boo
         run_stream(Wakes(seconds, timed=timed), ["a"])
     assert isinstance(caught.value.__cause__, UsageError)
     assert told in str(caught.value)
+
+
+def fallback() -> Toy:
+    """A guard that stands in."""
+    guard = Toy(Rule("secret", "redact", "***"))
+    guard.id = "fallback"
+    return guard
+
+
+def test_what_a_guard_holds_goes_to_what_stands_in_for_its_workflow() -> None:
+    """Across neighbouring texts, with what came between them."""
+    source = [
+        Chunk("text-start", id="1"),
+        Chunk("text-delta", "a sec", "1"),
+        Chunk("text-end", id="1"),
+        Chunk("text-start", id="2"),
+        Chunk("text-delta", "ret y", "2"),
+        Chunk("text-end", id="2"),
+    ]
+    inner = Workflow("inner").then(Makes(broken)).then(Toy(Rule("secret", "redact", "*")))
+    left, outcome = run_stream(Workflow("w").then(inner, on_error=fallback()), source)
+    assert outcome.text == "a *** y"
+    assert [chunk.type for chunk in left if chunk.type != "text-delta"] == [
+        chunk.type for chunk in source if chunk.type != "text-delta"
+    ]
+
+
+def test_what_a_workflow_in_a_workflow_holds_is_not_lost_when_the_outer_one_fails() -> None:
+    """It goes to what stands in for the outer one, behind what was on its way."""
+    inmost = Workflow("inmost").then(Makes(given)).then(Toy(Rule("secret", "redact", "*")))
+    inner = Workflow("inner").then(inmost, on_error=fallback()).then(Makes(broken))
+    _, outcome = run_stream(Workflow("w").then(inner, on_error=fallback()), ["y and a sec", "ret"])
+    assert outcome.text == "y and a ***"
+
+
+def test_who_breaks_when_it_is_to_give_up_what_it_holds_has_nothing_to_give() -> None:
+    """What others hold, and what was on its way, leaves."""
+    breaking = Last(breaks=True)
+    breaking.on_error = "raise"
+    inner = Workflow("inner").then(breaking).then(Makes(broken))
+    _, outcome = run_stream(Workflow("w").then(inner, on_error="allow"), ["a", "y", "z"])
+    assert outcome.text == "ayz"
+
+
+def test_a_hook_that_changes_chunks_beside_others_is_refused() -> None:
+    """Nobody could merge that; one after the other they are fine."""
+    beside = Workflow("w").parallel(Makes(upper), fallback())
+    with pytest.raises(WorkflowError, match=r"'makes' changes chunks in process_output_stream beside other steps"):
+        beside.validate()
+    Workflow("w").parallel(Makes(upper), fallback(), merge="sequence").validate()
+
+
+def test_a_shadow_beside_a_guard_is_shown_each_chunk_once() -> None:
+    """Though the guard also judges what a chunk says besides its text."""
+    seen: list[str] = []
+    watching = Makes(lambda chunk: seen.append(chunk.text), "nothing")
+    workflow = Workflow("w").parallel(fallback(), Workflow("aside").then(watching, mode="shadow"))
+    _, outcome = run_stream(workflow, [Chunk("text-delta", "my secret", "t", payload={"note": "a secret"})])
+    assert (outcome.text, "".join(seen)) == ("my ***", "my secret")
