@@ -1,8 +1,8 @@
 """Builds the weights of `penstock.processors.detectors.moderation`: ``python -m training.moderation --data DIR``.
 
 Of each category two machines are made. One knows *content*: it learns from the OpenAI set, and from harmless prompts at
-a small cost, with the margins of four machines for neighbouring questions as four more features; since all of them are
-linear, they come to one vector of weights. The other knows *requests*: prompts that ask for something harmful.
+a small cost, with the margins of machines for neighbouring questions as features more; since all of them are linear,
+they come to one vector of weights. The other knows *requests*: prompts that ask for something harmful.
 
 Thresholds are fixed on margins of texts that were left out of training.
 """
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 RECIPE = Recipe(bits=16, words=2, least=3, most=5)
 SIZE = 1 << RECIPE.bits
-FOLDS, ROUNDS = 5, 10
-LEVELS, WIDTH = 20, 3.5  # weights are rounded to so many steps on each side, which reach so many deviations
-SHARE = 0.1  # what a neighbouring question's margin counts as a feature, in deviations
-CONTENT, NEIGHBOURS, REQUESTS = 0.7, 0.3, 0.5  # what a slip costs
+FOLDS, ROUNDS = 5, 7
+LEVELS, WIDTH = 15, 10.0  # weights are rounded to so many steps on each side, which reach so many deviations
+SHARE = 0.07  # what a neighbouring question's margin counts as a feature, in deviations
+CONTENT, NEIGHBOURS, REQUESTS = 1.2, 0.3, 0.5  # what a slip costs
 HARMLESS, SAFE, OPENAI = 0.1, 0.3, 0.7  # and the share of that for rows of another kind
 
 
@@ -133,6 +133,7 @@ class Trainer:
     def planes(self, chosen: Sequence[int]) -> dict[str, Plane]:
         """Return what is made from some of the texts, ready for features that are not weighed by rarity."""
         tasks = [self._task(chosen, *task) for task in rows.TASKS]
+        tasks += [self._asked(chosen, category) for category in rows.HAZARDS]
         openai = [at for at in chosen if self.texts[at].row.set == rows.OPENAI]
         scaled = [_scaled(plane, [self._margin(plane, at) for at in openai]) for plane in tasks]
         planes: dict[str, Plane] = {}
@@ -145,6 +146,11 @@ class Trainer:
     def _task(self, chosen: Sequence[int], name: str, label: str) -> Plane:
         examples = [at for at in chosen if self.texts[at].row.set == name]
         return self._fit([(at, self.texts[at].row.labels[label] == 1, 1.0) for at in examples], NEIGHBOURS)
+
+    def _asked(self, chosen: Sequence[int], category: str) -> Plane:
+        """Return a machine for requests that knows no text of the OpenAI set, whose margins are to be features."""
+        others = [at for at in chosen if self.texts[at].row.set != rows.OPENAI]
+        return self._fit(self._labelled(others, lambda row: rows.request(row, category), lambda _: 1.0), NEIGHBOURS)
 
     def _request(self, chosen: Sequence[int], category: str) -> Plane:
         return self._fit(self._labelled(chosen, lambda row: rows.request(row, category), _request_share), REQUESTS)

@@ -24,7 +24,7 @@ Point = tuple[float, float]
 HARMLESS, SAFE, NONE = 0.003, 0.012, 0.05
 """The false positives a category may have: of harmless prompts, of safe ones that look unsafe, and of the texts of the
 OpenAI set that it does not apply to."""
-ASKED_HARMLESS, ASKED_SAFE, ASKED_NONE = 0.002, 0.008, 0.005
+ASKED_HARMLESS, ASKED_SAFE, ASKED_NONE = 0.002, 0.014, 0.005
 """The same for the machine that knows requests."""
 
 
@@ -74,7 +74,7 @@ def content_curve(left: Sequence[float], category: str, texts: Sequence[rows.Tex
     known = [(margin, positive) for margin, positive in said if positive is not None]
     grid = [(steep / 4, middle / 20) for steep in range(2, 41) for middle in range(-10, 41)]
     steep, middle = min(grid, key=lambda pair: _error(known, *pair))
-    return [(at / 8, round(_sigmoid(steep * (at / 8 - middle)), 5)) for at in range(-32, 33)]
+    return [(at / 8, round(_sigmoid(steep * (at / 8 - middle)), 7)) for at in range(-32, 33)]
 
 
 def _sigmoid(x: float) -> float:

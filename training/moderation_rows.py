@@ -87,4 +87,4 @@ def safe(row: Row) -> bool:
 
 
 TASKS = ((DAVIDSON, "hate"), (DAVIDSON, "toxic"), (SURGE, "toxic"), (HATECHECK, "hate"))
-"""What other sets tell apart: their machines' margins are features of the machines for content."""
+"""What other sets tell apart; margins of machines for that are features of the machines for content."""

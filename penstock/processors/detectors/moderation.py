@@ -39,7 +39,7 @@ class ModerationScorer:
         """Per category the score from which on it counts, fixed on development data.
 
         At it, of each category, at most 0.3 % of harmless prompts, 1.2 % of harmless prompts that look harmful and 5 %
-        of other texts of the kind that is moderated are flagged as content, and 0.2, 0.8 and 0.5 % as requests.
+        of other texts of the kind that is moderated are flagged as content, and 0.2, 1.4 and 0.5 % as requests.
         """
         return {head.name: head.threshold for head in self._model.heads if not head.name.endswith(REQUEST)}
 

@@ -262,6 +262,7 @@ def test_a_stream_is_judged_as_the_whole_is(words: list[str], size: int, strateg
     if whole is None:
         assert out == ""
     elif whole.blocked:
+        assert chunks.outcome is not None
         assert chunks.outcome.blocked
         assert "#hate" not in out
         assert "#sexual" not in out
