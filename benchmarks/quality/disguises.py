@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from benchmarks.quality import pools
-from benchmarks.quality.contestants.ports import FLOOR, Candidate, Finder, Scorer, flagged, line_up
+from benchmarks.quality.contestants.ports import FLOOR, Candidate, Finder, Scorer, flags, line_up
 from benchmarks.quality.figures import share
 from benchmarks.quality.moderation import flag_of, has_any
 from benchmarks.quality.personal import GOAL_TYPES, type_of
@@ -70,7 +70,7 @@ def _stopping(preset: str, floor: str, notes: list[str]) -> dict[str, Stops]:
 
 
 def _stop(scorer: Scorer) -> Stops:
-    return lambda text: flagged(scorer, scorer.scores(text))
+    return lambda text: any(flags(scorer, scorer.scores(text)).values())
 
 
 def _stopped(title: str, rows: Sequence[Row], stops: Mapping[str, Stops]) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from benchmarks.quality.contestants.ports import Candidate, Scorer, flagged, line_up
+from benchmarks.quality.contestants.ports import Candidate, Scorer, flags, line_up
 from benchmarks.quality.figures import auc, average_precision, recall_at, share
 from benchmarks.quality.rows import Row
 from benchmarks.quality.speed import speed
@@ -24,16 +24,21 @@ class Scored:
 
     Attributes:
         scores: its scores by category.
-        flagged: whether one of them reaches its default threshold.
+        flags: for each category that has a default threshold, whether its score reaches that.
     """
 
     scores: Mapping[str, float]
-    flagged: bool
+    flags: Mapping[str, bool]
 
     def of(self, category: str = "any") -> float:
         """Return the score of a category; of a contestant without it, or of any, the highest."""
         found = self.scores.get(category)
         return max(self.scores.values(), default=0.0) if found is None else found
+
+    def is_flagged(self, category: str = "any") -> bool:
+        """Return whether a category is flagged; of a contestant without it, or of any, whether one is."""
+        found = self.flags.get(category)
+        return any(self.flags.values()) if found is None else found
 
 
 class Readings:
@@ -51,7 +56,7 @@ class Readings:
         key = name, text
         if key not in self._read:
             scores = self.scorers[name].scores(text)
-            self._read[key] = Scored(scores, flagged(self.scorers[name], scores))
+            self._read[key] = Scored(scores, flags(self.scorers[name], scores))
         return self._read[key]
 
     def ranked(
@@ -64,7 +69,7 @@ class Readings:
     def shares(self, data: str, of: str, rows: Sequence[Row]) -> Line:
         """Return the part of rows that each contestant flags by default."""
         figures: dict[str, Figures] = {
-            name: (share(sum(each.flagged for each in self.of(name, rows)), len(rows)),) for name in self.scorers
+            name: (share(sum(each.is_flagged() for each in self.of(name, rows)), len(rows)),) for name in self.scorers
         }
         return Line(data, of, len(rows), figures)
 
@@ -87,8 +92,8 @@ def _ranked(positives: Sequence[Scored], negatives: Sequence[Scored], category: 
         auc(high, low),
         average_precision(high, low) if negatives else None,
         recall_at(high, low, RATE),
-        share(sum(each.flagged for each in positives), len(positives)),
-        share(sum(each.flagged for each in negatives), len(negatives)),
+        share(sum(each.is_flagged(category) for each in positives), len(positives)),
+        share(sum(each.is_flagged(category) for each in negatives), len(negatives)),
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.quality.__main__ import MODULES, main
-from benchmarks.quality.contestants.ports import OURS, Candidate, flagged, line_up
+from benchmarks.quality.contestants.ports import OURS, Candidate, flags, line_up
 from benchmarks.quality.disguises import FORMS, kept_back, without
 from benchmarks.quality.personal import read_set
 from benchmarks.quality.rows import DataSet, Row
@@ -149,8 +149,15 @@ def test_a_set_that_labels_some_of_the_data_gives_no_precision() -> None:
 
 def test_a_text_is_flagged_if_one_category_reaches_its_own_threshold() -> None:
     """Each has another; a score without one flags nothing."""
-    assert flagged(Rates(), {"a": 0.5})
-    assert not flagged(Rates(), {"b": 0.8, "c": 1.0})
+    assert flags(Rates(), {"a": 0.5}) == {"a": True}
+    assert flags(Rates(), {"b": 0.8, "c": 1.0}) == {"b": False}
+    scored = Readings({"one": Rates()}).of("one", [Row("", "6")])[0]
+    assert (scored.is_flagged("a"), scored.is_flagged("b"), scored.is_flagged(), scored.is_flagged("other")) == (
+        True,
+        False,
+        True,
+        True,
+    )
 
 
 def test_two_heaps_are_ranked_by_each_contestant() -> None:

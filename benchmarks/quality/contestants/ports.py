@@ -87,7 +87,7 @@ def line_up(candidates: Iterable[Candidate], notes: list[str], *, peers: bool) -
     return there
 
 
-def flagged(scorer: Scorer, scores: Mapping[str, float]) -> bool:
-    """Return whether a category reaches the default threshold."""
+def flags(scorer: Scorer, scores: Mapping[str, float]) -> dict[str, bool]:
+    """Return for each category that has a default threshold whether its score reaches that."""
     limits = scorer.thresholds
-    return any(score >= limits.get(category, 1.0) for category, score in scores.items() if category in limits)
+    return {category: scores[category] >= limit for category, limit in limits.items() if category in scores}
