@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.processors.detectors.encoded import EncodedSpans
 from penstock.processors.detectors.spans import Span
-from penstock.processors.patterns.matching import Finder, FinderState
+from penstock.processors.patterns.matching import Finder, FinderState, Precedence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping, Sequence
@@ -40,13 +40,15 @@ CONTEXTUAL: tuple[str, ...] = ("name", "address")
 """The types that no pattern finds honestly: a judge must."""
 
 _IN_CODES = ("url", "uuid", "mac", "ip-address")
+_PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
 _STATE = "personal-data"  # the note in which a stream's state is kept
 
 
 class PersonalData:
     """Recognisers of the types asked for, in one search.
 
-    Where findings overlap, they are one, of the longest's type: the digits of an IBAN are no phone number.
+    Where findings overlap, they are one, of the longest's type: the digits of an IBAN are no phone number. A link with
+    a key in it, though, is a key.
 
     Attributes:
         types: what is looked for.
@@ -69,7 +71,9 @@ class PersonalData:
 
     @cached_property
     def _finder(self) -> Finder:
-        return Finder([*(rule for _, rule in self._built_in), *self._custom])
+        names = [name for name, _ in self._built_in]
+        wide, narrow = (frozenset(at for at, name in enumerate(names) if name in chosen) for chosen in _PRECEDENCE)
+        return Finder([*(rule for _, rule in self._built_in), *self._custom], Precedence(wide, narrow))
 
     @cached_property
     def _types(self) -> Sequence[str]:

@@ -38,6 +38,18 @@ class Region(NamedTuple):
     tail: bool = False
 
 
+class Precedence(NamedTuple):
+    """What a match is called that has others within it: the wider one's rule names it, but for those here.
+
+    Attributes:
+        wide: places of built-in rules that take the name of what is found within them,
+        narrow: if that is by one of these.
+    """
+
+    wide: frozenset[int] = frozenset()
+    narrow: frozenset[int] = frozenset()
+
+
 class FinderState:
     """What a finder remembers of one text that it is shown piece by piece.
 
@@ -60,8 +72,9 @@ class Finder:
         lookback: how many characters before what is undecided `scan` and `finish` want to see.
     """
 
-    def __init__(self, rules: Sequence[BuiltIn | UserRule]) -> None:
+    def __init__(self, rules: Sequence[BuiltIn | UserRule], precedence: Precedence | None = None) -> None:
         self.rules = tuple(rules)
+        self._precedence = precedence or Precedence()
         self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltIn)]
         built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltIn)]
         self._sweep = Sweep(built_in) if built_in else None
@@ -88,7 +101,7 @@ class Finder:
         if not key or self._sweep is None:
             return self.finish(text, 0, FinderState())
         own, _ = self._by_own(text, 0, FinderState(), final=True)
-        return _matches(own, self._sweep.search_value(text, key), len(text) + 1)
+        return self._matches(own, self._sweep.search_value(text, key), len(text) + 1)
 
     def scan(self, text: str, start: int, state: FinderState) -> tuple[list[Match], int]:
         """Return what is found for certain in a text that goes on, and from which place on it is uncertain.
@@ -118,7 +131,7 @@ class Finder:
         for index, rule in self._own:
             if not rule.every and any(place == index and _decided(trace, hold) for place, trace in own):
                 state.done.add(index)
-        return (_matches(own, known, hold) if own or known else []), hold
+        return (self._matches(own, known, hold) if own or known else []), hold
 
     def scan_value(self, text: str, key: str) -> tuple[list[Match], int]:
         """Return what `scan` returns of the beginning of a text that is the value of a key, which may explain it."""
@@ -128,7 +141,7 @@ class Finder:
             known, behind = self._sweep.scan_value(text, key)
             hold = min(hold, behind)
         hold = _lowered([*own, *known], hold)
-        return _matches(own, known, hold), hold
+        return self._matches(own, known, hold), hold
 
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
         """Return what is found from ``start`` on in a text that ends here; see `scan`."""
@@ -136,7 +149,16 @@ class Finder:
         known: list[Indexed] = []
         if self._sweep is not None:
             known, _ = self._sweep.search(text, start, state.before, final=True)
-        return _matches(own, known, len(text) + 1)
+        return self._matches(own, known, len(text) + 1)
+
+    def _matches(self, own: Sequence[Indexed], known: Sequence[Indexed], hold: int) -> list[Match]:
+        """Return the matches that begin before a place, rule by rule."""
+        if not own and not known:
+            return []
+        found = [Match(trace.low, trace.high, index) for index, trace in own if _decided(trace, hold)]
+        inner = (Match(trace.low, trace.high, index) for index, trace in known if _decided(trace, hold))
+        wide = (match for match in found if match.start < match.end)
+        return sorted([*wide, *_outermost(inner, self._precedence)], key=lambda match: (match.rule, match.start))
 
     def _by_own(self, text: str, start: int, state: FinderState, *, final: bool) -> tuple[list[Indexed], int]:
         """Return what the user's rules find, and from which place on it may change."""
@@ -186,23 +208,17 @@ def _lowered(found: Iterable[Indexed], hold: int) -> int:
     return hold
 
 
-def _matches(own: Sequence[Indexed], known: Sequence[Indexed], hold: int) -> list[Match]:
-    """Return the matches that begin before a place, rule by rule."""
-    if not own and not known:
-        return []
-    found = [Match(trace.low, trace.high, index) for index, trace in own if _decided(trace, hold)]
-    outer = _outermost(Match(trace.low, trace.high, index) for index, trace in known if _decided(trace, hold))
-    wide = (match for match in found if match.start < match.end)
-    return sorted([*wide, *outer], key=lambda match: (match.rule, match.start))
-
-
-def _outermost(matches: Iterable[Match]) -> Iterator[Match]:
-    """Yield the matches that lie in no other; of equal ones the first rule's."""
+def _outermost(matches: Iterable[Match], precedence: Precedence) -> list[Match]:
+    """Return the matches that lie in no other; of equal ones the first rule's."""
+    kept: list[Match] = []
     reach = 0
     for match in sorted(matches, key=lambda match: (match.start, -match.end, match.rule)):
         if match.end > reach:
             reach = match.end
-            yield match
+            kept.append(match)
+        elif match.rule in precedence.narrow and kept[-1].rule in precedence.wide:
+            kept[-1] = kept[-1]._replace(rule=match.rule)
+    return kept
 
 
 def _clusters(ordered: Iterable[Match]) -> Iterator[list[Match]]:

@@ -104,6 +104,14 @@ def test_what_overlaps_is_one_finding_of_the_longest() -> None:
     assert found("see https://a.example/?q=bob@a.io") == [("url", "https://a.example/?q=bob@a.io")]
 
 
+def test_a_link_with_a_key_in_it_is_a_key() -> None:
+    """Whoever has it may come in; so is what stands behind a label, though it has the form of an identifier."""
+    link = "https://hooks.slack.com/services/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"
+    assert found(link) == [("api-key", link)]
+    assert found(f"api_key: {UUID}") == [("api-key", f"api_key: {UUID}")]
+    assert found(f"id {UUID}") == [("uuid", UUID)]
+
+
 def test_a_wallet_with_a_wrong_check_sum_is_none() -> None:
     """What is random enough for a key is found as one."""
     wrong = "16Yeky6GMjeNkAiNcBY7ZhrLoMSgg1BoyZ2"
@@ -194,6 +202,7 @@ PHRASES = [
     *("abc8Q~" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA", "$2b$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW x"),
     *(
         "https://discord.com/api/webhooks/123456789012345678/" + "aB3dE5gH7jK9" * 6,
+        "https://hooks.slack.com/services/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",
         "?sig=" + "aB3dE5gH7jK9" * 4 + "%3D&x",
     ),
     *("ｊｏ＠ｂ．ｉｏ", "e\u200bxample.com", "b\u043ern 1990-01-31"),
