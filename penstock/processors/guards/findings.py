@@ -135,5 +135,6 @@ def regions(found: Sequence[Finding]) -> list[Region]:
             made.append(Region(item.start, item.end, item))
             continue
         owner = max(last.owner, item, key=lambda one: (not one.located, one.end - one.start))
-        made[-1] = Region(last.start, max(last.end, item.end), owner)
+        coded = last.owner.encoded or item.encoded
+        made[-1] = Region(last.start, max(last.end, item.end), owner._replace(encoded=coded))
     return made

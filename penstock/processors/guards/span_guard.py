@@ -204,7 +204,7 @@ class SpanGuard(Guard[V]):
             Edit(
                 item.start,
                 item.end,
-                self.replacement(window.text[item.start : item.end], item.owner.type, ctx),
+                self._hidden(window.text[item.start : item.end], item.owner, ctx),
                 "redact",
             )
             for item in made
