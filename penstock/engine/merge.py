@@ -16,9 +16,11 @@ from penstock.engine.changes import TEXT_FIELDS, Added, Delta, Gone, Place, Put,
 from penstock.engine.errors import UsageError
 from penstock.engine.frozen import freeze, is_mapping
 from penstock.engine.messages import Message
+from penstock.engine.rebuild import rebuild
+from penstock.engine.texts import KeyText
 
 if TYPE_CHECKING:
-    from penstock.engine.changes import Change, Tree, Twig
+    from penstock.engine.changes import Tree, Twig
     from penstock.engine.frozen import Value, Values
     from penstock.engine.payload import Payload
 
@@ -178,7 +180,7 @@ class _Merge:
 
     def _asked(self, place: Place, found: Alternatives, resolver: Resolver) -> Twig:
         before = value_at(self.base, place)
-        values = {branch: _value_of(before, node) for branch, node in found}
+        values = {branch: _made_of(self.base, place, before, node) for branch, node in found}
         value = freeze(resolver(Conflict(place, before, values)))
         added = next((node for _, node in found if isinstance(node, Added)), None)
         if added is not None:
@@ -244,18 +246,21 @@ def _steps(node: Twig) -> Iterable[str]:
         yield from (edit.step for edit in node)
 
 
-def _value_of(before: Value, node: Change | Tree) -> Value:
+def _made_of(base: Payload, place: Place, before: Value, node: Put | Added | edit_ops.Edits | Tree) -> Value:
+    """Return what a branch made of what stood at a place; the whole, also of one that only changed what lies within."""
     if isinstance(node, Put):
         return node.value
     if isinstance(node, Added):
         return node.entry.message
-    if type(node) is tuple and isinstance(before, str):
+    if type(node) is tuple:
         return edit_ops.apply(before, node)
-    return None if isinstance(node, Gone) else node
+    return value_at(rebuild(base, flatten(node, place)), place)
 
 
 def value_at(base: Payload, place: Place) -> Value:
-    """Return what stood at a place before the fork, or None."""
+    """Return what stood at a place before the fork, or None; where keys are edited, the key."""
+    if isinstance(place[-1], KeyText):
+        return place[-1].key
     if place[0] == "facts":
         return base.facts.get(place[1])
     value: Value = base.fields if place[0] == "fields" else None

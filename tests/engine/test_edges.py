@@ -106,6 +106,19 @@ def test_who_settles_conflicts_sees_what_each_branch_made() -> None:
     assert [value.text for value in seen[0][2].values()] == ["one", "two"]
 
 
+def in_capitals(messages: Any) -> Any:
+    """Return the list with its texts in capitals."""
+    return messages.map_text(str.upper, messages.all)
+
+
+@pytest.mark.parametrize("chosen", ["one", "other"])
+def test_who_settles_conflicts_sees_the_whole_also_where_a_branch_changed_what_lies_in_it(chosen: str) -> None:
+    """And may choose either; of a part that one replaces, and another edits the text of."""
+    thought = changed(parts=(ReasoningPart("a thought"),))
+    outcome = beside(thought, in_capitals, merge=lambda conflict: conflict.values[chosen])
+    assert outcome.messages[0].parts == ((ReasoningPart("a thought") if chosen == "one" else TextPart("A TEXT")),)
+
+
 def test_a_claim_that_is_not_made_is_left_as_it_is() -> None:
     """None says nothing."""
 

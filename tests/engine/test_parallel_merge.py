@@ -339,6 +339,23 @@ def hiding(id: str, path: Any, *edits: Edit) -> Processor[Any]:
     return step
 
 
+def test_who_settles_conflicts_about_a_key_sees_the_key() -> None:
+    """As it was, and as each branch would have it."""
+    seen: list[Any] = []
+
+    def settle(conflict: Any) -> Any:
+        seen.append((conflict.base, *conflict.values.values()))
+        return conflict.values["two"]
+
+    workflow = Workflow("w").parallel(
+        hiding("one", [KeyText("ann")], Edit(0, 2, "X", "replace")),
+        hiding("two", [KeyText("ann")], Edit(1, 3, "Y", "replace")),
+        merge=settle,
+    )
+    assert workflow.check_sync({"ann": 1}, stage="process_tool_result").result == {"aY": 1}
+    assert seen == [("ann", "Xn", "aY")]
+
+
 def test_redactions_in_a_tools_result_merge_string_by_string() -> None:
     """Values, keys, and both at once; told as an iterator."""
     result = {"ann@example.com": {"phone": "555-1234 or 555-9876"}, "n": 1}
