@@ -31,6 +31,8 @@ DISGUISES: dict[str, Any] = {
     "as it is": str,
     "upper-case": str.upper,
     "a list": lambda text: "- " + "\n- ".join(text.split(", ")),
+    "numbered": lambda text: " ".join(f"{number}. {word}" for number, word in enumerate(text.split(), 1)),
+    "spaces of HTML": lambda text: text.replace(" ", "&nbsp;"),
     "bold words": lambda text: " ".join(f"**{word}**" for word in text.split()),
     "zero-width": "\u200b".join,
     "full-width": lambda text: "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text),

@@ -79,7 +79,7 @@ def _escapes(text: str) -> Iterator[str]:
     """Yield what percent signs, character references and backslashes stand for."""
     if "%" in text:
         yield unquote_plus(text, errors="replace")
-    if "&#" in text:
+    if "&" in text:
         yield html.unescape(text)
     if "\\" in text or "=" in text:
         yield _ESCAPED.sub(lambda found: chr(int(next(filter(None, found.groups())), 16)), text)

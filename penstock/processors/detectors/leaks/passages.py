@@ -43,7 +43,7 @@ class Passages:
         return bool(self.anchors)
 
     def _add(self, text: str, least: float) -> None:
-        found = cut(text)
+        found = cut(text).lettered()
         words = [word if len(word) <= LONGEST else _MASK for word in found.words]
         base = len(self.needs)
         counted = sum(found.counts) if found.counts else len(words)

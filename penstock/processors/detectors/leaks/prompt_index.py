@@ -97,7 +97,7 @@ class PromptIndex:
 
     def without(self, known: Iterable[str]) -> PromptIndex:
         """Return the index without what the reader knows already: passages of ``min_words`` words or more in texts."""
-        texts = [text for text in map(_small, known) if not self._passages.anchors.isdisjoint(rows(spellings(text)))]
+        texts = [text for text in map(_small, known) if self._anchored(spellings(text))]
         left = tuple(masked(text, texts, self.min_words) for text in self._texts) if texts else self._texts
         if left == self._texts:
             return self
@@ -144,9 +144,9 @@ class PromptIndex:
         words, tail = NO_WORDS, len(view.text)
         if not final or begun != FRESH or self._words_matter(view.text):
             words, tail = known_words(view.text, final=final, cut_off=seam is not None and seam.within)
-        chains = Chains(
-            words if before is None else before.resumed(words), self._passages, before.live if before else ()
-        )
+        lettered = words.lettered()
+        read = lettered if before is None else before.resumed(lettered)
+        chains = Chains(read, self._passages, before.live if before else ())
         found = stretches(view.plain, words, tail, inside=seam is not None, final=final)
         hidden = judged(view.plain, found, self._hides, seam is not None and seam.hit)
         hold = len(view.text)
@@ -157,7 +157,11 @@ class PromptIndex:
     def _words_matter(self, text: str) -> bool:
         """Tell at a glance whether the words of a whole text must be looked at one by one."""
         words = spellings(text)
-        return not self._passages.anchors.isdisjoint(rows(words)) or have_run(words)
+        return self._anchored(words) or have_run(words)
+
+    def _anchored(self, words: Sequence[str]) -> bool:
+        """Tell whether a passage's words may be found among some words."""
+        return not self._passages.anchors.isdisjoint(rows([word for word in words if not word.isdigit()]))
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[tuple[int, int]]:
         """Yield where a piece of a stretch hides something: all of it if it is encoded."""
@@ -172,7 +176,7 @@ class PromptIndex:
         if next(self._canaries.find(view.text), None) is not None:
             return True
         words, tail = known_words(view.text, final=True)
-        if not self._passages.anchors.isdisjoint(rows(words.words)) and Chains(words, self._passages).taken:
+        if self._anchored(words.words) and Chains(words.lettered(), self._passages).taken:
             return True
         within = stretches(view.plain, words, tail, inside=False, final=True).found
         return depth > 1 and any(

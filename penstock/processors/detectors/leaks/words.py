@@ -45,6 +45,15 @@ class Words(NamedTuple):
     ends: Sequence[int]
     counts: Sequence[float] = ()
 
+    def lettered(self) -> Words:
+        """Return the words without numbers: whoever counts the words of a text does not change it."""
+        kept = [index for index, word in enumerate(self.words) if not word.isdigit()]
+        if len(kept) == len(self.words):
+            return self
+        starts, ends = ([row[index] for index in kept] for row in (self.starts, self.ends))
+        counts = [self.counts[index] for index in kept] if self.counts else ()
+        return Words([self.words[index] for index in kept], starts, ends, counts)
+
     def begin(self, at: int) -> int:
         """Return where the word begins that a place lies within; the place itself if it lies in none."""
         word = bisect_right(self.starts, at) - 1
