@@ -252,7 +252,7 @@ def _made_of(base: Payload, place: Place, before: Value, node: Put | Added | edi
         return node.value
     if isinstance(node, Added):
         return node.entry.message
-    if type(node) is tuple:
+    if isinstance(node, tuple):
         return edit_ops.apply(before, node)
     return value_at(rebuild(base, flatten(node, place)), place)
 
