@@ -7,6 +7,7 @@ found already hidden, and names values; where they stand is searched for, since 
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -16,6 +17,7 @@ from penstock.engine.edits import Edit, apply
 from penstock.engine.errors import JudgeError
 from penstock.engine.facts import Key
 from penstock.engine.frozen import EMPTY, freeze
+from penstock.engine.texts import KeyText
 from penstock.processors.detectors.windows import Windows
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.findings import Book, Finding, located, of_spans, regions
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 _BOOK = "book"
+_NAME = re.compile(r"[A-Za-z_$][\w$.-]{0,40}")
 _NOTHING = ""  # the type of a finding that says that nothing was found, where somebody wants to be told of that too
 _MOST_TOLD = 100  # findings in a tripwire's metadata; the counts are of all
 
@@ -122,7 +125,8 @@ class SpanGuard(Guard[V]):
         begin = book.judged.at - window.base
         cuts = self.windows.cuts(window.text, begin, final=window.final)
         pieces = itertools.pairwise([begin, *cuts])
-        found = await together([partial(self._asked, window.text, start, end, ctx) for start, end in pieces])
+        asked = () if _is_name(window) else pieces
+        found = await together([partial(self._asked, window.text, start, end, ctx) for start, end in asked])
         hold = cuts[-1] if cuts else begin
         book.judged.advance(itertools.chain.from_iterable(found), window.base, hold, final=window.final)
         return self._decided(window, book)
@@ -281,6 +285,15 @@ class SpanGuard(Guard[V]):
             next((region.owner.judge for region in here if region.owner.judge), ""),
             window.text if self.include_text else None,
         )
+
+
+def _is_name(window: TextWindow) -> bool:
+    """Tell whether a text is what a program calls a field: a key of a tool's value, which no judge need be asked about.
+
+    One that is no plain word is text as any other.
+    """
+    path = window.spots[0].place.path
+    return bool(path) and isinstance(path[-1], KeyText) and _NAME.fullmatch(window.text) is not None
 
 
 def _real(hit: Hit) -> list[Finding]:

@@ -155,6 +155,16 @@ async def test_the_judge_sees_hidden_text_and_its_values_are_searched_for() -> N
     assert "123" not in str(model.requests)
 
 
+async def test_a_judge_is_not_asked_about_the_names_of_fields() -> None:
+    """About a key that is no such name it is."""
+    model = answers()
+    part = ToolPart("c", "t", {"to": "Bob", "my friend Joe": "x 1"})
+    await Workflow("w").then(Digits(model)).start().process_output_result([Message("assistant", (part,))])
+    asked = "".join(str(request.messages[-1].text) for request in model.requests)
+    assert len(model.requests) == 3
+    assert ("\nBob\n" in asked, "\nmy friend Joe\n" in asked, "\nto\n" in asked) == (True, True, False)
+
+
 @pytest.mark.parametrize("value", ["Joe", None, ""])
 async def test_what_the_judge_names_and_nobody_can_find_stops_the_run(value: str | None) -> None:
     """It cannot be hidden; a message can still be left out."""
