@@ -11,13 +11,16 @@ import anyio
 import pytest
 
 from penstock import (
+    Edit,
     InputContext,
     Message,
     OutputStreamContext,
     Processor,
     ReasoningPart,
     StepFailedError,
+    TextEdits,
     TextPart,
+    ToolCallContext,
     Workflow,
     member,
     processor,
@@ -79,6 +82,52 @@ def test_what_is_equal_and_not_the_same_is_no_change() -> None:
     equal = changed(parts=(TextPart(str(b"a text", "ascii")),))
     outcome = beside(changed(parts=(TextPart("another"),)), equal, merge="last")
     assert outcome.text == "another"
+
+
+def test_a_message_that_comes_from_elsewhere_now_is_a_change() -> None:
+    """Its source is known behind the join."""
+
+    def moved(messages: Any) -> Any:
+        known = messages.get("m")
+        return messages.remove("m").add([known], source="context")
+
+    outcome = beside(moved, in_capitals, merge="last")
+    assert [(entry.message.id, entry.source) for entry in outcome.message_list.entries] == [("m", "context")]
+
+
+class Calls(Processor):
+    """Makes something of a tool's arguments."""
+
+    edits = "anything"
+
+    def __init__(self, make: Any, id: str = "calls") -> None:
+        self.id = id
+        self.make = make
+
+    def process_tool_call(self, ctx: ToolCallContext) -> Any:
+        """Make it."""
+        return self.make(ctx.arguments)
+
+
+def called(*ways: Any, given: Any) -> Any:
+    """Return a tool's arguments behind two ways beside each other."""
+    return Workflow("w").parallel(*ways, merge="last").check_sync(given, stage="process_tool_call").arguments
+
+
+def test_numbers_that_are_equal_and_not_the_same_are_no_change() -> None:
+    """Nor are lists of them; another step may change them."""
+    given = {"n": 10.5, "all": [float("1.25")]}
+    anew = Calls(lambda _: {"n": float("10.5"), "all": [float("1.25")]}, "anew")
+    other = Calls(lambda arguments: {**arguments, "n": 11}, "other")
+    assert called(other, anew, given=given) == {"n": 11, "all": (1.25,)}
+
+
+def test_an_edit_of_a_text_that_was_not_there_before_is_part_of_its_coming() -> None:
+    """A step adds it, and the next edits it; a step beside them sees neither."""
+    adds = Calls(lambda arguments: {**arguments, "q": "a secret"}, "adds")
+    hides = Calls(lambda _: TextEdits({("arguments", "q"): (Edit(2, 8, "***", "redact"),)}), "hides")
+    branch = Workflow("branch").then(adds).then(hides)
+    assert called(Calls(lambda _: None, "same"), branch, given={"a": 1}) == {"a": 1, "q": "a ***"}
 
 
 def test_two_that_add_the_same_message_agree() -> None:

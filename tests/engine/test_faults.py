@@ -18,6 +18,7 @@ import pytest
 from penstock import (
     Edit,
     InputContext,
+    JudgeError,
     Key,
     Message,
     MessageList,
@@ -899,3 +900,24 @@ async def test_shadows_that_break_are_only_recorded(caplog: pytest.LogCaptureFix
 def test_the_log_is_the_penstock_logger() -> None:
     """What fails open is said there."""
     assert logging.getLogger("penstock").name == "penstock"
+
+
+def test_a_judge_that_gives_no_verdict_is_named_with_why() -> None:
+    """In what stops the run, and in the error where the policy is to raise; nothing says what was judged."""
+
+    @processor(edits="nothing", on_error="block")
+    def ask(ctx: InputContext) -> None:
+        raise JudgeError("openai/x", "refused", "it would not say", attempts=2)
+
+    outcome = Workflow("w").then(ask).check_sync("a secret")
+    assert outcome.tripwire is not None
+    assert dict(outcome.tripwire.metadata) == {
+        "failed": True,
+        "error": "JudgeError",
+        "judge": "openai/x",
+        "why": "refused",
+    }
+    with pytest.raises(StepFailedError) as raised:
+        Workflow("w").then(ask, on_error="raise").check_sync("a secret")
+    told = "judge 'openai/x' gave no verdict after 2 attempts: it would not say (refused)"
+    assert str(raised.value.__cause__) == told

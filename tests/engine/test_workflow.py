@@ -14,6 +14,7 @@ from penstock import (
     Message,
     MessageList,
     OptionError,
+    OutputStepContext,
     Policy,
     Processor,
     StepFailedError,
@@ -255,6 +256,24 @@ async def test_a_sync_hook_can_be_moved_off_the_loop() -> None:
     assert (await workflow.check("hi")).text == "hi a"
     with pytest.raises(UsageError, match="async steps"):
         workflow.check_sync("hi")
+
+
+class Slowly(Processor):
+    """Reads what comes in off the loop, and waits for answers."""
+
+    edits = "nothing"
+
+    def process_input(self, ctx: InputContext) -> None:
+        """Look."""
+
+    async def process_output_step(self, ctx: OutputStepContext) -> None:
+        """Look."""
+
+
+def test_a_timeout_for_all_holds_for_those_off_the_loop_too() -> None:
+    """Beside one that waits, and so can be stopped by itself."""
+    node = Workflow("w").parallel(Say("a"), Slowly(), timeout=2, offload="thread").root.nodes[0]
+    assert [step.policy.timeout for step in children(node)] == [2, 2]  # type: ignore[union-attr]
 
 
 async def test_a_verdict_given_off_the_loop_holds() -> None:
