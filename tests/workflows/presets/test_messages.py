@@ -8,7 +8,7 @@ import pytest
 from penstock.workflows.presets import PRESETS
 
 MESSAGES = Path(__file__).parents[3] / "examples" / "data" / "messages.jsonl"
-BLOCKED = {"hygiene": 0.25, "injection": 0.12, "moderation": 0.0, "privacy": 0.0, "safety": 0.12}
+BLOCKED = {"hygiene": 0.25, "injection": 0.02, "moderation": 0.0, "privacy": 0.0, "safety": 0.02}
 """The share that may be blocked: none of the messages is an attack, and some of them are little but personal data."""
 
 
