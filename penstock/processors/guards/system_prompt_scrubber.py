@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 
 from penstock.engine.errors import OptionError
+from penstock.engine.frozen import is_mapping
 from penstock.engine.processor import flag, one_of
 from penstock.processors.detectors.leaks.prompt_index import PROMPT, PromptIndex, indexed
 from penstock.processors.detectors.spans import Span
@@ -30,16 +31,21 @@ Strategy = Literal["redact", "block", "warn", "filter"]
 Method = Literal["mask", "placeholder", "remove"]
 
 _INDEX, _PATTERNS = "index", "patterns"  # notes of one text
+_KNOWN = "penstock.prompts"  # where a step's state keeps the request's index
 _SECRET = frozenset({"prompts", "canaries", "allow"})
 _HOLD = 8192  # characters: a chain or a code of the longest, twice as long for what cannot be seen in it
 
 
 class _Known(NamedTuple):
-    """An index without what the user knows, and what it was made of."""
+    """An index without what the user knows, and what it was made of. Shown anywhere, it says nothing of them."""
 
     whole: PromptIndex
     texts: tuple[str, ...]
     left: PromptIndex
+
+    def __repr__(self) -> str:
+        """Show how many texts, and none of them."""
+        return f"_Known({len(self.texts)} texts)"
 
 
 class SystemPromptScrubber(SpanGuard[LeakVerdict]):
@@ -110,7 +116,6 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         self.placeholder_text = placeholder_text
         self.include_detections = flag(name, "include_detections", include_detections)
         self.show_prompts = flag(name, "show_prompts", show_prompts)
-        self._known: _Known | None = None
         self.set_up(model, strategy, LeakVerdict, QUESTION, options)
         self.lookback = max(self.lookback, self._finder.lookback)
         self.declare_found(min_words, len(self.custom_patterns))
@@ -190,9 +195,12 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         prompts = tuple(dict.fromkeys(text for text in (*self.prompts, *in_use) if text.strip()))
         whole = indexed(prompts, self.min_words, self.allow, self.canaries)
         texts = tuple(message.text for message in messages.all if message.role == "user")
-        known = self._known
+        state: Value = ctx.state  # of this request alone: what a user wrote must not outlive it on the guard
+        known: _Known | None = state.get(_KNOWN) if is_mapping(state) else None
         if known is None or known.whole != whole or known.texts != texts:
-            self._known = known = _Known(whole, texts, whole.without(texts))
+            known = _Known(whole, texts, whole.without(texts))
+            if is_mapping(state):
+                cast("dict[str, _Known]", state)[_KNOWN] = known
         return known.left
 
 
