@@ -172,7 +172,7 @@ class TextGuard(WholeTexts):
 
         Where judging waits, texts are judged beside each other.
         """
-        runs = self.runs(texts)
+        runs = self.runs(texts, ctx)
         if self.awaits:
             found = await together([partial(self._in_run, ctx, run) for run in runs])
         else:
@@ -180,8 +180,13 @@ class TextGuard(WholeTexts):
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
         return in_places(hits, self.act(hits, ctx)) if hits else {}
 
-    def runs(self, texts: Iterable[Text]) -> list[list[Text]]:
-        """Return the texts in runs, each of which is read as one: neighbouring text parts; any other is by itself."""
+    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
+        """Return the texts in runs, each of which is read as one: neighbouring text parts; any other is by itself.
+
+        In a stream neighbouring text parts are read as one, and nothing else is: of an answer, a subclass that joins
+        more of its text parts would judge the stream otherwise than the whole.
+        """
+        del ctx
         return list(neighbours(texts))
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:

@@ -118,6 +118,17 @@ def summary(verdicts: Sequence[Verdict], targets: Sequence[str]) -> dict[str, Va
     return {**surest, **told, "is_target_language": all(is_among(each, targets) for each in sizes), **several}
 
 
+def of_both(before: Mapping[str, Value] | None, told: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Return what is told about a message of which two texts were read apart: of the later, unless it hides a change.
+
+    What was translated of either is kept.
+    """
+    if before is None or "translation" not in before:
+        return told
+    kept = [each["original_content"] for each in (before, told) if "original_content" in each]
+    return {**before, **({"original_content": " ".join(kept)} if kept else {})}
+
+
 def _any(given: object) -> object:
     """Return it as one of any type: what callers without a type checker give may be."""
     return given

@@ -148,8 +148,10 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     # Asking
 
-    def runs(self, texts: Iterable[Text]) -> list[list[Text]]:
-        """Return texts in the runs in which they are read: all text parts of a message are one text."""
+    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
+        """Return texts in the runs in which they are read: on the way in, all text parts of a message are one text."""
+        if _phase(ctx) == "output":
+            return super().runs(texts, ctx)
         said: dict[str, list[Text]] = {}
         others: list[Text] = []
         for text in texts:
@@ -157,7 +159,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
                 said.setdefault(text.place.message_id, []).append(text)
             else:
                 others.append(text)
-        return [*said.values(), *super().runs(others)]
+        return [*said.values(), *super().runs(others, ctx)]
 
     def scan(
         self, window: TextWindow, ctx: AnyContext
@@ -214,7 +216,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits that whole texts need, decided in their order; what waits is asked beside each other."""
-        runs = self.runs(texts)
+        runs = self.runs(texts, ctx)
         if self.awaits:
             found = await together([partial(self._in_run, ctx, run) for run in runs])
             hits = [await self._hit(run, items, ctx) for run, items in zip(runs, found, strict=True)]

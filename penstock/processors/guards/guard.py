@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar, cast
 from penstock.engine import ports
 from penstock.engine.errors import OptionError
 from penstock.engine.processor import flag, one_of
-from penstock.engine.text_guard import TextGuard, neighbours
+from penstock.engine.text_guard import TextGuard
 from penstock.processors.guards.options import JUDGE_OPTIONS, callback, check_names
 from penstock.processors.judges import Judge
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.message_list import MessageList
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Phase, Text
+    from penstock.engine.whole_texts import Phase
     from penstock.processors.guards.detections import Detection
     from penstock.processors.guards.options import GuardOptions, JudgeOptions
 
@@ -107,10 +107,6 @@ class Guard(TextGuard, Generic[V]):
         if "id" in self.options:
             return f"{self.id}.{what}"
         return f"{self.id}.{what}[{', '.join(map(str, (self.strategy, self.phase, *told)))}]"
-
-    def runs(self, texts: Iterable[Text]) -> list[list[Text]]:
-        """Return the texts in the runs in which they are read."""
-        return list(neighbours(texts))
 
     def option(self, name: str) -> object:
         """Return an option as it was given."""

@@ -163,8 +163,10 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     # Reading windows
 
-    def runs(self, texts: Iterable[Text]) -> list[list[Text]]:
-        """Return texts in the runs in which they are read: all text parts of a message are one text."""
+    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
+        """Return texts in the runs in which they are read: on the way in, all text parts of a message are one text."""
+        if ctx.stage in _OUTPUT:
+            return super().runs(texts, ctx)
         said: dict[str, list[Text]] = {}
         others: list[Text] = []
         for text in texts:
@@ -172,7 +174,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
                 said.setdefault(text.place.message_id, []).append(text)
             elif not text.fixed:
                 others.append(text)
-        return [*said.values(), *super().runs(others)]
+        return [*said.values(), *super().runs(others, ctx)]
 
     def embedded_reading(self, text: str) -> Reading | None:
         """Return what the embedded detector finds in a window; None if it is not used, or the text is too short."""
@@ -346,7 +348,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     def _keep(self, ctx: AnyContext, message_id: str, told: Mapping[str, Value]) -> None:
         state: Value = ctx.state
         if is_mapping(state):
-            state.setdefault(_TOLD, {})[message_id] = freeze(told)
+            known: dict[str, Mapping[str, Value]] = state.setdefault(_TOLD, {})
+            known[message_id] = freeze(languages_.of_both(known.get(message_id), told))
 
 
 def _translated_before(message: Message | None, told: Mapping[str, Value]) -> dict[str, Value] | None:

@@ -101,14 +101,16 @@ class ScoreGuard(Guard[V]):
 
     # Reading windows
 
-    def runs(self, texts: Iterable[Text]) -> list[list[Text]]:
+    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return texts in the runs in which they are read: neighbouring parts, and all texts of one tool's value.
 
-        Digits of numbers say nothing that these guards are about, and are left out.
+        What a tool is given is one value, and what it returns another, as they are in a stream. Digits of numbers say
+        nothing that these guards are about, and are left out.
         """
+        del ctx
         runs: list[list[Text]] = []
         for run in neighbours(text for text in texts if not (text.fixed and text.text.isdigit())):
-            if runs and _of_one_tool(runs[-1][-1], run[0]):
+            if runs and _of_one_value(runs[-1][-1], run[0]):
                 runs[-1] += run
             else:
                 runs.append(run)
@@ -238,9 +240,10 @@ class ScoreGuard(Guard[V]):
         )
 
 
-def _of_one_tool(one: Text, other: Text) -> bool:
-    """Tell whether both stand in the same value of a tool's, and can be edited."""
+def _of_one_value(one: Text, other: Text) -> bool:
+    """Tell whether both stand in the same value of a tool's, its arguments or its result, and can be edited."""
     same = one.kind == other.kind == "tool" and one.place[:2] == other.place[:2]
+    same = same and one.place.path[:1] == other.place.path[:1]
     return same and not one.fixed and not other.fixed
 
 

@@ -196,6 +196,16 @@ async def test_all_texts_of_a_message_part_are_judged_in_one_call() -> None:
     assert read == {"one two", "to bob n body x y"}
 
 
+async def test_what_a_tool_is_given_and_what_it_returns_are_judged_apart() -> None:
+    """As they are in a stream, where the result comes when the call has been judged."""
+    model = ScriptedModel(['{"categories": []}'] * 9)
+    message = Message("assistant", (ToolPart("c", "t", {"to": "bob"}, "result", {"sent": "gladly"}),))
+    await Workflow("w").then(Manners(model)).start().process_output_result([message])
+    asked = [str(request.messages[-1].text) for request in model.requests]
+    read = {next(line for line in text.splitlines() if not line.startswith("<")) for text in asked}
+    assert read == {"to bob", "sent gladly"}
+
+
 def test_options_that_cannot_be_are_refused() -> None:
     """With what would be allowed."""
     with pytest.raises(TypeError, match="did you mean 'timeout'"):
