@@ -71,8 +71,6 @@ class History:
 
     def change(self, low: int, high: int) -> Delta:
         """Return what leads from what a set adds up to, to what a larger one does."""
-        if low == high:
-            return {}
         made = self._made(high)
         if made.below == low:
             return made.delta
