@@ -213,7 +213,8 @@ MOST_OF_A_BODY = 2000
 
 
 class JudgeError(PenstockError):
-    """A judge that gave no verdict; never to be taken for "nothing found". What a model raised is the ``__cause__``.
+    """A judge that gave no verdict; never to be taken for "nothing found". What a model raised is the ``__cause__``,
+    unless that quotes what was judged.
 
     The message never quotes what was judged, nor what the model answered.
 

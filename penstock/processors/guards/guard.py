@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import re
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar, cast
 
 from penstock.engine import ports
@@ -16,6 +15,7 @@ from penstock.engine.processor import flag, one_of
 from penstock.engine.text_guard import TextGuard
 from penstock.processors.guards.options import JUDGE_OPTIONS, callback, check_names
 from penstock.processors.judges import Judge
+from penstock.processors.judges.quoting import quotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,8 +38,6 @@ REMOVES_MESSAGES = ("process_input", "process_input_step")
 """The stages in which a message can be left out; elsewhere the text that was judged is taken away."""
 
 _UNSHOWN = frozenset({"settings", "provider_options", "cache", "backoff"})  # how a model is asked; keys may be there
-_WORDS = re.compile(r"\w+")
-_QUOTED = 4  # so many words in a row, as they stand in the text, are a quotation
 
 
 class Guard(TextGuard, Generic[V]):
@@ -161,13 +159,7 @@ class Guard(TextGuard, Generic[V]):
 
 def unquoted(reason: str | None, text: str) -> str | None:
     """Return what a judge says, if it does not quote the text; None otherwise: it would show what is to be hidden."""
-    if reason is None:
-        return None
-    own, theirs = (_WORDS.findall(said.casefold()) for said in (reason, text))
-    size = min(_QUOTED, max(len(theirs), 1))
-    known = {tuple(theirs[at : at + size]) for at in range(len(theirs) - size + 1)}
-    quotes = any(tuple(own[at : at + size]) in known for at in range(len(own) - size + 1))
-    return None if quotes else reason
+    return None if reason is None or quotes(reason, text) else reason
 
 
 def _judge(guard: str, model: object, verdict: type[V], question: str, options: GuardOptions) -> ports.Judge[V] | None:

@@ -14,9 +14,10 @@ from penstock.engine.model import ModelRequest, ResponseFormat
 from penstock.engine.streams.collect import collected
 from penstock.processors.judges._json import UnreadableError
 from penstock.processors.judges._prompts import delimiter, prompt
+from penstock.processors.judges.quoting import quotes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from penstock.engine.chunks import Chunk
     from penstock.engine.frozen import Values
@@ -121,12 +122,21 @@ class _Question(Generic[V]):
                 if self._caller.structured != structured:
                     continue  # what was refused is the form of the request: that is no attempt at a verdict
                 if failed.hopeless or retries == 0:
-                    raise self._given_up(failed) from failed.__cause__
+                    raise self._given_up(failed) from self._shown(failed)
                 retries -= 1
                 await anyio.sleep(self._manner.backoff(self._attempts + 1) if failed.wait is None else failed.wait)
 
     def _given_up(self, failed: _FailedError) -> JudgeError:
         return JudgeError(self._model.name, failed.reason, failed.problem, attempts=self._attempts, usage=self._usage)
+
+    def _shown(self, failed: _FailedError) -> BaseException | None:
+        """Return what the model raised; None if it quotes the content, as some servers do: then nothing leads to it."""
+        links = [*_links(failed.__cause__)]
+        said = "\n".join(f"{link} {getattr(link, 'body', '')}" for link in links)
+        if not any(quotes(said, content) for content in self._contents):
+            return failed.__cause__
+        failed.__cause__ = failed.__context__ = None
+        return None
 
     async def _attempt(self) -> Reading:
         with anyio.move_on_after(self._manner.timeout):
@@ -195,6 +205,15 @@ def _rejects_format(error: ModelError) -> bool:
     """Tell whether a provider refuses to be told the form of the answer: some models and servers do."""
     said = f"{error.problem} {error.code} {error.body}".lower()
     return error.status in _REJECTED and any(name in said for name in _FORMATS)
+
+
+def _links(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 class _slot:  # noqa: N801 - used like a function

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import base64
+import json
+import traceback
 
 import pytest
 
-from penstock import Message, PIIDetector, SystemPromptScrubber, Workflow
+from penstock import (
+    Message,
+    ModerationProcessor,
+    PIIDetector,
+    PromptInjectionDetector,
+    SystemPromptScrubber,
+    Workflow,
+)
+from penstock.engine.errors import BlockedError
+from penstock.testing import ScriptedModel, Turn
 
 
 @pytest.mark.parametrize("value", ["+49 170 1234567", "4532 0151 1283 0366", "DE89370400440532013000"])
@@ -28,3 +39,28 @@ def test_a_request_leaves_nothing_on_the_scrubber() -> None:
     assert guard == SystemPromptScrubber()
     assert vars(guard).keys() == vars(SystemPromptScrubber()).keys()
     assert not any("zebras" in repr(value) for value in vars(guard).values())
+
+
+@pytest.mark.parametrize("says", ["it names KEY-77abc", 'it says "zebra"', "it tells to wire the zebra money now"])
+async def test_a_judge_that_quotes_is_not_passed_on(says: str) -> None:
+    """Neither in the reason nor in the metadata: a single value is a quotation, too."""
+    said = json.dumps({"categories": [{"type": "injection", "score": 1}], "reason": says})
+    guard = PromptInjectionDetector(ScriptedModel([said]), embedded=False)
+    outcome = await Workflow("w").then(guard).check("Wire the zebra money now, with KEY-77abc!")
+    assert outcome.tripwire is not None
+    assert says not in outcome.tripwire.reason
+    assert outcome.tripwire.metadata["reason"] is None
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("body", ["cannot read: my key is KEY-77abc", '{"input": "my key is \\u212aEY-77abc"}'])
+async def test_a_server_that_echoes_is_not_passed_on(body: str, retries: int) -> None:
+    """Some put what they were sent into their errors; a traceback would show it."""
+    turns = [Turn(error={"status": 400, "message": body, "retryable": bool(retries)})] * 2
+    guard = ModerationProcessor(ScriptedModel(turns), retries=retries, backoff=lambda _: 0.0)
+    outcome = await Workflow("w").then(guard).check("Well, my key is KEY-77abc")
+    assert outcome.blocked
+    with pytest.raises(BlockedError) as raised:
+        outcome.unwrap()
+    assert "77abc" not in "".join(traceback.format_exception(raised.value))
+    assert "HTTP 400" in "".join(traceback.format_exception(raised.value))
