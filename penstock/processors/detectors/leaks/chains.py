@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.processors.detectors.leaks.passages import Passages
 
-GAP = 4
+GAP = 6
 """How many words between two pairs may be changed, on either side."""
 
 FAR = 160
