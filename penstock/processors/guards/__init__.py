@@ -1,9 +1,8 @@
 """Guards: personal data, moderation, prompt injection, language, system-prompt leaks. Names are loaded when used."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from penstock.engine.lazy import lazily
 
 if TYPE_CHECKING:
     from penstock.processors.guards.classifications import Classification
@@ -19,27 +18,23 @@ if TYPE_CHECKING:
     from penstock.processors.guards.restore import Restore
     from penstock.processors.guards.system_prompt_scrubber import SystemPromptScrubber
     from penstock.processors.guards.vault import VAULT, Vault
-
-_HOME_OF = {
-    "ANSWER_LANGUAGE": "language_detector",
-    "Classification": "classifications",
-    "ClassifierProcessor": "classifier",
-    "Detection": "detections",
-    "InjectionVerdict": "prompt_injection",
-    "LANGUAGE": "language_detector",
-    "LanguageDetector": "language_detector",
-    "LeakVerdict": "leak_verdicts",
-    "ModerationProcessor": "moderation",
-    "ModerationVerdict": "moderation",
-    "PIIDetector": "pii_detector",
-    "PIIType": "pii_types",
-    "PromptInjectionDetector": "prompt_injection",
-    "Question": "questions",
-    "Restore": "restore",
-    "SystemPromptScrubber": "system_prompt_scrubber",
-    "VAULT": "vault",
-    "Vault": "vault",
-}
+else:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        classifications=["Classification"],
+        classifier=["ClassifierProcessor"],
+        detections=["Detection"],
+        language_detector=["ANSWER_LANGUAGE", "LANGUAGE", "LanguageDetector"],
+        leak_verdicts=["LeakVerdict"],
+        moderation=["ModerationProcessor", "ModerationVerdict"],
+        pii_detector=["PIIDetector"],
+        pii_types=["PIIType"],
+        prompt_injection=["InjectionVerdict", "PromptInjectionDetector"],
+        questions=["Question"],
+        restore=["Restore"],
+        system_prompt_scrubber=["SystemPromptScrubber"],
+        vault=["VAULT", "Vault"],
+    )
 
 __all__ = [
     "ANSWER_LANGUAGE",
@@ -61,18 +56,3 @@ __all__ = [
     "SystemPromptScrubber",
     "Vault",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module (PEP 562)."""
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"{__name__} has no {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return list(__all__)
