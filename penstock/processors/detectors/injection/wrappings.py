@@ -16,10 +16,16 @@ _LEET_WORD = re.compile(
 )
 _LEET = str.maketrans("0134578@$", "oieastbas")
 _LEET_WORDS = 3
+# Words that nobody writes otherwise; of the common ones among them two must be there.
 _ROT13 = re.compile(
-    r"\b(?:vtaber|vafgehpgvbaf?|cerivbhf|cebzcg|cnffjbeq|flfgrz|ercrng|erirny|qvfertneq)\b", re.IGNORECASE
+    r"\b(vtaber|vafgehpgvbaf?|cerivbhf|cebzcg|cnffjbeq|flfgrz|ercrng|erirny|qvfertneq|gur|naq|lbh|lbhe|guvf|jvgu|gung)\b",
+    re.IGNORECASE,
 )
-_REVERSED = re.compile(r"\b(?:erongi|snoitcurtsni|suoiverp|tpmorp|drowssap|metsys|laever|dragersid)\b", re.IGNORECASE)
+_REVERSED = re.compile(
+    r"\b(erongi|snoitcurtsni|suoiverp|tpmorp|drowssap|metsys|laever|dragersid|eht|uoy|ruoy|siht|htiw|taht|tahw)\b",
+    re.IGNORECASE,
+)
+_COMMON = 4  # letters of a word that may stand there by chance
 _TAGGED = re.compile("(?<![\U0001f3f4\U000e0020-\U000e007e])[\U000e0020-\U000e007e]{6,}")
 _MOST = 50_000  # characters of a wrapped stretch that are read
 
@@ -35,8 +41,14 @@ def readings(text: str) -> list[str]:
     found = hidden(text)
     if len(_LEET_WORD.findall(plain)) >= _LEET_WORDS:
         found.append(_LEET_WORD.sub(lambda word: word.group().translate(_LEET), plain))
-    if _ROT13.search(plain):
+    if _says(_ROT13, plain):
         found.append(codecs.encode(plain, "rot13"))
-    if _REVERSED.search(plain):
+    if _says(_REVERSED, plain):
         found.append(plain[::-1])
     return found
+
+
+def _says(words: re.Pattern[str], text: str) -> bool:
+    """Tell whether a text has one of the long words of a list, or two of the short ones."""
+    found = {word.lower() for word in words.findall(text)}
+    return len(found) > 1 or any(len(word) > _COMMON for word in found)
