@@ -213,10 +213,10 @@ MOST_OF_A_BODY = 2000
 
 
 class JudgeError(PenstockError):
-    """A judge that gave no verdict; never to be taken for "nothing found". What a model raised is the ``__cause__``,
-    unless that quotes what was judged.
+    """A judge that gave no verdict; never to be taken for "nothing found".
 
-    The message never quotes what was judged, nor what the model answered.
+    What a model raised is the ``__cause__``, unless that quotes what was judged. The message never does, nor does it
+    quote what the model answered.
 
     Attributes:
         model: the model's name.
