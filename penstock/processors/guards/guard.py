@@ -175,7 +175,8 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
     spare = [*told, *(["instructions"] if instructions else [])]
     if spare:
         needs = "left out" if model is None else "given to the judge itself"
-        raise OptionError(guard, spare[0], options.get(spare[0]), f"{needs}: it says how a model= is asked")
+        shown = "…" if spare[0] in _UNSHOWN else options.get(spare[0])
+        raise OptionError(guard, spare[0], shown, f"{needs}: it says how a model= is asked")
     return cast("ports.Judge[V] | None", model)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import traceback
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from penstock import (
     SystemPromptScrubber,
     Workflow,
 )
-from penstock.engine.errors import BlockedError
+from penstock.engine.errors import BlockedError, OptionError
 from penstock.testing import ScriptedModel, Turn
 
 
@@ -64,3 +65,13 @@ async def test_a_server_that_echoes_is_not_passed_on(body: str, retries: int) ->
         outcome.unwrap()
     assert "77abc" not in "".join(traceback.format_exception(raised.value))
     assert "HTTP 400" in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("option", ["settings", "provider_options"])
+def test_an_error_about_an_option_shows_no_key(option: str) -> None:
+    """How a model is asked may hold one."""
+    options: Any = {option: {"api_key": "KEY-77abc"}}
+    with pytest.raises(OptionError) as raised:
+        ModerationProcessor(**options)
+    assert option in str(raised.value)
+    assert "77abc" not in f"{raised.value}{vars(raised.value)}"
