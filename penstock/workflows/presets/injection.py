@@ -29,4 +29,5 @@ def injection(model: Model | None = None, *, strategy: Strategy = "block", leaks
         OptionError: an option that is not allowed.
     """
     detector = PromptInjectionDetector(model, strategy=strategy)
-    return Workflow("injection").then(shaped()).parallel(detector, SystemPromptScrubber(strategy=leaks, redaction_method="placeholder"))
+    scrubber = SystemPromptScrubber(strategy=leaks, redaction_method="placeholder")
+    return Workflow("injection").then(shaped()).parallel(detector, scrubber)
