@@ -89,7 +89,7 @@ def cut_at(text: str, edits: Edits, borders: Sequence[int], begin: int) -> tuple
             ahead.append(border)
             continue
         own = [edit for edit in edits if at <= edit.start < place]
-        stop = max([place, *(edit.end for edit in own)])
+        stop = max([at, place, *(edit.end for edit in own)])
         pieces.append(edit_ops.apply(text[at:stop], shifted(own, -at)))
         at = stop
     rest = [edit for edit in edits if edit.start >= at]

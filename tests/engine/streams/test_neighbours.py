@@ -125,3 +125,14 @@ def test_edits_across_two_texts_are_merged_text_by_text() -> None:
     assert out.outcome is not None
     assert not out.outcome.blocked
     assert texts_of(message_of(left)) == []
+
+
+def test_a_guard_in_a_row_sees_nothing_of_what_is_hidden_across_three_texts() -> None:
+    """Nor is what it finds behind that looked for in the wrong place."""
+    row = Workflow("row").then(Toy(Rule("secret", "redact", "***"))).then(Toy(Rule("et", "delete"), bounded=False))
+    source = [*block("1", "a sec"), *block("2", "r"), *block("3", "et bet c")]
+    with Workflow("w").parallel(row, Toy(Rule("#", "redact"))).start_sync().process_output_stream(source) as out:
+        left = list(out)
+
+    assert out.outcome is not None
+    assert texts_of(message_of(left)) == [("text", "a ***"), ("text", " b c")]
