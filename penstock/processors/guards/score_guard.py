@@ -248,13 +248,16 @@ def _of_one_value(one: Text, other: Text) -> bool:
 
 
 def _view(window: TextWindow, windows: Windows, start: int, end: int) -> str:
-    """Return a window as it is read, parts parted by spaces, with what stands before it; nothing if it is blank."""
+    """Return a window as it is read, parts parted by spaces, with what stands before it; nothing if it is blank.
+
+    Parts that are empty are none: a stream has no sign of them.
+    """
     if not window.text[start:end].strip():
         return ""
     low = max(start - windows.overlap, 0)
     borders = [spot.start - window.base for spot in window.spots[1:] if low < spot.start - window.base < end]
     pieces = [window.text[a:b] for a, b in itertools.pairwise([low, *borders, end])]
-    return " ".join(pieces) if borders else pieces[0]
+    return " ".join(filter(None, pieces)) if borders else pieces[0]
 
 
 def _span(window: TextWindow, verdict: Verdict) -> dict[str, Value]:

@@ -184,11 +184,11 @@ async def test_a_reason_that_quotes_the_text_is_kept_back() -> None:
 
 
 async def test_all_texts_of_a_message_part_are_judged_in_one_call() -> None:
-    """Neighbouring parts are one text, and so are the texts of one tool's value."""
+    """Neighbouring parts are one text, empty ones aside, and so are the texts of one tool's value."""
     model = ScriptedModel(['{"categories": []}'] * 9)
     message = Message(
         "assistant",
-        (TextPart("one"), TextPart("two"), ToolPart("c", "t", {"to": "bob", "n": 12345678, "body": ["x", "y"]})),
+        (TextPart("one"), TextPart(""), TextPart("two"), ToolPart("c", "t", {"to": "bob", "n": 12345678, "body": ["x", "y"]})),
     )
     await Workflow("w").then(Manners(model)).start().process_output_result([message])
     asked = [str(request.messages[-1].text) for request in model.requests]
