@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -111,19 +110,6 @@ def of_spans(spans: Iterable[Span], *, encoded: bool = False) -> Iterator[Findin
     """Yield what an embedded detector found."""
     for span in spans:
         yield Finding(span.start, span.end, span.type, span.score, encoded=encoded)
-
-
-def located(said: Said, text: str) -> list[tuple[int, int]]:
-    """Return all places in which a value stands: as it was said, or with other letter cases and other spaces."""
-    words = (said.value or "").split()
-    if not words:
-        return []
-    pattern = r"\s+".join(map(re.escape, words))
-    for form in (rf"(?<!\w){pattern}(?!\w)", pattern):
-        found = [match.span() for match in re.finditer(form, text, re.IGNORECASE)]
-        if found:
-            return found
-    return []
 
 
 def regions(found: Sequence[Finding]) -> list[Region]:

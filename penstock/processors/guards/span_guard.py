@@ -20,8 +20,9 @@ from penstock.engine.frozen import EMPTY, freeze
 from penstock.engine.texts import KeyText
 from penstock.processors.detectors.windows import Windows
 from penstock.processors.guards.detections import Detection
-from penstock.processors.guards.findings import Book, Finding, located, of_spans, regions
+from penstock.processors.guards.findings import Book, Finding, of_spans, regions
 from penstock.processors.guards.guard import Guard
+from penstock.processors.guards.locating import Locating
 from penstock.processors.guards.readings import whole
 
 if TYPE_CHECKING:
@@ -151,8 +152,10 @@ class SpanGuard(Guard[V]):
             ctx.note(judge_failed=True)
             return []
         ahead = end - len(view)  # where the view begins
-        real = [one for one in said if located(one, view) or not located(one, shown)]  # no names of what is hidden
-        return [item for one in real for item in _placed(one, view, ahead, start, end, judged.model)]
+        here, there = Locating(view), Locating(shown)
+        placed = [(one, here.find(one.value or "")) for one in said]
+        real = [(one, at) for one, at in placed if at or not there.find(one.value or "")]  # no names of what is hidden
+        return [item for one, at in real for item in _placed(one, at, ahead, start, end, judged.model)]
 
     def _decided(self, window: TextWindow, book: Book) -> tuple[Sequence[Finding], int]:
         base = window.base
@@ -300,9 +303,10 @@ def _real(hit: Hit) -> list[Finding]:
     return [item for item in cast("list[Finding]", hit.found) if item.type != _NOTHING]
 
 
-def _placed(said: Said, view: str, ahead: int, start: int, end: int, judge: str) -> list[Finding]:
-    """Return where a value stands in a window; the whole window if it stands nowhere in what the judge was shown."""
-    places = located(said, view)
+def _placed(
+    said: Said, places: Sequence[tuple[int, int]], ahead: int, start: int, end: int, judge: str
+) -> list[Finding]:
+    """Return a value's places as findings in a window; the whole window if it stands nowhere in what was shown."""
     if not places:
         return [Finding(start, end, said.type, said.score, judge, located=False)]
     inside = [(max(low + ahead, start), high + ahead) for low, high in places if high + ahead > start]

@@ -1,0 +1,65 @@
+"""Where in a text a value stands that a judge named: as it was said, or as a reader takes it. It knows no guard."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from penstock.processors.unicode import disguises
+
+_MARK = re.compile("[\u0300-\u036f]")
+_SIGNS = str.maketrans("‘’ʼ‚“”„«»‐‑‒–—", '\'\'\'\'"""""-----')
+_UNPARTED = r"\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"  # words unspaced
+_LETTER = re.compile(rf"[^\W\d_{_UNPARTED}]")
+_SHORT = 2  # so few letters stand as a word, or they are no value: every other word holds them
+_EDGES = "\"'()[]{}<>.,;:!?*_` "
+
+
+class Locating:
+    """Finds values in one text. Letter cases, accents, kinds of spaces and what cannot be seen make no difference."""
+
+    def __init__(self, text: str) -> None:
+        self._end = len(text)
+        read = [(char, at) for at, given in enumerate(text) for char in _folded(given)]
+        self._text = "".join(char for char, _ in read)
+        self._places = [at for _, at in read]
+
+    def find(self, value: str) -> list[tuple[int, int]]:
+        """Return all places of a value: those where it stands as a word, if there are any, or those within words."""
+        words = _words(value)
+        return self._all(words) or self._all(_words(" ".join(words).strip(_EDGES)))
+
+    def _all(self, words: list[str]) -> list[tuple[int, int]]:
+        said = " ".join(words)
+        if not said or len(said) > len(self._text) or words[0] not in self._text:
+            return []
+        pattern = r"\s+".join(map(re.escape, words))
+        forms = [_before(said[0]) + pattern + _behind(said[-1])]
+        forms += [pattern] if len(said) > _SHORT else []
+        found = (re.finditer(form, self._text) for form in forms)
+        return next((places for spans in found if (places := [self._back(*one.span()) for one in spans])), [])
+
+    def _back(self, start: int, end: int) -> tuple[int, int]:
+        """Return a stretch of what was read as one of the text, with what cannot be seen at its end."""
+        return self._places[start], self._places[end] if end < len(self._places) else self._end
+
+
+@lru_cache(maxsize=4096)
+def _folded(char: str) -> str:
+    """Return what a character is compared as."""
+    read = disguises.read(char).text
+    return _MARK.sub("", unicodedata.normalize("NFD", read)).translate(_SIGNS).casefold()
+
+
+def _words(value: str) -> list[str]:
+    return "".join(map(_folded, value)).split()
+
+
+def _before(char: str) -> str:
+    """Return what must not stand before a word that begins so."""
+    return rf"(?<!{_LETTER.pattern})" if _LETTER.match(char) else r"(?<!\d)" if char.isdigit() else ""
+
+
+def _behind(char: str) -> str:
+    return rf"(?!{_LETTER.pattern})" if _LETTER.match(char) else r"(?!\d)" if char.isdigit() else ""
