@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.engine.errors import OptionError
+from penstock.processors.detectors.encoded.stretches import PIECE
 from penstock.processors.detectors.leaks.prompt_index import PromptIndex
-from penstock.processors.detectors.leaks.stretches import PIECE
 from penstock.processors.detectors.spans import Span
 
 PROMPT = (

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.processors.detectors.encoded.codes import decoded
 from penstock.processors.detectors.encoded.prose import is_prose
 from penstock.processors.detectors.encoded.spaced import joined
-from penstock.processors.detectors.leaks.codes import decoded
-from penstock.processors.detectors.leaks.stretches import judged, stretches
-from penstock.processors.detectors.leaks.views import View
-from penstock.processors.detectors.leaks.words import known_words
+from penstock.processors.detectors.encoded.stretches import judged, stretches
+from penstock.processors.detectors.reading.views import View
+from penstock.processors.detectors.reading.words import known_words
 from penstock.processors.detectors.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
     from penstock.engine.frozen import Value
-    from penstock.processors.detectors.leaks.stretches import Judged
+    from penstock.processors.detectors.encoded.stretches import Judged
 
 _INSIDE = "inside"  # the note that says that a stretch was cut, and what was found in it
 

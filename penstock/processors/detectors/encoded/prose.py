@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.processors.detectors.leaks.stretches import BLOB, UNITS
+from penstock.processors.detectors.encoded.stretches import BLOB, UNITS
 from penstock.processors.unicode.disguises import is_plain
 
 _UNIT = r"(?:[^\W\d_]{1,2}|\d{1,3}|[01]{8}|0?[xX]?[0-9a-fA-F]{2})(?![^\W_])"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.processors.detectors.encoded.codes import decoded
 from penstock.processors.detectors.encoded.prose import is_prose
 from penstock.processors.detectors.encoded.spaced import joined
-from penstock.processors.detectors.leaks.codes import decoded
-from penstock.processors.detectors.leaks.stretches import stretches
-from penstock.processors.detectors.leaks.views import View
-from penstock.processors.detectors.leaks.words import known_words
+from penstock.processors.detectors.encoded.stretches import stretches
+from penstock.processors.detectors.reading.views import View
+from penstock.processors.detectors.reading.words import known_words
 
 _MOST = 16  # readings of one text
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.processors.detectors.leaks.passages import ANCHOR
-from penstock.processors.detectors.leaks.words import Words
+from penstock.processors.detectors.reading.words import Words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from penstock.processors.detectors.leaks.words import LONGEST, cut, spellings
+from penstock.processors.detectors.reading.words import LONGEST, cut, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

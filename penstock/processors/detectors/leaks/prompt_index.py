@@ -11,15 +11,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from penstock.engine.errors import OptionError
+from penstock.processors.detectors.encoded.codes import decoded
+from penstock.processors.detectors.encoded.stretches import have_run, judged, stretches
 from penstock.processors.detectors.leaks.canaries import LEAST, Canaries
 from penstock.processors.detectors.leaks.chains import Chains
-from penstock.processors.detectors.leaks.codes import decoded
 from penstock.processors.detectors.leaks.letters import Letters
 from penstock.processors.detectors.leaks.passages import ANCHOR, Passages, masked, rows
 from penstock.processors.detectors.leaks.settling import FRESH, Look, Place
-from penstock.processors.detectors.leaks.stretches import have_run, judged, stretches
-from penstock.processors.detectors.leaks.views import View, small
-from penstock.processors.detectors.leaks.words import NO_WORDS, known_words, spellings
+from penstock.processors.detectors.reading.views import View, small
+from penstock.processors.detectors.reading.words import NO_WORDS, known_words, spellings
 from penstock.processors.detectors.spans import Span
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from penstock.processors.detectors.encoded.stretches import Judged, Seam
     from penstock.processors.detectors.leaks.chains import Carried, Chains, Taken
-    from penstock.processors.detectors.leaks.stretches import Judged, Seam
-    from penstock.processors.detectors.leaks.words import Words
+    from penstock.processors.detectors.reading.words import Words
 
 _SURE = 2.0  # so many times the words that are needed make it certain
 

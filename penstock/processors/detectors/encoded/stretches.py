@@ -14,7 +14,7 @@ import regex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from penstock.processors.detectors.leaks.words import Words
+    from penstock.processors.detectors.reading.words import Words
 
 BLOB = 24
 """How many characters without a space make a blob."""
