@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.processors.detectors.injection.wrappings import readings
 from penstock.processors.detectors.linear.counting import load
 from penstock.processors.detectors.linear.curves import Curve
 
@@ -54,6 +55,8 @@ class ModerationScorer:
     def scores(self, text: str) -> Mapping[str, float]:
         """Return the score of each category, from 0 to 1."""
         heads = self._read(text)
+        for said in readings(text):
+            heads = {name: max(score, heads[name]) for name, score in self._read(said).items()}
         return {name: max(heads[name], heads.get(f"{name}{REQUEST}", 0.0)) for name in self.categories}
 
     def reasons(self, text: str) -> tuple[str, ...]:

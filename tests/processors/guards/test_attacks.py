@@ -75,3 +75,16 @@ def test_an_error_about_an_option_shows_no_key(option: str) -> None:
         ModerationProcessor(**options)
     assert option in str(raised.value)
     assert "77abc" not in f"{raised.value}{vars(raised.value)}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "k1ll y0ur53lf n0w, y0u w0rthl355 fuck1ng 1d10t",
+        "ki**ll** you<b>rse</b>lf now, you wor<!-- -->thless fuc**king** id**iot**",
+        base64.b64encode(base64.b64encode(b"kill yourself now, you worthless fucking idiot")).decode(),
+    ],
+)
+def test_moderation_reads_through_what_a_reader_reads_through(text: str) -> None:
+    """Digits for letters, markup within words, codes within codes."""
+    assert Workflow("w").then(ModerationProcessor(strategy="block")).check_sync(text).blocked

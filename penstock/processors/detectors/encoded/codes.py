@@ -9,6 +9,8 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
+from penstock.processors.unicode import disguises
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -97,8 +99,9 @@ def _bytes(decode: Callable[[], bytes]) -> Iterator[str]:
     coding = _coding(raw)
     text = raw.decode(coding, errors="ignore")
     lost = len(raw) - len(text.encode(coding))
-    legible = sum(map(str.isprintable, text)) * 10 >= len(text) * 8
-    if legible and len(text) >= _LEAST and lost * 10 <= len(raw) + _TORN * 10:
+    clear = text if text.isascii() else disguises.read(text).text  # what cannot be seen does not make it illegible
+    legible = sum(map(str.isprintable, clear)) * 10 >= len(clear) * 8
+    if legible and len(clear) >= _LEAST and lost * 10 <= len(raw) + _TORN * 10:
         yield text
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from penstock.processors.detectors.encoded.codes import decoded
 from penstock.processors.detectors.encoded.prose import is_prose
 from penstock.processors.detectors.encoded.spaced import joined
@@ -9,20 +12,36 @@ from penstock.processors.detectors.encoded.stretches import stretches
 from penstock.processors.detectors.reading.views import View
 from penstock.processors.detectors.reading.words import known_words
 
-_MOST = 16  # readings of one text
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DEPTH = 2  # codes within codes
+# Markup within a word, which whoever shows the text takes for none: em**phasis**, ta<b>gs</b>, com<!-- -->ments.
+_MARKUP = re.compile(r"(?<=[^\W_])(?:\*{1,3}|_{2,3}|`{1,3}|~~|</?[a-zA-Z]{1,10}>|<!--[^>]{0,40}-->)(?=[^\W_])")
+_MARKED = 3  # words with markup in them, from which on they are no accident
 
 
 def spoken(text: str) -> list[str]:
-    """Return what a text says besides what it shows: what codes in it stand for, and itself with its letters together.
+    """Return what a text says besides what it shows.
 
-    Nothing for plain prose, which is told at a glance.
+    That is what codes in it stand for, itself with its letters together, and itself without markup within words.
+    Nothing for plain prose, which is told at a glance. All together is no longer than a few times the text.
     """
+    found = [*_decoded(text, _DEPTH)]
+    unmarked, count = _MARKUP.subn("", text)
+    return [*found, unmarked] if count >= _MARKED else found
+
+
+def _decoded(text: str, depth: int) -> Iterator[str]:
     if is_prose(text, 0):
-        return []
+        return
     view = View(text)
     words, tail = known_words(view.text, final=True)
     together = joined(view.plain)
-    found = [] if together is None else [together.text]
+    if together is not None:
+        yield together.text
     for stretch in stretches(view.plain, words, tail, inside=False, final=True).found:
-        found += decoded(view.plain[stretch.start : stretch.end])
-    return found[:_MOST]
+        for said in decoded(view.plain[stretch.start : stretch.end]):
+            yield said
+            if depth > 1:
+                yield from _decoded(said, depth - 1)
