@@ -53,9 +53,11 @@ class TextGuard(WholeTexts):
         max_hold: how many characters of a stream may be held back; beyond it the guard has failed.
         apart: whether neighbouring text parts of a message are read each by itself as well as in one piece; if not,
             in one piece only.
+        unites: whether `act` makes one of findings that overlap. If not, what is found across parts gives way to what
+            is found within one of them.
     """
 
-    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "apart")
+    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "apart", "unites")
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
     reach: int | None = None
@@ -63,6 +65,7 @@ class TextGuard(WholeTexts):
     min_hold: int = 0
     max_hold: int = MAX_HOLD
     apart: bool = True
+    unites: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Note whether its judgement waits."""
@@ -194,7 +197,11 @@ class TextGuard(WholeTexts):
         if len(run) == 1 or not self.apart:
             return sorted(await found_in(self, window_of(run), ctx), key=_place)
         within = [item for text in run for item in await self._in_one(ctx, text, run)]
-        return standing([*within, *await self._across(ctx, run)], borders_of(run))
+        return self.standing([*within, *await self._across(ctx, run)], borders_of(run))
+
+    def standing(self, found: Iterable[Found], borders: Sequence[int]) -> list[Found]:
+        """Return what counts of what was found within parts and across them, in order."""
+        return sorted(found, key=_place) if self.unites else standing(found, borders)
 
     async def _in_one(self, ctx: AnyContext, text: Text, run: Sequence[Text]) -> list[Found]:
         begin = sum(len(other.text) for other in itertools.takewhile(lambda other: other is not text, run))

@@ -12,7 +12,7 @@ from penstock.engine.edits import stamp
 from penstock.engine.stages import WrongReturnError
 from penstock.engine.streams.deltas import Delta, shifted, uncut
 from penstock.engine.streams.spans import Span
-from penstock.engine.text_guard import crosses, standing
+from penstock.engine.text_guard import crosses
 from penstock.engine.text_window import Hit, Spot, TextWindow, moved
 from penstock.engine.texts import TextPlace
 
@@ -150,7 +150,7 @@ class GuardTrack:
         if not settled:
             return ()
         self._found = [found for found in self._found if found.start >= until and not final]
-        return self._acted(standing(settled, self._borders), until)
+        return self._acted(self._guard.standing(settled, self._borders), until)
 
     def _acted(self, settled: list[Found], until: int) -> Edits:
         """Return the edits that the guard makes of what is decided, checked."""

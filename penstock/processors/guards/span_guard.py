@@ -56,6 +56,7 @@ class SpanGuard(Guard[V]):
         found: the fact under which it tells how often what was found in the run: ``{"email": 2}``.
     """
 
+    unites = True
     windows: Windows = Windows(least=40, most=600, overlap=200)
     threshold: float = 0.5
     found: Key[Mapping[str, int]]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from penstock import Message, Workflow
+from penstock import Chunk, Message, SystemPromptScrubber, Workflow
 from penstock.engine.messages import ImagePart, TextPart, ToolPart
 from penstock.processors.detectors.spans import Span
 from penstock.processors.detectors.windows import Windows
@@ -210,3 +210,21 @@ def test_callbacks_are_told_of_every_text() -> None:
     seen.clear()
     streamed(guard, "hello")
     assert [d.flagged for d in seen] == [False]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_what_lies_across_two_texts_is_hidden_though_a_part_of_it_is_found_within_one(streamed: bool) -> None:  # noqa: FBT001 - a case
+    """The word in capitals is found in the first text; it must not save the prompt around it."""
+    prompt = "The secret recipe of ACME needs two onions, three carrots and a pinch of salt"
+    workflow = Workflow("w").then(SystemPromptScrubber(prompts=[prompt], custom_patterns=["[A-Z]{4}"]))
+    texts = ("Well: The secret recipe of ACME needs ", "two onions, three carrots and a pinch of salt.")
+    if streamed:
+        source = [Chunk("text-delta", text, str(number)) for number, text in enumerate(texts)]
+        async with workflow.start().process_output_stream(source) as chunks:
+            out = "".join([chunk.text async for chunk in chunks])
+    else:
+        message = Message("assistant", tuple(TextPart(text) for text in texts))
+        outcome = await workflow.start().process_output_result([message])
+        out = "".join(part.text for part in outcome.messages[0].parts if isinstance(part, TextPart))
+
+    assert out == f"Well: {'*' * len(prompt)}."
