@@ -188,7 +188,12 @@ async def test_all_texts_of_a_message_part_are_judged_in_one_call() -> None:
     model = ScriptedModel(['{"categories": []}'] * 9)
     message = Message(
         "assistant",
-        (TextPart("one"), TextPart(""), TextPart("two"), ToolPart("c", "t", {"to": "bob", "n": 12345678, "body": ["x", "y"]})),
+        (
+            TextPart("one"),
+            TextPart(""),
+            TextPart("two"),
+            ToolPart("c", "t", {"to": "bob", "n": 12345678, "body": ["x", "y"]}),
+        ),
     )
     await Workflow("w").then(Manners(model)).start().process_output_result([message])
     asked = [str(request.messages[-1].text) for request in model.requests]
