@@ -154,10 +154,14 @@ class PIIDetector(SpanGuard[PIIVerdict]):
         return made
 
     def _numbering(self, ctx: AnyContext) -> Numbering:
-        """Return who gives out tokens in this call; the conversation is read once a call for those that stand there."""
+        """Return who gives out tokens in this call; the conversation is read once a call for those that stand there.
+
+        The run's own answers are not: of a stream they are not all there yet, and its tokens are to be the same.
+        """
         numbering: Numbering | None = ctx.state.get(_NUMBERING)
         if numbering is None:
-            texts = (message.text for message in ctx.message_list.all)
+            own = {message.id for message in ctx.message_list.response}
+            texts = (message.text for message in ctx.message_list.all if message.id not in own)
             numbering = ctx.state[_NUMBERING] = Numbering(ctx.get(VAULT) or Vault(), texts)
         return numbering
 

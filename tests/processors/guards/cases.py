@@ -13,7 +13,9 @@ from penstock import (
     ModerationProcessor,
     PIIDetector,
     PromptInjectionDetector,
+    Restore,
     SystemPromptScrubber,
+    Workflow,
 )
 from penstock.processors.guards._languages import TranslationVerdict
 from penstock.processors.guards.leak_verdicts import LeakVerdict
@@ -21,6 +23,7 @@ from penstock.processors.guards.moderation import ModerationVerdict
 from penstock.processors.guards.pii_types import PIIVerdict
 from penstock.processors.guards.prompt_injection import RewriteVerdict
 from penstock.processors.judges import Judgement
+from tests.processors.guards.answers import TOKENS
 from tests.processors.guards.invariance import PROMPT, Case
 
 
@@ -104,3 +107,52 @@ def _cases() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 CASES: list[Case] = [Case(name, make) for name, make in _cases()]
 """Every case, by name."""
+
+
+def groups(block: Any) -> Iterator[tuple[str, Workflow]]:
+    """Yield workflows of several guards, in rows, beside each other, in branches; ``block``: what those do that do."""
+    pii, judged = PIIDetector, partial(PIIDetector, Dice(named))
+    scrubber = partial(SystemPromptScrubber, prompts=[PROMPT])
+    moderation = partial(ModerationProcessor, Dice(moderated))
+    rewriting = partial(PromptInjectionDetector, Dice(injected), strategy="rewrite", phase="all", embedded=False)
+    three = [judged(), scrubber(), moderation(strategy="filter")]
+    yield "row", Workflow("w").then(three[0]).then(three[1]).then(three[2])
+    yield "row turned round", Workflow("w").then(three[2]).then(three[1]).then(three[0])
+    yield "beside", Workflow("w").parallel(*three)
+    blocking = [
+        pii(strategy=block, detection_types=["credit-card"]),
+        scrubber(strategy="warn"),
+        moderation(strategy="warn"),
+    ]
+    yield "beside, one blocks", Workflow("w").parallel(*blocking, pii(redaction_method="remove", id="second"))
+    yield "row, last blocks", Workflow("w").then(pii(redaction_method="hash")).then(moderation(strategy=block))
+    yield "row, first blocks", Workflow("w").then(moderation(strategy=block)).then(judged(strategy="filter"))
+    mails = partial(pii, detection_types=["email"], redaction_method="placeholder")
+    yield "two methods in a row", Workflow("w").then(mails(id="mails")).then(pii(redaction_method="hash"))
+    yield "two methods beside", Workflow("w").parallel(mails(id="mails"), pii(redaction_method="mask"))
+    yield "rewriting beside", Workflow("w").parallel(rewriting(), judged())
+    yield "rewriting first", Workflow("w").then(rewriting()).then(judged(strategy="filter"))
+    tokens = pii(redaction_method="token")
+    yield "tokens", Workflow(TOKENS).then(tokens).then(Restore())
+    yield (
+        "tokens and others",
+        Workflow(TOKENS).then(scrubber()).then(tokens).then(moderation(strategy=block)).then(Restore()),
+    )
+    inner = (
+        Workflow("inner").parallel(judged(), scrubber(redaction_method="remove")).then(moderation(strategy="filter"))
+    )
+    language = LanguageDetector(strategy=block, phase="all", target_languages=["en", "fr", "de"], id="language")
+    nested = Workflow("w").branch((_yes, inner), (_yes, Workflow("other").then(language)), match="all")
+    yield "nested in branches", nested
+    yield "nested, then more", Workflow("w").branch((_yes, inner), otherwise=tokens).then(language)
+
+
+def _yes(ctx: object) -> bool:
+    return True
+
+
+GROUPS: dict[str, Workflow] = dict(groups("block"))
+"""Every group, by name."""
+
+TWINS: dict[str, Workflow] = dict(groups("warn"))
+"""The same groups, in which those warn that block."""

@@ -213,7 +213,7 @@ def test_callbacks_are_told_of_every_text() -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_what_lies_across_two_texts_is_hidden_though_a_part_of_it_is_found_within_one(streamed: bool) -> None:  # noqa: FBT001 - a case
+async def test_what_lies_across_two_texts_is_hidden_though_a_part_of_it_is_found_within_one(streamed: bool) -> None:
     """The word in capitals is found in the first text; it must not save the prompt around it."""
     prompt = "The secret recipe of ACME needs two onions, three carrots and a pinch of salt"
     workflow = Workflow("w").then(SystemPromptScrubber(prompts=[prompt], custom_patterns=["[A-Z]{4}"]))
