@@ -98,6 +98,8 @@ class SpanGuard(Guard[V]):
         """Declare the fact under which the counts are told; ``told`` tells this guard from others."""
         self.lookback = max(self.lookback, self.windows.overlap)
         self.max_hold = max(self.max_hold, 2 * self.windows.most)
+        if self.strategy == "filter":
+            self.max_hold += self.windows.most  # what a detector holds back, it holds from the sentence's beginning on
         self.apart = self.strategy != "filter"
         self.found = Key(self.fact_name("found", *told))
         self.provides = (self.found,)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from penstock import Chunk, Message, SystemPromptScrubber, Workflow
+from penstock import Chunk, Message, PIIDetector, SystemPromptScrubber, Workflow
 from penstock.engine.messages import ImagePart, TextPart, ToolPart
 from penstock.processors.detectors.spans import Span
 from penstock.processors.detectors.windows import Windows
@@ -228,3 +228,12 @@ async def test_what_lies_across_two_texts_is_hidden_though_a_part_of_it_is_found
         out = "".join(part.text for part in outcome.messages[0].parts if isinstance(part, TextPart))
 
     assert out == f"Well: {'*' * len(prompt)}."
+
+
+@pytest.mark.parametrize("strategy", ["redact", "filter", "block"])
+async def test_letters_set_apart_without_an_end_are_not_held_for_too_long(strategy: Any) -> None:
+    """Invisible letters between them, ten thousand in a row: no guard gives up, and nothing is lost."""
+    text = "a\u200d" * 5_000
+    source = [text[at : at + 50] for at in range(0, len(text), 50)]
+    async with Workflow("w").then(PIIDetector(strategy=strategy)).start().process_output_stream(source) as chunks:
+        assert "".join([chunk.text async for chunk in chunks]) == text
