@@ -66,20 +66,24 @@ class _Labelled:
             label = self._label.search(text, max(at - _WINDOW, 0), at) if found else None
             if found is None or label is None:
                 continue
-            begin, reach = found
+            begin, end, bare = found
+            reach = _end(self._rest, text, end) if bare else end  # read once for each value: it may be long
             low = at if self._whole is None else label.start()
             if reach > len(text) or (reach == len(text) and not final):
                 return traces, min(hold, low)
             traces.append(Trace(low, reach, begin if self._whole is None else low, reach))
         return traces, hold
 
-    def _behind(self, text: str, at: int, *, final: bool) -> tuple[int, int] | None:
-        """Return where a value behind a separator begins and ends, beyond the text if more of it must be seen."""
+    def _behind(self, text: str, at: int, *, final: bool) -> tuple[int, int, bool] | None:
+        """Return where a value behind a separator begins and ends, and whether it goes on as far as it can.
+
+        The end is beyond the text if more of it must be seen.
+        """
         opening = _QUOTE.match(text, at)
         mark, begin = (opening.group(1), opening.end()) if opening else ("", at)
         end = _end(self._quoted if mark else self._bare, text, begin)
         if end == len(text) and not final:
-            return begin, end + 1
+            return begin, end + 1, False
         if end - begin < self._value.least or (mark and text[end : end + 1] not in (mark, "")):
             if not mark or self._whole is None:
                 return None
@@ -88,7 +92,7 @@ class _Labelled:
                 return None
         if not self._value.check(text[begin:end], bool(mark)) or text[end : end + 1] in ("(", "["):
             return None
-        return begin, end if mark else _end(self._rest, text, end)
+        return begin, end, not mark
 
 
 def _end(run: re.Pattern[str], text: str, at: int) -> int:

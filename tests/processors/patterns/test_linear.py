@@ -1,9 +1,11 @@
 """Built-in patterns take time in proportion to the text, however it was made to hurt them."""
 
+from re import Pattern
 from time import process_time
 
 import pytest
 
+from penstock.processors.patterns import labels
 from penstock.processors.patterns.matching import Finder
 from penstock.processors.patterns.presets import PRESETS, preset
 from penstock.processors.unicode.normalizing import Profile, normalise
@@ -15,7 +17,7 @@ HURTFUL = [
     *("a", "1", "1 ", "12-", "+1", "(12) 34 ", "001 2 ", "0 12 "),
     *("a.", "a@", "@a.1", "a@a.", "a@b.io"),
     *(":", "f:", "1.", "DE44 ", "4111 ", "ssn 123456789 ", "tel 1234567 "),
-    *("=", "=x", "token=", 'password="', "password:   ", "secret", "api_key", "bearer ", "basic "),
+    *("=", "=x", "token=", "key=", 'password="', "password:   ", "secret", "api_key", "bearer ", "basic "),
     *("sk-", "xsk-", "key-", "pul-.", "dp.pt.", "ghp_", "AKIA", "eyJ", "eyJaaaaaaaa.", "éeyJ", "-us1", ".aaaaaa"),
     *("-", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----AAAAAAAAAAAAAAAAAAAA "),
     *("://", "a://b:", "http://", "www.", "www.a."),
@@ -66,3 +68,20 @@ def test_one_start_with_a_long_rest_is_read_once(before: str, piece: str) -> Non
     text = piece * (SMALL // len(piece))
     work(text)
     assert seconds(work, text * FACTOR) < 6 * FACTOR * max(seconds(work, text), 0.001)
+
+
+def test_the_rest_of_a_value_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many separators stand in it that have no label: all that is read is in proportion to the text."""
+    read = 0
+    end = labels._end
+
+    def counted(run: Pattern[str], text: str, at: int) -> int:
+        nonlocal read
+        found = end(run, text, at)
+        read += found - at
+        return found
+
+    monkeypatch.setattr(labels, "_end", counted)
+    text = "key=" * 4_000
+    FINDER.find(text)
+    assert read < 200 * len(text)
