@@ -7,7 +7,8 @@ back.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from penstock.engine.driving import drive
 from penstock.engine.errors import OptionError
@@ -18,7 +19,7 @@ from penstock.engine.results import TextEdits
 from penstock.engine.texts import KeyText, TextPlace, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
     from penstock.engine.context import (
         AnyContext,
@@ -281,12 +282,12 @@ def _read(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def _kinds(processor: str, parts: Iterable[str] | None) -> tuple[str, ...]:
+def _kinds(processor: str, parts: object) -> tuple[str, ...]:
     if parts is None:
         return tuple(sorted(TEXT_KINDS))
-    given = (parts,) if isinstance(parts, str) else tuple(parts)
-    for part in given:
-        one_of(processor, "parts", part, PART_KINDS)
+    named = (parts,) if isinstance(parts, str) else parts
+    listed = cast("Iterable[object]", named) if isinstance(named, Iterable) else ()
+    given = [one_of(processor, "parts", part, PART_KINDS) for part in listed]
     if not given:
         raise OptionError(processor, "parts", parts, f"one or more of {', '.join(map(repr, PART_KINDS))}")
     return tuple(dict.fromkeys(given))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
@@ -88,6 +89,8 @@ class Judge(Generic[V]):
     ) -> None:
         _check("model", model, isinstance(_any(model), Model), "a Model: something with a name that can stream")
         _check("instructions", instructions, _says(instructions), "a text that says what to judge")
+        for option, told in (("settings", settings), ("provider_options", provider_options)):
+            _check(option, "…", isinstance(_any(told), Mapping), "a mapping")  # which may hold keys
         _check("structured", structured, structured in _STRUCTURED, f"one of {', '.join(_STRUCTURED)}")
         _check("timeout", timeout, _is_positive(timeout), "seconds, more than 0")
         _check("retries", retries, _counts(retries, 0), "an int, 0 or more")

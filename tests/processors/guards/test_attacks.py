@@ -88,3 +88,15 @@ def test_an_error_about_an_option_shows_no_key(option: str) -> None:
 def test_moderation_reads_through_what_a_reader_reads_through(text: str) -> None:
     """Digits for letters, markup within words, codes within codes."""
     assert Workflow("w").then(ModerationProcessor(strategy="block")).check_sync(text).blocked
+
+
+@pytest.mark.parametrize("option", ["settings", "provider_options", "parts"])
+@pytest.mark.parametrize("given", [3, True, None, len, "KEY-77abc"])
+def test_an_option_of_another_type_is_refused_in_words(option: str, given: Any) -> None:
+    """As every other option; and what may hold a key is not shown."""
+    if option == "parts" and given is None:
+        return
+    options: Any = {option: given}
+    with pytest.raises(OptionError, match=option) as raised:
+        ModerationProcessor(ScriptedModel([]), **options)
+    assert option == "parts" or "77abc" not in str(raised.value)
