@@ -50,6 +50,8 @@ def rows() -> Sequence[Row]:
     reason = "Non-target language detected: Language detected: {} with confidence {}"
     two = [user(TEXT), user("Guten Tag zusammen", id="u2")]
     return [
+        row("equal texts", {}, [user(TEXT), user(TEXT, id="u2")], [says("fr", 0.1)],
+            messages=[user(TEXT), user(TEXT, id="u2")], llm_calls=2, analyzed=[TEXT, TEXT], logs=[]),
         row("below the threshold nothing is told", {}, [user(TEXT)], [says("fr", 0.69)],
             messages=[user(TEXT)], llm_calls=1, analyzed=[TEXT], logs=[]),
         row("no confidence at all is a target", {}, [user(TEXT)], [says("fr", 0)],

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tests.conformance.builtin.calls import equal_texts_are_asked_about_once
 from tests.conformance.builtin.frame import Fields
 
 NAMED = (
@@ -196,4 +197,5 @@ RULES: tuple[Callable[[Fields, Fields, Fields], Fields | None], ...] = (
     blank_text_says_nothing,
     parts_are_translated_one_by_one,
     messages_are_judged_beside_each_other,
+    equal_texts_are_asked_about_once,
 )

@@ -57,6 +57,8 @@ def rows() -> Sequence[Row]:
             kept_ids=["u1", "u2"], llm_calls=1, analyzed=["two"], logs=[]),
         row("one of two is filtered", {"strategy": "filter"}, two, [says(("hate", 0.9)), CLEAN],
             kept_ids=["u2"], llm_calls=2, analyzed=["one", "two"], logs=[]),
+        row("equal texts are asked about once", {}, [user("one"), user("one", "u2")], [CLEAN],
+            kept_ids=["u1", "u2"], llm_calls=2, analyzed=["one", "one"], logs=[]),
         row("a score beyond one is broken", {}, [user("x")], [says(("hate", 1.5))], **made_up),
         row("a made-up category that is not sure", {}, [user("x")], [says(("spam", 0.2))], **made_up),
         row("one broken entry of two", {}, [user("x")], [says(("hate", 0.9), ("violence", "high"))], **made_up),

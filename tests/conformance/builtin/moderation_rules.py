@@ -139,12 +139,10 @@ def messages_are_judged_beside_each_other(options: Fields, given: Fields, expect
     """A verdict waits for no message before it, and names all categories that it is about; each is warned of once."""
     if "messages" not in given:
         return None
-    texts = list(dict.fromkeys(text_of(message) for message in looked_at(options, given)))
-    if len(texts) == len(expected.get("analyzed", ())) < 2 and "logs" in expected and "tripwire" not in expected:
-        return None
-    found = verdicts(options, given, len(texts))
-    told = outcome(options, found)
-    if len(texts) < 2 or told is None:
+    messages = looked_at(options, given)
+    texts = list(dict.fromkeys(map(text_of, messages)))
+    told = outcome(options, verdicts(options, given, len(texts))) if len(messages) > 1 else None
+    if told is None:
         return None
     rest = {name: value for name, value in expected.items() if name not in ("tripwire", "logs")}
     return {**rest, "analyzed": texts, "llm_calls": len(texts), **told}

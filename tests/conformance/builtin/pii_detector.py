@@ -14,7 +14,7 @@ from penstock.engine.frozen import thaw
 from penstock.processors.detectors.personal_data import PersonalData
 from penstock.processors.guards.detections import Detection
 from penstock.testing import ScriptedModel
-from tests.conformance.builtin import pii_invented, pii_rules
+from tests.conformance.builtin import pii_invented, pii_local_rules, pii_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.language_detector import FENCED, turn
 from tests.conformance.builtin.shapes import chunk, joined, read, streamed, told, write
@@ -198,7 +198,7 @@ FAMILY = Family(
         "verdict_schema": schema,
         **dict.fromkeys(STAGES, judged),
     },
-    rules=pii_rules.RULES,
+    rules=(*pii_rules.RULES, *pii_local_rules.RULES),
     neutral=dict.fromkeys([(method, "logs") for method in STAGES], "how a log line is worded"),
     defaults=DEFAULTS,
     invented=pii_invented.rows,

@@ -27,6 +27,8 @@ IMAGE: Fields = {"type": "file", "data": "aGk=", "mimeType": "image/png"}
 NO: Fields = {"object": {"categories": [], "detections": []}}
 HELD = ["Nobody whom I know lives around here. ", "I am John Doe. ", "That is all there is to say about me."]
 
+LONG = f"{'words without an end ' * 15}stop. {'And another sentence of some length. ' * 3}"
+
 
 def user(*parts: str | Fields, id: str = "u1") -> Fields:
     """Return a stored message."""
@@ -113,6 +115,13 @@ def rows() -> Sequence[Row]:
             [NO, says(("name", "John Doe", 0.9)), NO], **out(HELD[0], HELD[2])),
         streams("names by window", {"detection_types": ["name"], "redaction_method": "placeholder"}, HELD,
             [NO, says(("name", "John Doe", 0.9))], **out(HELD[0], "I am [NAME]. ", HELD[2])),
+        streams("a key in two pieces", {"detection_types": ["api-key"], "redaction_method": "placeholder"},
+            ["key sk_live_abcdefg", "hijklmnop now"], [NO], **out("key sk_live_abcdefghijklmnop now")),
+        streams("a wallet in two pieces", {"detection_types": ["crypto-wallet"], "redaction_method": "placeholder"},
+            ["to 1A1zP1eP5QGefi2", "DMPTfTL5SLmv7DivfNa"], [NO], **out("to [CRYPTO-WALLET]")),
+        sent("equal texts", {}, [user("I am Bob"), user("I am Bob", id="u2")], [NO, NO],
+            messages=[user("I am Bob"), user("I am Bob", id="u2")], analyzed=["I am Bob", "I am Bob"]),
+        sent("what is long is shown in pieces", {}, [user(LONG)], [NO], messages=[user(LONG)], analyzed=[LONG]),
         local("a@b.io", ("email", 0, 6, "***@*.io")),
         local("4111 1111 1111 1112", ("credit-card", 0, 19, "**** **** **** 1112")),
         local("123-45-6789", ("ssn", 0, 11, "***-**-6789")),
@@ -123,6 +132,14 @@ def rows() -> Sequence[Row]:
         local("DE89370400440532013001", ("phone", 2, 15, "XXXXXXXXX4053"), ("iban", 0, 22, "DE****************3001")),
         local("born 1990-01-31"),
         local("version 1.2.3.4", ("ip-address", 8, 15, "1*****4")),
+        local("378282246310005", ("phone", 0, 13, "XXXXXXXXX3100")),
+        local("+44 20 7946 0958"),
+        local("2001:db8::1"),
+        local("see www.example.com"),
+        local("GB82 WEST 1234 5698 7654 32"),
+        local("AKIAIOSFODNN7EXAMPLE"),
+        local("DOB: 01/31/1990"),
+        local("order 5551234567", ("phone", 6, 16, "XXXXXX4567")),
         local("call 555-123-4567", ("phone", 5, 17, "XXX-XXX-4567")),
         value("ssn", "6789", "6789"),
         value("phone", "4567", "4567"),

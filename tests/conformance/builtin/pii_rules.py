@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from tests.conformance.builtin.calls import equal_texts_are_asked_about_once
 from tests.conformance.builtin.frame import Fields
 
 KEY = b"conformance"
@@ -16,13 +17,23 @@ EMBEDDED = {
     "email": r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}",
     "ssn": r"(?<![\d-])\d{3}-\d{2}-\d{4}(?![\d-])",
     "credit-card": r"(?<!\d)(?:\d{4}[ -]?){3}\d{4}(?!\d)",
-    "phone": r"(?<![\w.])(?:\+?\d{1,3}[ .-]?)?(?:\(\d{3}\)|\d{3})[ .-]?\d{3}[ .-]\d{4}(?!\w)",
+    "phone": (
+        r"(?<![\w.])(?:\+?\d{1,3}[ .-]?)?(?:\(\d{3}\)|\d{3})[ .-]?\d{3}[ .-]\d{4}(?!\w)"
+        r"|(?<![\w.+-])[2-9]\d{9}(?![\w-])"
+    ),
+    "api-key": (
+        r"\b[sp]k[-_](?:live|test|proj)[-_][A-Za-z0-9]{16,}"
+        r"|\b(?i:api[-_]?(?:key|secret))\s*[:=]\s*[\"']?[\w-]{20,}"
+    ),
+    "crypto-wallet": r"\b(?:0x[0-9a-fA-F]{40}|bc1[a-z0-9]{39,59}|[13][1-9A-HJ-NP-Za-km-z]{25,34})\b",
     "url": r"https?://[^\s\"'<>]*[\w/]",
     "ip-address": r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])",
     "iban": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b",
     "uuid": r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b",
 }
 LOCAL = {*EMBEDDED, "api-key", "date-of-birth", "crypto-wallet", "mac"}
+END = re.compile(r"[.!?\u2026]['\"\u201d\u2019\u00bb)\]]{0,3}\s|[\u3002\uff01\uff1f]|\n")
+LEAST, OVERLAP = 40, 200  # characters of a piece, and of the text before it that are shown with it
 Span = tuple[int, int, str]
 
 
@@ -131,15 +142,16 @@ class Reading(NamedTuple):
 
 
 def windows(options: Fields, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the pieces that a judge is asked about, cut behind sentences, with their places."""
-    asked = any(type not in LOCAL for type in options["detection_types"])
-    start = 0
-    for found in re.finditer(r"[.!?\u2026]['\")\]]{0,3}\s|\n", text):
-        if asked and found.end() - start >= 40:
-            yield start, text[start : found.end()]
-            start = found.end()
-    if asked and text[start:].strip():
-        yield start, text[start:]
+    """Yield the pieces that a judge is asked about, cut behind sentences or, if they are long, spaces."""
+    most = options["buffer_size"]
+    start = 0 if any(type not in LOCAL for type in options["detection_types"]) else len(text)
+    while start < len(text):
+        ends = [one.end() for one in END.finditer(text, start, start + most) if one.end() - start >= LEAST]
+        spaces = [at + 1 for at in range(start + most // 2 + 1, start + most) if text[at : at + 1].isspace()]
+        end = ends[0] if ends else len(text) if len(text) - start <= most else (spaces or [start + most])[-1]
+        if text[start:end].strip():
+            yield start, text[start:end]
+        start = end
 
 
 def places(value: str | None, text: str) -> list[tuple[int, int]]:
@@ -156,12 +168,12 @@ def read(options: Fields, text: str, script: Iterator[Fields]) -> Reading:
     spans, shown, lost, failed = embedded(options, text), list[str](), list[str](), False
     for start, piece in windows(options, text):
         entry = next(script, Fields())
-        seen = hidden({**options, "redaction_method": "placeholder"}, piece, embedded(options, piece))
+        view = text[max(start - min(OVERLAP, options["buffer_size"]), 0) : start + len(piece)]
+        seen = hidden({**options, "redaction_method": "placeholder"}, view, embedded(options, view))
         shown.append(seen)
         failed = failed or "error" in entry
         for type, value in said(options, entry):
             spans += [(low + start, high + start, type) for low, high in places(value, piece)]
-            view = text[max(start - 200, 0) : start + len(piece)]
             if not places(value, view) and (not value or value not in seen):
                 lost.append(type)
     return Reading(united(spans), shown, lost, failed and options["error_strategy"] == "strict")
@@ -213,73 +225,6 @@ def a_short_number_is_hidden_whole(options: Fields, given: Fields, expected: Fie
     if given["method"] != "redact_value" or given["type"] not in ("phone", "credit-card", "ssn"):
         return None
     return {**expected, "text": formatted(options, given["type"], given["value"])}
-
-
-def anew(options: Fields, text: str, kept: Sequence[Mapping[str, Any]]) -> Fields:
-    """Return what is found in a text, and the text with it hidden."""
-    spans = [(one["start"], one["end"], one["type"]) for one in kept]
-    rows = [
-        {"type": type, "value": text[low:high], "start": low, "end": high,
-         "redacted_value": formatted(options, type, text[low:high])}
-        for low, high, type in sorted(spans)
-    ]  # fmt: skip
-    return {"detections": rows, "redacted": hidden(options, text, spans) if rows else None}
-
-
-def what_overlaps_is_one(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """The digits of an account are no phone number."""
-    if given["method"] != "detect_local":
-        return None
-    spans = united([(one["start"], one["end"], one["type"]) for one in expected["detections"]])
-    kept = [{"start": start, "end": end, "type": type} for start, end, type in spans]
-    return {**expected, **anew(options, given["text"], kept)}
-
-
-def a_number_must_be_one(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """Check sums, areas and lengths tell."""
-    if given["method"] != "detect_local":
-        return None
-    kept = [one for one in expected["detections"] if is_one(one["type"], one["value"])]
-    return {**expected, **anew(options, given["text"], kept)}
-
-
-def a_key_ends_before_the_quote(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """The quote belongs to what is around it."""
-    if given["method"] != "detect_local":
-        return None
-    kept = [{**one, "end": one["end"] - (one["value"][-1:] in "\"'")} for one in expected["detections"]]
-    return {**expected, **anew(options, given["text"], kept)}
-
-
-def a_link_ends_before_the_full_stop(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """It is the sentence's."""
-    if given["method"] != "detect_local":
-        return None
-    links = [(one, one["value"].rstrip(".,;:!?")) for one in expected["detections"]]
-    kept = [{**one, "end": one["start"] + len(value)} if one["type"] == "url" else one for one, value in links]
-    return {**expected, **anew(options, given["text"], kept)}
-
-
-def a_version_is_no_address(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """The word before it tells."""
-    if given["method"] != "detect_local":
-        return None
-    before = re.compile(r"(?i)(?:\bv|\bver|version|release|build)[ .:]{0,3}$")
-    kept = [
-        one
-        for one in expected["detections"]
-        if one["type"] != "ip-address" or not before.search(given["text"][: one["start"]])
-    ]
-    return {**expected, **anew(options, given["text"], kept)}
-
-
-def a_birthday_has_its_words(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """A date behind a word for birth is somebody's."""
-    if given["method"] != "detect_local":
-        return None
-    dates = re.finditer(r"(?i)(?:\bborn|birth|\bdob)\D{0,40}(\d{4}-\d\d-\d\d)", given["text"])
-    rows = [{"type": "date-of-birth", "start": one.start(1), "end": one.end(1)} for one in dates]
-    return {**expected, **anew(options, given["text"], [*expected["detections"], *rows])}
 
 
 def what_is_found_counts(options: Fields, given: Fields, expected: Fields) -> Fields | None:
@@ -366,13 +311,8 @@ RULES = (
     a_hash_is_keyed,
     length_is_counted_in_characters,
     a_short_number_is_hidden_whole,
-    what_overlaps_is_one,
-    a_number_must_be_one,
-    a_key_ends_before_the_quote,
-    a_link_ends_before_the_full_stop,
-    a_version_is_no_address,
-    a_birthday_has_its_words,
     what_is_found_counts,
     a_stream_says_what_the_whole_would,
     the_judge_is_asked_for_values,
+    equal_texts_are_asked_about_once,
 )

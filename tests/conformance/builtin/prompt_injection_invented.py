@@ -63,6 +63,8 @@ def rows() -> Sequence[Row]:
             messages=[], llm_calls=1, analyzed=["x"], detection_events=[heard("x", "rewrite", bad)], logs=[]),
         row("a rewriting of what is clean is ignored", {"strategy": "rewrite"}, [user("x")], [says(rewritten="y")],
             messages=[user("x")], llm_calls=1, analyzed=["x"], detection_events=[heard("x", "none")], logs=[]),
+        row("equal texts", {}, [user("one"), user("one", "u2")], [CLEAN, CLEAN],
+            messages=[user("one"), user("one", "u2")], llm_calls=2, analyzed=["one", "one"]),
         row("a score beyond one is broken", {}, [user("x")], [says(("injection", 1.5))], **passed),
         row("a made-up kind is broken", {}, [user("x")], [says(("spam", 0.9))], **passed),
         row("a made-up kind warns", {"strategy": "warn"}, [user("x")], [says(("spam", 0.9))], **passed),

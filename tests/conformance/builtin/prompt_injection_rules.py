@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tests.conformance.builtin.calls import equal_texts_are_asked_about_once
 from tests.conformance.builtin.frame import Fields
 
 SIX = ["injection", "jailbreak", "tool-exfiltration", "data-exfiltration", "system-override", "role-manipulation"]
@@ -174,4 +175,5 @@ RULES: tuple[Callable[[Fields, Fields, Fields], Fields | None], ...] = (
     a_rewriting_keeps_the_other_parts,
     what_leaves_nothing_to_answer_stops,
     a_guard_that_looks_for_nothing_is_refused,
+    equal_texts_are_asked_about_once,
 )

@@ -65,6 +65,8 @@ def rows() -> Sequence[Row]:
         whole("a failure stops", {"error_strategy": "strict"}, [answer(TEXT)], [{"error": "boom"}],
               tripwire={"reason": "System prompt detection failed because the internal model call failed"},
               llm_calls=1, analyzed=[TEXT], logs=[]),
+        whole("equal texts", {}, [answer(TEXT), {**answer(TEXT), "id": "a2"}], [says()],
+              messages=[answer(TEXT), {**answer(TEXT), "id": "a2"}], llm_calls=2, analyzed=[TEXT, TEXT], logs=[]),
         whole("patterns are prose", {"custom_patterns": [r"ACME-\d+"]}, [answer("It is ACME-42.")], [says()],
               messages=[answer("It is ACME-42.")], llm_calls=1, analyzed=["It is ACME-42."], logs=[]),
         whole("a blank answer is not judged", {}, [answer(" ")], [found],

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tests.conformance.builtin.calls import equal_texts_are_asked_about_once
 from tests.conformance.builtin.frame import Fields
 
 Span = tuple[int, int, str]
@@ -65,10 +66,10 @@ def read(options: Fields, text: str, script: Iterator[Fields]) -> Reading:
              for found in re.finditer(pattern, text)]  # fmt: skip
     lost, shown, failed = list[str](), list[str](), False
     for start, piece in windows(text):
-        shown.append(piece)
+        view = text[max(start - 200, 0) : start + len(piece)]
+        shown.append(view)
         said, broken = entries(next(script))
         failed = failed or broken
-        view = text[max(start - 200, 0) : start + len(piece)]
         for type, value in said:
             spans += [(low + start, high + start, type) for low, high in places(value, piece)]
             lost += [type] * (not places(value, view))
@@ -216,4 +217,5 @@ RULES: tuple[Callable[[Fields, Fields, Fields], Fields | None], ...] = (
     a_stream_says_what_the_whole_would,
     no_model_is_needed,
     the_judge_is_asked_for_values,
+    equal_texts_are_asked_about_once,
 )
