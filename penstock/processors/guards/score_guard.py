@@ -124,7 +124,7 @@ class ScoreGuard(Guard[V]):
         cuts = windows.cuts(window.text, window.start, final=window.final)
         pieces = list(itertools.pairwise([window.start, *cuts]))
         hold = cuts[-1] if cuts else window.start
-        views = [_view(window, windows, start, end) for start, end in pieces]
+        views = [_view(window, windows.overlap, start, end) for start, end in pieces]
         if self.judge is not None:
             return self._judged(pieces, views, hold, ctx)
         read = [(view and self.embedded_reading(view)) or Reading() for view in views]
@@ -236,7 +236,7 @@ class ScoreGuard(Guard[V]):
             (),
             reading.reason,
             reading.judge,
-            window.text[verdict.start : verdict.end] if self.include_text else None,
+            _view(window, 0, verdict.start, verdict.end) if self.include_text else None,
         )
 
 
@@ -247,14 +247,14 @@ def _of_one_value(one: Text, other: Text) -> bool:
     return same and not one.fixed and not other.fixed
 
 
-def _view(window: TextWindow, windows: Windows, start: int, end: int) -> str:
-    """Return a window as it is read, parts parted by spaces, with what stands before it; nothing if it is blank.
+def _view(window: TextWindow, before: int, start: int, end: int) -> str:
+    """Return a window as it is read, parts parted by spaces, with so much before it; nothing if it is blank.
 
     Parts that are empty are none: a stream has no sign of them.
     """
     if not window.text[start:end].strip():
         return ""
-    low = max(start - windows.overlap, 0)
+    low = max(start - before, 0)
     borders = [spot.start - window.base for spot in window.spots[1:] if low < spot.start - window.base < end]
     pieces = [window.text[a:b] for a, b in itertools.pairwise([low, *borders, end])]
     return " ".join(filter(None, pieces)) if borders else pieces[0]

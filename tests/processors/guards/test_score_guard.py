@@ -211,6 +211,14 @@ async def test_what_a_tool_is_given_and_what_it_returns_are_judged_apart() -> No
     assert read == {"to bob", "sent gladly"}
 
 
+def test_callbacks_are_shown_the_text_as_it_was_judged() -> None:
+    """Parts that are read as one are parted by spaces, for whoever judges and for whoever is told."""
+    seen: list[Detection] = []
+    guard = Manners(strategy="warn", on_detection=seen.append, include_text=True)
+    run_stage(guard, "process_input", [Message("user", [TextPart("this is"), TextPart("vile")])])
+    assert [(found.flagged, found.text) for found in seen] == [(True, "this is vile")]
+
+
 def test_options_that_cannot_be_are_refused() -> None:
     """With what would be allowed."""
     with pytest.raises(TypeError, match="did you mean 'timeout'"):
