@@ -1,11 +1,12 @@
 """Trains the detector of prompt injections: which rows, which features, where the threshold lies.
 
-``python -m training.injection --data ../shared/data [--check] [--figures]``
+``python -m training.injection --data ../shared/data [--check]``
 """
 
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ OTHER = {
 }
 MAILS = "inj_bipia_email"  # its clean e-mails only: the orders hidden in the others are like any other order
 OWN = {"injections": 1, "benign": 0}  # written for Penstock: what both sides say, in 27 languages
+TEXTS = Path(__file__).parent / "texts"
 
 RECIPE = Recipe(bits=18, words=3, least=2, most=5, marks=True)
 UPPER = 2.5  # words count more than letters
@@ -57,13 +59,30 @@ def own_texts() -> list[Row]:
     """Return the texts that were written for the training."""
     found: list[Row] = []
     for name, label in OWN.items():
-        lines = (Path(__file__).parent / "texts" / f"{name}.jsonl").read_text("utf-8").splitlines()
+        lines = (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines()
         for line in map(json.loads, lines):
             found += [
                 rows.Row("own", f"{name}-{line['lang']}-{at}", text, {"injection": label})
                 for at, text in enumerate(line["texts"])
             ]
     return found
+
+
+def sources(data: Path) -> list[dict[str, str | int]]:
+    """Return what the header says of all that it was trained on: the data sets, and the texts written for it."""
+    own: list[dict[str, str | int]] = []
+    for name in OWN:
+        raw = (TEXTS / f"{name}.jsonl").read_bytes()
+        count = sum(row.id.startswith(f"{name}-") for row in own_texts())
+        own.append(
+            {
+                "set": f"training/texts/{name}.jsonl",
+                "licence": "Apache-2.0",
+                "rows": count,
+                "sha256": sha256(raw).hexdigest(),
+            }
+        )
+    return [*(rows.source(data, name) for name in (*ATTACKS, *BENIGN, *OTHER, MAILS)), *own]
 
 
 def is_attack(row: Row) -> bool:
@@ -100,7 +119,7 @@ def build(data: Path) -> Packed:
         "name": "prompt injection",
         "version": 1,
         "licence": "Apache-2.0",
-        "sources": [rows.source(data, name) for name in (*ATTACKS, *BENIGN, *OTHER, MAILS)],
+        "sources": sources(data),
     }
     return Packed(RECIPE, (made,), notes)
 

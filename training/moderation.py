@@ -68,7 +68,7 @@ def build(data: Path) -> Packed:
     notes: dict[str, Note] = {
         "name": "moderation",
         "version": 1,
-        "licence": "the project's; trained on the sources",
+        "licence": "Apache-2.0",
         "sources": [source(data, name) for name in rows.SETS],
     }
     return Packed(RECIPE, tuple(heads), notes)

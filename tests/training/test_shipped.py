@@ -1,12 +1,13 @@
 """The weights that are shipped: made from the data they name, by the recipe that is written down."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from penstock.processors.detectors.injection import WEIGHTS
 from penstock.processors.detectors.linear.packing import unpack
-from training import injection, rows
+from training import injection
 from training.fitting import head
 from training.svm import Example, fit
 
@@ -34,9 +35,18 @@ def test_the_shipped_weights_were_made_from_the_data_that_lie_here() -> None:
     if not DATA.is_dir():
         pytest.skip(f"THE DATA ARE NOT THERE ({DATA}): the weights' sources were not compared")
     packed = unpack(WEIGHTS.read_bytes())
-    names = (*injection.ATTACKS, *injection.BENIGN, *injection.OTHER, injection.MAILS)
 
-    assert packed.notes["sources"] == [rows.source(DATA, name) for name in names]
+    assert packed.notes["sources"] == injection.sources(DATA)
+
+
+def test_the_texts_written_for_the_training_are_named_as_a_source() -> None:
+    """With their licence and hash, as every other."""
+    named = {source["set"]: source for source in unpack(WEIGHTS.read_bytes()).notes["sources"]}
+
+    for name in injection.OWN:
+        source = named[f"training/texts/{name}.jsonl"]
+        assert source["licence"] == "Apache-2.0"
+        assert source["sha256"] == sha256((injection.TEXTS / f"{name}.jsonl").read_bytes()).hexdigest()
 
 
 def test_the_texts_written_for_the_training_are_of_both_kinds_in_every_language() -> None:
