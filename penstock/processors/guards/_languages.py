@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
 
 from pydantic import BaseModel
 
@@ -16,7 +17,7 @@ from penstock.processors.detectors.language import language_code, language_name,
 from penstock.processors.judges.scores import Score
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.frozen import Value
     from penstock.processors.guards.readings import Verdict
@@ -59,19 +60,32 @@ def question(targets: Sequence[str], *, translate: bool) -> str:
     )
 
 
-def targets_of(guard: str, given: Iterable[str]) -> tuple[str, ...]:
+def targets_of(guard: str, given: object) -> tuple[str, ...]:
     """Return the languages that were asked for, as they were given.
 
     Raises:
         OptionError: one of them names no language.
     """
-    chosen = (given,) if isinstance(given, str) else tuple(given)
+    chosen = listed(guard, "target_languages", given)
     for name in chosen:
         if not isinstance(_any(name), str) or (language_code(name) is None and _TAG.fullmatch(name) is None):
             raise OptionError(
                 guard, "target_languages", name, "a code, a tag or a name, such as 'en', 'pt-BR', 'German'"
             )
     return chosen
+
+
+def listed(guard: str, option: str, given: object) -> tuple[str, ...]:
+    """Return one name or several as several; what they name is for others to check.
+
+    Raises:
+        OptionError: it is neither a name nor a list.
+    """
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise OptionError(guard, option, given, "a list of codes, tags or names, such as ['en', 'pt-BR', 'German']")
+    return tuple(cast("Iterable[str]", given))
 
 
 def tag_of(said: str | None) -> str | None:

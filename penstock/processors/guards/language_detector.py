@@ -122,7 +122,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self.preserve_original = flag(name, "preserve_original", preserve_original)
         self.min_text_length = _length(name, min_text_length)
         self.include_detection_details = flag(name, "include_detection_details", include_detection_details)
-        self.languages = None if languages is None else tuple(languages)
+        self.languages = None if languages is None else languages_.listed(name, "languages", languages)
         translate = strategy == "translate"
         self._check_translation(name, model, translate=translate)
         asked = languages_.question(self.target_languages, translate=translate)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 
 from penstock.engine.errors import OptionError
 from penstock.engine.frozen import is_mapping
 from penstock.engine.processor import flag, one_of
+from penstock.processors.detectors.leaks.passages import ANCHOR
 from penstock.processors.detectors.leaks.prompt_index import PROMPT, PromptIndex, indexed
 from penstock.processors.detectors.spans import Span
 from penstock.processors.guards.leak_verdicts import QUESTION, LeakVerdict, beside, said
@@ -16,7 +18,7 @@ from penstock.processors.patterns.matching import Finder, FinderState
 from penstock.processors.patterns.rules import RegexRule, checked, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
     from typing import ClassVar, NoReturn
 
     from penstock.engine.context import AnyContext
@@ -105,15 +107,15 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         """
         name = type(self).__name__
         self.prompts, self.canaries = _texts(name, "prompts", prompts), _texts(name, "canaries", canaries)
-        self.allow, self.min_words = _texts(name, "allow", allow), min_words
-        indexed(self.prompts, min_words, self.allow, self.canaries)
+        self.allow, self.min_words = _texts(name, "allow", allow), _words(name, min_words)
+        _check_index(name, self.prompts, min_words, self.allow, self.canaries)
         self.pattern_timeout = seconds(name, "pattern_timeout", pattern_timeout)
-        self.custom_patterns = tuple(custom_patterns)
+        self.custom_patterns = cast("tuple[str | RegexRule, ...]", _listed(name, "custom_patterns", custom_patterns))
         rules = (_rule(index, given) for index, given in enumerate(self.custom_patterns))
         self._finder = Finder([checked(name, index, rule, self.pattern_timeout) for index, rule in enumerate(rules)])
         self.threshold = share(name, "threshold", threshold)
         self.redaction_method = one_of(name, "redaction_method", redaction_method, get_args(Method))
-        self.placeholder_text = placeholder_text
+        self.placeholder_text = _text(name, "placeholder_text", placeholder_text)
         self.include_detections = flag(name, "include_detections", include_detections)
         self.show_prompts = flag(name, "show_prompts", show_prompts)
         self.set_up(model, strategy, LeakVerdict, QUESTION, options)
@@ -205,10 +207,44 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
 
 
 def _texts(guard: str, option: str, given: Iterable[str]) -> tuple[str, ...]:
-    texts = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(cast("object", text), str) and text.strip() for text in texts):
+    texts = _listed(guard, option, given)
+    if not all(isinstance(text, str) and text.strip() for text in texts):
         raise OptionError(guard, option, f"{len(texts)} of them", "texts, none of them empty")
-    return texts
+    return cast("tuple[str, ...]", texts)
+
+
+def _listed(guard: str, option: str, given: object) -> tuple[object, ...]:
+    """Return one text or several as several; what is refused is not shown, for it may be secret.
+
+    Raises:
+        OptionError: it is neither a text nor a list.
+    """
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)):
+        raise OptionError(guard, option, type(cast("object", given)).__name__, "a list of texts")
+    return tuple(cast("Iterable[object]", given))
+
+
+def _words(guard: str, given: object) -> int:
+    if type(given) is not int or given < ANCHOR:
+        raise OptionError(guard, "min_words", given, f"a number of words, {ANCHOR} or more")
+    return given
+
+
+def _text(guard: str, option: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise OptionError(guard, option, given, "a text")
+    return given
+
+
+def _check_index(
+    guard: str, prompts: tuple[str, ...], min_words: int, allow: tuple[str, ...], canaries: tuple[str, ...]
+) -> None:
+    try:
+        indexed(prompts, min_words, allow, canaries)
+    except OptionError as error:  # the index has the options under the same names
+        raise OptionError(guard, error.option, error.given, error.allowed) from None
 
 
 def _rule(index: int, given: str | RegexRule) -> RegexRule:

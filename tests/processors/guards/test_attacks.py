@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock import (
+    LanguageDetector,
     Message,
     ModerationProcessor,
     PIIDetector,
@@ -100,3 +101,22 @@ def test_an_option_of_another_type_is_refused_in_words(option: str, given: Any) 
     with pytest.raises(OptionError, match=option) as raised:
         ModerationProcessor(ScriptedModel([]), **options)
     assert option == "parts" or "77abc" not in str(raised.value)
+
+
+@pytest.mark.parametrize("option", ["target_languages", "languages"])
+@pytest.mark.parametrize("given", [3, True, len])
+def test_languages_that_are_no_list_are_refused_in_words(option: str, given: Any) -> None:
+    """As every other option."""
+    options: Any = {option: given}
+    with pytest.raises(OptionError, match=option):
+        LanguageDetector(**options)
+
+
+@pytest.mark.parametrize("option", ["prompts", "canaries", "allow", "custom_patterns", "min_words", "placeholder_text"])
+@pytest.mark.parametrize("given", [True, len, b"KEY-77abc", {"KEY-77abc": 1}, None])
+def test_options_of_the_scrubber_are_refused_in_words(option: str, given: Any) -> None:
+    """As every other option; prompts and canaries are not shown."""
+    options: Any = {option: given}
+    with pytest.raises(OptionError, match=f"SystemPromptScrubber: option '{option}") as raised:
+        SystemPromptScrubber(**options)
+    assert option in ("min_words", "placeholder_text") or "77abc" not in str(raised.value)
