@@ -221,6 +221,8 @@ def test_what_is_no_processor_is_refused_with_the_cure() -> None:
             place(print)
         with pytest.raises(ProcessorError, match="neither a processor nor a workflow"):
             place(3)
+        with pytest.raises(ProcessorError, match="one by one"):
+            place([PIIGuard()])
 
 
 def test_an_observer_that_returns_an_edit_fails() -> None:

@@ -70,7 +70,7 @@ class Guard(TextGuard, Generic[V]):
             TypeError: an option that no guard has.
         """
         name = type(self).__name__
-        check_names(name, options)
+        check_names(type(self), options)
         own_id = options.get("id")
         if own_id is not None:
             self.id = own_id
@@ -167,6 +167,8 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
     instructions = options.get("instructions")
     if instructions is not None and not (isinstance(cast("object", instructions), str) and instructions.strip()):
         raise OptionError(guard, "instructions", instructions, "a text that says what to judge, or None")
+    if isinstance(model, type):
+        raise OptionError(guard, "model", model, f"a model itself, no class: {model.__name__}(…)")
     if isinstance(model, ports.Model):  # some models have a method ``ask``, too
         return Judge(model, verdict, instructions or question, **cast("JudgeOptions", told))
     if model is not None and not isinstance(model, ports.Judge):

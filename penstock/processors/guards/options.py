@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 from penstock.engine.errors import OptionError
+from penstock.engine.processor import is_async
 
 if TYPE_CHECKING:
     from penstock.engine.frozen import Value, Values
@@ -72,19 +73,28 @@ class GuardOptions(JudgeOptions, total=False):
 
 JUDGE_OPTIONS = frozenset(JudgeOptions.__annotations__)
 GUARD_OPTIONS = frozenset(GuardOptions.__annotations__)
+_PLACING = ("on_error", "mode", "overlap", "offload")  # what is a policy of the step, whatever the processor
 
 
-def check_names(guard: str, options: Mapping[str, object]) -> None:
-    """Refuse options that no guard has.
+def check_names(guard: type, options: Mapping[str, object]) -> None:
+    """Refuse options that a guard does not have.
 
     Raises:
-        TypeError: there is one; the message says which name is close.
+        TypeError: there is one; the message says which name is close, or where the option belongs.
     """
     for name in options:
         if name not in GUARD_OPTIONS:
-            close = difflib.get_close_matches(name, sorted(GUARD_OPTIONS), n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{guard}() has no option {name!r}{hint}")
+            raise TypeError(f"{guard.__name__}() has no option {name!r}; {_meant(name, guard)}")
+
+
+def _meant(name: str, guard: type) -> str:
+    if name in _PLACING:
+        return f"it is said where the guard is placed: .then(guard, {name}=…)"
+    own = [parameter.name for parameter in inspect.signature(guard).parameters.values() if parameter.name != "options"]
+    known = [*own, *sorted(GUARD_OPTIONS)]
+    ends = [option for option in own if option.endswith(f"_{name}")]
+    close = ends or difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
 
 
 def callback(guard: str, option: str, given: object) -> Callable[[Detection], object] | None:
@@ -93,8 +103,8 @@ def callback(guard: str, option: str, given: object) -> Callable[[Detection], ob
     Raises:
         OptionError: it cannot.
     """
-    if given is not None and (not callable(given) or inspect.iscoroutinefunction(given)):
-        raise OptionError(guard, option, given, "a function that is called, not awaited")
+    if given is not None and (not callable(given) or is_async(given)):
+        raise OptionError(guard, option, given, "a plain function, since nobody awaits it: def, not async def")
     return cast("Callable[[Detection], object] | None", given)
 
 

@@ -105,11 +105,14 @@ def wanted(guard: str, given: Iterable[str | PIIType] | None, *, model: bool, em
     detector = PersonalData(names, [rule for rule in rules if rule is not None])
     judged = detector.contextual if embedded else names
     if judged and not model:
+        if not embedded:
+            needs = "True, or a model= must be given to judge in its place"
+            raise OptionError(guard, "embedded", embedded, needs)
         raise OptionError(
             guard,
             "detection_types",
             judged[0],
-            f"a model= to find it: no pattern does; or any of {', '.join(EMBEDDED)}",
+            f"one of {', '.join(EMBEDDED)}, or a PIIType with a pattern; anything else takes a model= to find it",
         )
     asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
     own = {entry.name: entry.description for entry in entries if isinstance(entry, PIIType) and entry.description}

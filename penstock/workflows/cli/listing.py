@@ -10,10 +10,13 @@ import pkgutil
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING, Any
 
+import penstock
 import penstock.processors
 from penstock.engine.nodes import steps_of
 from penstock.engine.processor import Processor
 from penstock.engine.stages import STAGES
+from penstock.processors.guards.guard import Guard
+from penstock.processors.guards.options import GUARD_OPTIONS
 from penstock.workflows.cli.exits import CommandError, Exit
 from penstock.workflows.presets import PRESETS
 
@@ -35,6 +38,7 @@ class Listed:
         options: its options, each with its default as Python writes it; None: it must be given.
         stages: the stages it has.
         text: the whole description.
+        shared: the names of further options, which all of its kind have.
     """
 
     kind: str
@@ -43,6 +47,7 @@ class Listed:
     options: dict[str, str | None]
     stages: tuple[str, ...]
     text: str
+    shared: tuple[str, ...] = ()
 
 
 def list_all(args: argparse.Namespace, stdout: IO[str]) -> int:
@@ -99,8 +104,13 @@ def _classes() -> dict[str, type[Processor[Any]]]:
 
 
 def _is_built_in(name: str, value: object, module: str) -> bool:
-    public_class = isinstance(value, type) and issubclass(value, Processor) and not name.startswith("_")
-    return public_class and value.__module__.startswith(module)
+    """Tell whether it is a class to place: what is no public name of the package is a base of others."""
+    return (
+        isinstance(value, type)
+        and issubclass(value, Processor)
+        and name in dir(penstock)
+        and value.__module__.startswith(module)
+    )
 
 
 def _stages() -> Iterator[Listed]:
@@ -111,7 +121,11 @@ def _stages() -> Iterator[Listed]:
 def _described(kind: str, name: str, thing: Callable[..., Any], stages: tuple[str, ...]) -> Listed:
     text = inspect.getdoc(thing) or ""
     line = " ".join(text.partition("\n\n")[0].split())
-    return Listed(kind, name, line, _options(thing), stages, text)
+    return Listed(kind, name, line, _options(thing), stages, text, _shared(thing))
+
+
+def _shared(thing: object) -> tuple[str, ...]:
+    return tuple(sorted(GUARD_OPTIONS)) if isinstance(thing, type) and issubclass(thing, Guard) else ()
 
 
 def _options(thing: Callable[..., Any]) -> dict[str, str | None]:
@@ -138,7 +152,8 @@ def _overview(found: list[Listed]) -> str:
 def _entry(one: Listed) -> list[str]:
     lines = [f"  {one.name}", f"      {one.line}"]
     if one.options:
-        lines.append(f"      options: {', '.join(_option(*option) for option in one.options.items())}")
+        more = ["and those of all guards"] if one.shared else []
+        lines.append(f"      options: {', '.join([*(_option(*option) for option in one.options.items()), *more])}")
     if one.stages:
         lines.append(f"      stages:  {', '.join(one.stages)}")
     return lines
@@ -152,6 +167,8 @@ def _whole(one: Listed) -> str:
     lines = [f"{one.name} ({one.kind})", "", *one.text.splitlines()]
     if one.options:
         lines += ["", "options:", *(f"  {_option(*option)}" for option in one.options.items())]
+    if one.shared:
+        lines += ["", "options that all guards have:", *(f"  {name}" for name in one.shared)]
     if one.stages:
         lines += ["", "stages:", *(f"  {stage}" for stage in one.stages)]
     return "\n".join([*lines, ""])

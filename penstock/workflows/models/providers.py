@@ -164,8 +164,8 @@ def provider_named(name: str) -> Provider:
     if found is not None:
         return found
     close = difflib.get_close_matches(known, [*PROVIDERS, *_ALIASES], n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    allowed = f"{meant}one of {', '.join(sorted(PROVIDERS))}; or give base_url=, and any name is the server's own"
+    meant = f" (did you mean {close[0]!r}?)" if close else ""
+    allowed = f"one of {', '.join(sorted(PROVIDERS))}{meant}; or give base_url=, and any name is the server's own"
     raise OptionError("model", "provider", name, allowed)
 
 

@@ -144,6 +144,8 @@ def test_a_pattern_of_ones_own_that_takes_too_long_blocks() -> None:
         ({"hash_key": b""}, "hash_key"),
         ({"buffer_size": 10}, "buffer_size"),
         ({"preserve_format": 1}, "preserve_format"),
+        ({"embedded": False}, "option 'embedded'"),
+        ({"model": ScriptedModel}, "no class"),
     ],
 )
 def test_options_are_refused_at_once(options: dict[str, Any], named: str) -> None:
@@ -158,6 +160,22 @@ def test_a_key_of_hashes_is_never_shown() -> None:
         PIIDetector(hash_key=123456)  # type: ignore[arg-type]
     assert "123456" not in str(refused.value)
     assert "sesame" not in repr(PIIDetector(hash_key="sesame"))
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("types", "did you mean 'detection_types'"),
+        ("treshold", "did you mean 'threshold'"),
+        ("on_error", r"\.then\(guard, on_error=…\)"),
+        ("colour", "there are model, detection_types"),
+    ],
+)
+def test_an_option_that_there_is_not_is_refused_with_the_cure(name: str, cure: str) -> None:
+    """The guard's own, those of all guards, and those of the place where it stands."""
+    wrong: dict[str, Any] = {name: 1}
+    with pytest.raises(TypeError, match=cure):
+        PIIDetector(**wrong)
 
 
 async def test_a_model_finds_names_and_every_place_of_them() -> None:

@@ -240,7 +240,7 @@ async def test_a_judge_that_errs_lets_nothing_through(answer: Any) -> None:
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
     """When it is made."""
-    with pytest.raises(OptionError):
+    with pytest.raises(OptionError, match=r"^SystemPromptScrubber: "):
         SystemPromptScrubber(**options)
 
 

@@ -82,6 +82,12 @@ def test_presets_and_stages_are_listed_with_a_line_each(run) -> None:
     out = run("list").out
     assert "  hygiene\n      " in out
     assert "  process_output_step\n      " in out
+    assert "SpanGuard" not in out  # a base of guards, which nobody places
+
+
+def test_a_guard_is_described_with_the_options_that_all_have(run) -> None:
+    """By name, behind its own."""
+    assert "options that all guards have:\n  backoff\n" in run("list", "ModerationProcessor").out
 
 
 def test_the_list_is_there_for_programs(run) -> None:

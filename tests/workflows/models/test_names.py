@@ -67,7 +67,9 @@ def test_a_missing_key_says_which_variable(name: str, monkeypatch: pytest.Monkey
 
 def test_an_unknown_provider_lists_the_known_ones() -> None:
     """And says which one is near."""
-    with pytest.raises(OptionError, match=r"did you mean 'openrouter'\? one of alibaba, .*, zai; or give base_url="):
+    with pytest.raises(
+        OptionError, match=r"one of alibaba, .*, zai \(did you mean 'openrouter'\?\); or give base_url="
+    ):
         penstock.model("openruter/x")
     with pytest.raises(OptionError, match="<provider>/<model>"):
         penstock.model("gpt-5")

@@ -72,7 +72,9 @@ class PromptIndex:
         _check_least(min_words)
         short = [index for index, token in enumerate(canaries) if _solid(token) < LEAST]
         if short:
-            raise OptionError("PromptIndex", f"canaries[{short[0]}]", "…", f"a token of {LEAST} letters and digits")
+            raise OptionError(
+                "PromptIndex", f"canaries[{short[0]}]", "…", f"a token of {LEAST} letters and digits or more"
+            )
         self.prompts, self.min_words = tuple(prompts), min_words
         self.allow, self.canaries = tuple(allow), tuple(canaries)
         self._texts = tuple(masked(View(prompt).text, map(_small, self.allow), ANCHOR) for prompt in self.prompts)
