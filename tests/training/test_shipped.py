@@ -1,5 +1,6 @@
 """The weights that are shipped: made from the data they name, by the recipe that is written down."""
 
+import json
 from hashlib import sha256
 from pathlib import Path
 
@@ -41,7 +42,8 @@ def test_the_shipped_weights_were_made_from_the_data_that_lie_here() -> None:
 
 def test_the_texts_written_for_the_training_are_named_as_a_source() -> None:
     """With their licence and hash, as every other."""
-    named = {source["set"]: source for source in unpack(WEIGHTS.read_bytes()).notes["sources"]}
+    header = json.loads(WEIGHTS.read_bytes().split(b"\n", 1)[0])
+    named = {source["set"]: source for source in header["sources"]}
 
     for name in injection.OWN:
         source = named[f"training/texts/{name}.jsonl"]
