@@ -36,8 +36,9 @@ def processor_of(item: object) -> AnyProcessor:
         raise ProcessorError(label, f"it is a class; place an instance: {label}(...)")
     if callable(item):
         raise ProcessorError(label, "it is a plain function; make it a processor with @processor")
-    hint = "; place its items one by one: *items" if isinstance(item, (list, tuple)) else ""
-    raise ProcessorError(type(item).__name__, f"it is neither a processor nor a workflow{hint}")
+    kind = type(item)
+    hint = "; place its items one by one: *items" if kind in (list, tuple) else ""
+    raise ProcessorError(kind.__name__, f"it is neither a processor nor a workflow{hint}")
 
 
 def _is_processor_class(item: object) -> bool:

@@ -221,8 +221,9 @@ def _listed(guard: str, option: str, given: object) -> tuple[object, ...]:
     """
     if isinstance(given, str):
         return (given,)
+    kind = type(given).__name__
     if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)):
-        raise OptionError(guard, option, type(cast("object", given)).__name__, "a list of texts")
+        raise OptionError(guard, option, kind, "a list of texts")
     return tuple(cast("Iterable[object]", given))
 
 
