@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import Message, MessageList, RegexRule, SystemPromptScrubber, Workflow
+from penstock import Message, MessageList, ModelRequest, RegexRule, SystemPromptScrubber, Workflow
 from penstock.engine.errors import OptionError
 from penstock.engine.messages import ReasoningPart, TextPart, ToolPart
 from penstock.processors.guards.detections import Detection
@@ -49,7 +49,8 @@ def streamed(pieces: list[str], **options: Any) -> Any:
 
 async def judged(text: str, *answers: Any, **options: Any) -> tuple[Any, ScriptedModel]:
     """Return the outcome of a guard with a model that gives those answers, and the model."""
-    model = ScriptedModel([one if isinstance(one, str) else json.dumps(one) for one in answers], repeat_last=True)
+    script = [one if callable(one) or isinstance(one, str) else json.dumps(one) for one in answers]
+    model = ScriptedModel(script, repeat_last=True)
     workflow = Workflow("w").then(SystemPromptScrubber(model, retries=0, **options))
     return await workflow.start().process_output_result(conversation("Who are you?", Message.assistant(text))), model
 
@@ -195,9 +196,13 @@ async def test_a_judge_is_asked_for_what_is_told_in_other_words() -> None:
     """Its values are searched for; it sees the prompt, and not what is hidden already."""
     text = f"{SECRET}. In short, my grandmother's mix must stay between us bakers."
     named = said(("instructions", "my grandmother's mix must stay between us bakers", 0.9))
-    outcome, model = await judged(text, said(), named)
+
+    def of_the_mix(request: ModelRequest) -> str:  # windows are asked about at once, in any order
+        return json.dumps(named if "grandmother" in request.messages[-1].text else said())
+
+    outcome, model = await judged(text, of_the_mix)
     assert outcome.text == f"{'*' * len(SECRET)}. In short, {'*' * 48}."
-    asked = str(model.requests[1].messages[-1].text)
+    [asked] = [told for request in model.requests if "grandmother" in (told := request.messages[-1].text)]
     assert PROMPT in asked
     assert "[SYSTEM-PROMPT]. In short" in asked
 
