@@ -4,7 +4,6 @@ A scripted model stands in for a real one: `penstock.model("openrouter/openai/gp
 """
 
 import json
-import logging
 
 import anyio
 
@@ -19,7 +18,6 @@ HARASSING = json.dumps(
 
 async def main() -> None:
     """Judge three texts: a clean one, one that harasses, and one at which the model gives no verdict."""
-    logging.disable()  # that a judge broke is logged, too
     model = ScriptedModel([CLEAN, HARASSING, "I would rather not say."], repeat_last=True)
     guard = Workflow("moderated").then(ModerationProcessor(model, threshold={"harassment": 0.8}, embedded=False))
     for text in ("Thank you for the quick answer.", "You are too dim to fill a form.", "What is the capital of Peru?"):
