@@ -23,7 +23,7 @@ from penstock.engine.text_window import Found, Hit, Spot, TextWindow, moved
 from penstock.engine.whole_texts import Text, WholeTexts
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.chunks import Chunk
     from penstock.engine.context import AnyContext, OutputStreamContext
@@ -53,11 +53,9 @@ class TextGuard(WholeTexts):
         max_hold: how many characters of a stream may be held back; beyond it the guard has failed.
         apart: whether neighbouring text parts of a message are read each by itself as well as in one piece; if not,
             in one piece only.
-        unites: whether `act` makes one of findings that overlap. If not, what is found across parts gives way to what
-            is found within one of them.
     """
 
-    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "apart", "unites")
+    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "apart")
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
     reach: int | None = None
@@ -65,7 +63,6 @@ class TextGuard(WholeTexts):
     min_hold: int = 0
     max_hold: int = MAX_HOLD
     apart: bool = True
-    unites: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Note whether its judgement waits."""
@@ -201,7 +198,15 @@ class TextGuard(WholeTexts):
 
     def standing(self, found: Iterable[Found], borders: Sequence[int]) -> list[Found]:
         """Return what counts of what was found within parts and across them, in order."""
-        return sorted(found, key=_place) if self.unites else standing(found, borders)
+        return standing(found, borders, self.displaces)
+
+    def displaces(self, within: Found, across: Found) -> bool:
+        """Tell whether a finding within a part rules out one across parts that it overlaps; by default it does.
+
+        Where it does not, `act` is given both.
+        """
+        del within, across
+        return True
 
     async def _in_one(self, ctx: AnyContext, text: Text, run: Sequence[Text]) -> list[Found]:
         begin = sum(len(other.text) for other in itertools.takewhile(lambda other: other is not text, run))
@@ -212,6 +217,11 @@ class TextGuard(WholeTexts):
         """Return what is found only if neighbouring texts are read as one."""
         borders = borders_of(run)
         return [item for item in await found_in(self, window_of(run), ctx) if crosses(item, borders)]
+
+
+def _always(within: Found, across: Found) -> bool:
+    del within, across
+    return True
 
 
 async def found_in(guard: TextGuard, window: TextWindow, ctx: AnyContext) -> Sequence[Found]:
@@ -230,17 +240,29 @@ def borders_of(run: Sequence[Text]) -> list[int]:
     return list(itertools.accumulate(len(text.text) for text in run[:-1]))
 
 
-def standing(found: Iterable[Found], borders: Sequence[int]) -> list[Found]:
-    """Return findings in order: what is found within a part stands, and one across parts where it overlaps none."""
+def standing(
+    found: Iterable[Found], borders: Sequence[int], displaces: Callable[[Found, Found], bool] = _always
+) -> list[Found]:
+    """Return findings in order: what is found within a part stands, and one across parts that none of those displaces.
+
+    Only one that it overlaps can.
+    """
     ordered = sorted(found, key=_place)
     within = [item for item in ordered if not crosses(item, borders)]
     if len(within) == len(ordered):
         return ordered
     starts = [item.start for item in within]
     reach = [0, *itertools.accumulate((item.end for item in within), max)]  # of those before each, how far they go
-    return [
-        item for item in ordered if not crosses(item, borders) or reach[bisect_left(starts, item.end)] <= item.start
-    ]
+
+    def stands(across: Found) -> bool:
+        last = bisect_left(starts, across.end)
+        while last and reach[last] > across.start:
+            last -= 1
+            if within[last].end > across.start and displaces(within[last], across):
+                return False
+        return True
+
+    return [item for item in ordered if not crosses(item, borders) or stands(item)]
 
 
 def crosses(found: Found, borders: Sequence[int]) -> bool:

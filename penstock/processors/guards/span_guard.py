@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.engine.frozen import Value
     from penstock.engine.message_list import MessageList
     from penstock.engine.ports import Judged
-    from penstock.engine.text_window import Hit, TextWindow
+    from penstock.engine.text_window import Found, Hit, TextWindow
     from penstock.engine.texts import TextPlace
     from penstock.processors.detectors.spans import Span
     from penstock.processors.guards.findings import Region, Said
@@ -56,7 +56,6 @@ class SpanGuard(Guard[V]):
         found: the fact under which it tells how often what was found in the run: ``{"email": 2}``.
     """
 
-    unites = True
     windows: Windows = Windows(least=40, most=600, overlap=200)
     threshold: float = 0.5
     found: Key[Mapping[str, int]]
@@ -175,6 +174,13 @@ class SpanGuard(Guard[V]):
         if window.final and not book.flagged and self.on_detection is not None:
             found = [Finding(until, until, _NOTHING)]
         return [item._replace(start=item.start - base, end=item.end - base) for item in found], until - base
+
+    def displaces(self, within: Found, across: Found) -> bool:
+        """Tell whether a finding within a part rules out one across parts: of the same type, which is another reading.
+
+        Two types are two things, and both are hidden.
+        """
+        return cast("Finding", within).type == cast("Finding", across).type
 
     # Acting
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.context import AnyContext
     from penstock.engine.frozen import Value
     from penstock.engine.ports import Judge, Judged, Model
-    from penstock.engine.text_window import TextWindow
+    from penstock.engine.text_window import Found, TextWindow
     from penstock.engine.whole_texts import Phase
     from penstock.processors.guards.findings import Said
     from penstock.processors.guards.options import GuardOptions
@@ -151,6 +151,11 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
             ctx.note(timeout=str(error))
             raise
         return [Span(match.start, match.end, self._finder.rules[match.rule].name) for match in found], hold
+
+    def displaces(self, within: Found, across: Found) -> bool:
+        """Rule nothing out: a passage goes on where a part ends."""
+        del within, across
+        return False
 
     def shown(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the model is shown it: without what was found, beside the prompts."""

@@ -319,3 +319,20 @@ async def test_nothing_leaves_a_stream_that_a_model_did_not_judge() -> None:
     assert chunks.outcome is not None
     assert chunks.outcome.blocked
     assert "John" not in out
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        ("mail me at jo@example.com", "thanks", ("mail me at [EMAIL]", "thanks")),
+        ("call +49 30 1234567", "8 people come", ("call [PHONE]", "8 people come")),
+        ("card 4111 1111 11", "11 1111 ok", ("card [CREDIT-CARD]", " ok")),
+    ],
+)
+def test_a_value_ends_where_its_part_does_unless_it_only_is_one_across_parts(
+    first: str, second: str, left: tuple[str, str]
+) -> None:
+    """The next part's words are no part of an address that is whole."""
+    message = Message("user", (TextPart(first), TextPart(second)))
+    outcome = run_stage(PIIDetector(redaction_method="placeholder"), "process_input", [message])
+    assert tuple(part.text for part in outcome.messages[0].parts) == left
