@@ -126,6 +126,7 @@ def after_failure(
 ) -> Payload:
     """Return the payload that a failure leads to: stopped (block), unchanged (allow); or raise it."""
     if on_error == "block":
+        log.warning("%s%s; what it checks is blocked", failure, _told_why(failure))
         return payload.stopped(verdict or failure_verdict(failure), failure)
     if on_error == "allow":
         if owner is not None and not owner.told_open:  # once a plan
@@ -133,6 +134,12 @@ def after_failure(
             log.warning("%s; its policy lets the run go on without it (said once)", failure)
         return payload
     raise failure from failure.__cause__
+
+
+def _told_why(failure: StepFailedError) -> str:
+    """Return what a judge's error says of itself, which quotes no text."""
+    cause = failure.__cause__
+    return f" ({cause.reason}: {cause.model})" if isinstance(cause, JudgeError) else ""
 
 
 def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -> StepFailedError:

@@ -157,12 +157,13 @@ async def test_a_judge_that_cannot_be_understood_lets_nothing_pass(answer: str, 
     assert outcome.blocked == blocked
 
 
-async def test_a_tripwire_says_why_the_judge_gave_no_verdict() -> None:
-    """So that whoever looks after it knows where to look."""
+async def test_a_tripwire_says_why_the_judge_gave_no_verdict(caplog: pytest.LogCaptureFixture) -> None:
+    """So that whoever looks after it knows where to look; the log does, too."""
     outcome = await Workflow("w").then(Manners(ScriptedModel(["?"] * 9), retries=0)).check("hm")
     assert outcome.tripwire is not None
     told = {"failed": True, "error": "JudgeError", "judge": "scripted", "why": "unreadable"}
     assert dict(outcome.tripwire.metadata) == told
+    assert "unreadable: scripted" in caplog.text
 
 
 async def test_a_broken_judge_can_be_stood_in_for_by_the_detector() -> None:
