@@ -13,9 +13,6 @@ from rich.table import Table
 
 MARKS = {True: "[green]✔ met[/]", False: "[red]✘ missed[/]", None: ""}
 
-NOT_BUILT = ("from penstock import Workflow, PIIDetector (measured with UnicodeNormalizer in its place)",)
-"""Rows of DESIGN §8 that are left out until what they measure exists."""
-
 
 def show(rows: Sequence[Row], notes: Iterable[str], console: Console) -> None:
     """Print the rows against their targets, those with peers side by side, and what is left out."""
@@ -27,7 +24,6 @@ def show(rows: Sequence[Row], notes: Iterable[str], console: Console) -> None:
         console.print(_peers(beside))
     for note in notes:
         console.print(note)
-    console.print("Not built yet, so not measured: " + "; ".join(NOT_BUILT) + ".")
     judged = [row for row in rows if row.met is not None]
     console.print(f"{sum(row.met is True for row in judged)} of {len(judged)} targets met.")
 
@@ -90,5 +86,4 @@ def as_json(rows: Iterable[Row], notes: Iterable[str]) -> dict[str, object]:
             for row in rows
         ],
         "notes": list(notes),
-        "not_built": list(NOT_BUILT),
     }

@@ -16,7 +16,7 @@ import penstock
 PAIRS = (
     ("import penstock", "import pydantic, anyio", 1.0),
     (
-        "from penstock import Workflow, UnicodeNormalizer",
+        "from penstock import Workflow, PIIDetector",
         "from pydantic import BaseModel, TypeAdapter; import anyio",
         1.5,
     ),

@@ -8,16 +8,15 @@ from __future__ import annotations
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from penstock.processors.detectors.encoded import EncodedSpans
 from penstock.processors.detectors.spans import Span
-from penstock.processors.patterns.matching import Finder, FinderState, Precedence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from penstock.engine.frozen import Value
+    from penstock.processors.detectors.encoded import EncodedSpans
     from penstock.processors.patterns.built_in import BuiltIn
-    from penstock.processors.patterns.matching import Match
+    from penstock.processors.patterns.matching import Finder, FinderState, Match
     from penstock.processors.patterns.rules import UserRule
 
 EMBEDDED: tuple[str, ...] = (
@@ -71,6 +70,8 @@ class PersonalData:
 
     @cached_property
     def _finder(self) -> Finder:
+        from penstock.processors.patterns.matching import Finder, Precedence  # loaded where texts are searched
+
         names = [name for name, _ in self._built_in]
         wide, narrow = (frozenset(at for at, name in enumerate(names) if name in chosen) for chosen in _PRECEDENCE)
         return Finder([*(rule for _, rule in self._built_in), *self._custom], Precedence(wide, narrow))
@@ -91,6 +92,8 @@ class PersonalData:
     @cached_property
     def encoded(self) -> EncodedSpans:
         """What looks for the same behind codes, but for types that codes are full of anyway."""
+        from penstock.processors.detectors.encoded import EncodedSpans  # loaded where texts are searched
+
         plain = PersonalData([name for name in self.types if name not in _IN_CODES], self._custom)
         return EncodedSpans(plain.find)
 
@@ -129,7 +132,7 @@ class PersonalData:
             return self._spans(found), hold
         if final and not start and _STATE not in notes:
             return self.find(text, key), len(text)
-        state: FinderState = notes.setdefault(_STATE, FinderState())
+        state: FinderState = notes.setdefault(_STATE, self._finder.begun())
         if final:
             return self._spans(self._finder.finish(text, start, state)), len(text)
         found, hold = self._finder.scan(text, start, state)

@@ -14,7 +14,6 @@ from penstock.engine.errors import OptionError
 from penstock.engine.processor import flag, one_of
 from penstock.engine.text_guard import TextGuard
 from penstock.processors.guards.options import JUDGE_OPTIONS, callback, check_names
-from penstock.processors.judges import Judge
 from penstock.processors.judges.quoting import quotes
 
 if TYPE_CHECKING:
@@ -170,6 +169,8 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
     if isinstance(model, type):
         raise OptionError(guard, "model", model, f"a model itself, no class: {model.__name__}(…)")
     if isinstance(model, ports.Model):  # some models have a method ``ask``, too
+        from penstock.processors.judges import Judge  # loaded where one is asked, with pydantic
+
         return Judge(model, verdict, instructions or question, **cast("JudgeOptions", told))
     if model is not None and not isinstance(model, ports.Judge):
         allowed = "a Model, as penstock.model('openai/gpt-5-mini') gives one, a Judge, or None"

@@ -15,8 +15,9 @@ from pydantic import BaseModel, WithJsonSchema, create_model
 from penstock.engine.errors import OptionError
 from penstock.engine.processor import flag
 from penstock.processors.detectors.moderation import ModerationScorer
+from penstock.processors.guards.category_scores import CategoryScore
 from penstock.processors.guards.options import names, shares
-from penstock.processors.guards.readings import CategoryScore, Reading, listed
+from penstock.processors.guards.readings import Reading, listed
 from penstock.processors.guards.score_guard import ScoreGuard
 
 if TYPE_CHECKING:

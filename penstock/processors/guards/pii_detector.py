@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Literal, NoReturn, Unpack, get_args
+from typing import TYPE_CHECKING, Literal, NoReturn, Unpack, cast, get_args
 
 from penstock.engine.processor import flag
 from penstock.processors.detectors.windows import Windows
 from penstock.processors.guards import pii_types
 from penstock.processors.guards.options import share
-from penstock.processors.guards.pii_types import PIIVerdict
 from penstock.processors.guards.redaction import Method, keyed_hash, mask, placeholder
 from penstock.processors.guards.span_guard import SpanGuard, hidden
 from penstock.processors.guards.vault import VAULT, Numbering, Vault
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.processors.guards.findings import Said
     from penstock.processors.guards.options import GuardOptions
     from penstock.processors.guards.pii_types import PIIType
+    from penstock.processors.guards.pii_verdict import PIIVerdict
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 
@@ -34,7 +34,7 @@ _PROCESS_KEY = secrets.token_bytes(32)
 """The key of hashes where none is given: as long as the process lives, equal values have equal hashes."""
 
 
-class PIIDetector(SpanGuard[PIIVerdict]):
+class PIIDetector(SpanGuard["PIIVerdict"]):
     """Finds personal data in texts of every kind, and in tools' arguments and results.
 
     What has a shape is found by patterns and check sums, first and always; a model, if there is one, finds what does
@@ -97,7 +97,7 @@ class PIIDetector(SpanGuard[PIIVerdict]):
         self.include_detections = flag(name, "include_detections", include_detections)
         self.buffer_size = pii_types.buffer_size(name, buffer_size)
         self.windows = Windows(least=40, most=self.buffer_size, overlap=min(200, self.buffer_size))
-        self.set_up(model, strategy, PIIVerdict, pii_types.question(self.looked), options)
+        self.set_up(model, strategy, _verdict(model), pii_types.question(self.looked), options)
         if not self.looked.judged:
             self.judge, self.awaits = None, False
         self.lookback = max(self.lookback, self.looked.detector.lookback)
@@ -178,3 +178,12 @@ class PIIDetector(SpanGuard[PIIVerdict]):
         found = [*categories]
         counted = f"{len(found)} found; " if self.include_detections else ""
         super().block(ctx, found, metadata, f"{counted}{why}")
+
+
+def _verdict(model: object) -> type[PIIVerdict]:
+    """Return the form of a judge's verdicts; what stands for it where there is no judge is never looked at."""
+    if model is None:
+        return cast("type[PIIVerdict]", object)
+    from penstock.processors.guards.pii_verdict import PIIVerdict
+
+    return PIIVerdict

@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
-from pydantic import AliasChoices, BaseModel, Field
-
 from penstock.engine.errors import OptionError
 from penstock.engine.processor import one_of
 from penstock.processors.detectors.personal_data import CONTEXTUAL, EMBEDDED, PersonalData
 from penstock.processors.guards.findings import Said
 from penstock.processors.guards.readings import UNLISTED
 from penstock.processors.guards.redaction import Method
-from penstock.processors.judges import Score
-from penstock.processors.patterns.rules import RegexRule, checked
 
 if TYPE_CHECKING:
+    from penstock.processors.guards.pii_verdict import PIIVerdict
     from penstock.processors.patterns.rules import Pattern, UserRule
 
 _DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is asked, too
@@ -53,20 +50,6 @@ class PIIType:
     description: str = ""
     flags: str = ""
     timeout: float = 0.5
-
-
-class PIIEntry(BaseModel):
-    """What a judge found: a value of a type, as it stands in the text; None where it can name the type alone."""
-
-    type: str
-    value: str | None
-    score: Score = Field(validation_alias=AliasChoices("score", "confidence"))
-
-
-class PIIVerdict(BaseModel):
-    """What a judge says about a text."""
-
-    findings: list[PIIEntry]
 
 
 class Wanted(NamedTuple):
@@ -137,6 +120,8 @@ def _entries(guard: str, given: object) -> list[str | PIIType]:
 def _rule(guard: str, index: int, entry: PIIType) -> UserRule | None:
     if entry.pattern is None:
         return None
+    from penstock.processors.patterns.rules import RegexRule, checked  # loaded where there is a pattern to compile
+
     rule = RegexRule(entry.name, entry.pattern, f"g{entry.flags}", validator=entry.validator)
     return checked(guard, index, rule, entry.timeout)
 

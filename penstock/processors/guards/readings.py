@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pydantic import BaseModel
-
 from penstock.engine.errors import JudgeError
 from penstock.engine.frozen import EMPTY
-from penstock.processors.judges import Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,13 +64,6 @@ class Verdict(NamedTuple):
     start: int
     end: int
     reading: Reading
-
-
-class CategoryScore(BaseModel):
-    """An entry of a judge's verdict: how sure it is that the content falls into a category."""
-
-    category: str
-    score: Score
 
 
 def listed(entries: Iterable[tuple[str, float]], categories: Iterable[str]) -> dict[str, float]:

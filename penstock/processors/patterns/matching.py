@@ -92,6 +92,11 @@ class Finder:
         """Show the rules' names."""
         return f"Finder({', '.join(dict.fromkeys(rule.name for rule in self.rules))})"
 
+    @staticmethod
+    def begun() -> FinderState:
+        """Return the state of a text of which nothing was shown yet."""
+        return FinderState()
+
     def find(self, text: str, key: str = "") -> list[Match]:
         """Return all matches, rule by rule; ``key`` is the name that the text is the value of, which may explain it.
 

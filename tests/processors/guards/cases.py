@@ -20,7 +20,7 @@ from penstock import (
 from penstock.processors.guards._languages import TranslationVerdict
 from penstock.processors.guards.leak_verdicts import LeakVerdict
 from penstock.processors.guards.moderation import ModerationVerdict
-from penstock.processors.guards.pii_types import PIIVerdict
+from penstock.processors.guards.pii_verdict import PIIVerdict
 from penstock.processors.guards.prompt_injection import RewriteVerdict
 from penstock.processors.judges import Judgement
 from tests.processors.guards.answers import TOKENS

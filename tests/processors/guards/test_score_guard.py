@@ -11,7 +11,8 @@ from penstock import Message, UnicodeNormalizer, Workflow
 from penstock.engine.errors import OptionError
 from penstock.engine.messages import TextPart, ToolPart
 from penstock.processors.detectors.windows import Windows
-from penstock.processors.guards.readings import UNLISTED, CategoryScore, Reading, listed
+from penstock.processors.guards.category_scores import CategoryScore
+from penstock.processors.guards.readings import UNLISTED, Reading, listed
 from penstock.processors.guards.score_guard import ScoreGuard
 from penstock.testing import ScriptedModel, run_stage
 
