@@ -14,7 +14,6 @@ from penstock.engine.errors import OptionError
 from penstock.engine.processor import flag, one_of
 from penstock.engine.text_guard import TextGuard
 from penstock.processors.guards.options import JUDGE_OPTIONS, callback, check_names
-from penstock.processors.judges.quoting import quotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -158,6 +157,8 @@ class Guard(TextGuard, Generic[V]):
 
 def unquoted(reason: str | None, text: str) -> str | None:
     """Return what a judge says, if it does not quote the text; None otherwise: it would show what is to be hidden."""
+    from penstock.processors.judges.quoting import quotes  # loaded where a judge has said something
+
     return None if reason is None or quotes(reason, text) else reason
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Literal, NoReturn, Unpack, cast, get_args
 
 from penstock.engine.processor import flag
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Strategy = Literal["redact", "block", "warn", "filter"]
 
 _NUMBERING = "penstock.numbering"  # where a step's state keeps who gives out tokens, while it acts
-_PROCESS_KEY = secrets.token_bytes(32)
+_PROCESS_KEY = os.urandom(32)
 """The key of hashes where none is given: as long as the process lives, equal values have equal hashes."""
 
 

@@ -22,7 +22,6 @@ from penstock.processors.detectors.windows import Windows
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.findings import Book, Finding, of_spans, regions
 from penstock.processors.guards.guard import Guard
-from penstock.processors.guards.locating import Locating
 from penstock.processors.guards.readings import whole
 
 if TYPE_CHECKING:
@@ -154,6 +153,8 @@ class SpanGuard(Guard[V]):
             ctx.note(judge_failed=True)
             return []
         ahead = end - len(view)  # where the view begins
+        from penstock.processors.guards.locating import Locating  # loaded where a judge names values
+
         here, there = Locating(view), Locating(shown)
         placed = [(one, here.find(one.value or "")) for one in said]
         real = [(one, at) for one, at in placed if at or not there.find(one.value or "")]  # no names of what is hidden
