@@ -38,7 +38,9 @@ class Locating:
         forms = [_before(said[0]) + pattern + _behind(said[-1])]
         forms += [pattern] if len(said) > _SHORT else []
         found = (re.finditer(form, self._text) for form in forms)
-        return next((places for spans in found if (places := [self._back(*one.span()) for one in spans])), [])
+        places = ([self._back(*one.span()) for one in spans] for spans in found)
+        none: list[tuple[int, int]] = []
+        return next(filter(None, places), none)
 
     def _back(self, start: int, end: int) -> tuple[int, int]:
         """Return a stretch of what was read as one of the text, with what cannot be seen at its end."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, Unpack, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
@@ -23,7 +23,6 @@ from penstock.processors.guards.score_guard import ScoreGuard
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.context import AnyContext
     from penstock.engine.frozen import Value
     from penstock.engine.ports import Judge as JudgePort
     from penstock.engine.ports import Judged, Model
@@ -118,18 +117,6 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         del text
         entries = [(entry.category, entry.score) for entry in judged.verdict.category_scores or ()]
         return Reading(listed(entries, self.categories), reason=judged.verdict.reason)
-
-    def block(
-        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
-    ) -> NoReturn:
-        """Stop the run; say which categories, what the judge says about it and, if asked for, all scores."""
-        told = f"{why}the text was flagged: {', '.join(dict.fromkeys(categories))}"
-        if metadata.get("reason"):
-            told += f" ({metadata['reason']})"
-        if self.include_scores:
-            scores: Mapping[str, float] = metadata.get("scores", {})
-            told += f"; scores: {', '.join(f'{name} {score:.4g}' for name, score in scores.items())}"
-        ctx.abort(told, metadata={"strategy": self.strategy, **metadata})
 
 
 @cache

@@ -7,7 +7,7 @@ hundred ordinary prompts would be. With a model, that decides what the detector 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, Unpack, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
@@ -79,6 +79,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
     strategies = get_args(Strategy)
     default_phase = "input"
     judged_threshold = 0.7
+    says = "the text tries to take over the model"
 
     def __init__(
         self,
@@ -165,18 +166,6 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
             return after
         self.left_out(ctx, emptied)
         return after.remove(*emptied)
-
-    def block(
-        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
-    ) -> NoReturn:
-        """Stop the run; say which kinds, what the judge says about it and, if asked for, all scores."""
-        told = f"{why}the text tries to take over the model: {', '.join(dict.fromkeys(categories))}"
-        if metadata.get("reason"):
-            told += f" ({metadata['reason']})"
-        if self.include_scores:
-            scores: Mapping[str, float] = metadata.get("scores", {})
-            told += f"; scores: {', '.join(f'{name} {score:.4g}' for name, score in scores.items())}"
-        ctx.abort(told, metadata={"strategy": self.strategy, **metadata})
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, cast
 
 from penstock.engine.beside import together
 from penstock.engine.edits import Edit
@@ -49,6 +49,7 @@ class ScoreGuard(Guard[V]):
         output_windows: how the model's texts are cut: in a stream, a window is held until it is judged.
         detector: the embedded detector; None where there is none.
         certain: the embedded score from which on no judge is asked.
+        says: what a tripwire's reason begins with.
         judged_threshold: the limit of a judge's scores where none was given.
         scores: the fact under which it tells the highest scores of the run.
     """
@@ -62,6 +63,7 @@ class ScoreGuard(Guard[V]):
     categories: tuple[str, ...] = ()
     threshold: float | Mapping[str, float] | None = None
     include_scores: bool = False
+    says: ClassVar[str] = "the text was flagged"
     scores: Key[Mapping[str, float]]
 
     def judged_reading(self, judged: Judged[V], text: str) -> Reading:
@@ -196,6 +198,18 @@ class ScoreGuard(Guard[V]):
         if self.strategy == "block" or (fixed and self.edits != "nothing"):
             why = "" if self.strategy == "block" else "what is no text cannot be edited; "
             self.block(ctx, categories, self.told(flagged), why)
+
+    def block(
+        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
+    ) -> NoReturn:
+        """Stop the run; say which categories, what the judge says about it and, if asked for, all scores."""
+        told = f"{why}{self.says}: {', '.join(dict.fromkeys(categories))}"
+        if metadata.get("reason"):
+            told += f" ({metadata['reason']})"
+        if self.include_scores:
+            scores: Mapping[str, float] = metadata.get("scores", {})
+            told += f"; scores: {', '.join(f'{name} {score:.4g}' for name, score in scores.items())}"
+        ctx.abort(told, metadata={"strategy": self.strategy, **metadata})
 
     def told(self, flagged: Sequence[tuple[TextWindow, Verdict]]) -> dict[str, Value]:
         """Return what a tripwire's metadata say about windows; the first one's verdict at its top."""
