@@ -7,7 +7,7 @@ found already hidden, and names values; where they stand is searched for, since 
 from __future__ import annotations
 
 import itertools
-import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -17,7 +17,6 @@ from penstock.engine.edits import Edit, apply
 from penstock.engine.errors import JudgeError
 from penstock.engine.facts import Key
 from penstock.engine.frozen import EMPTY, freeze
-from penstock.engine.texts import KeyText
 from penstock.processors.detectors.windows import Windows
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.findings import Book, Finding, of_spans, regions
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 _BOOK = "book"
-_NAME = re.compile(r"[A-Za-z_$][\w$.-]{0,40}")
 _NOTHING = ""  # the type of a finding that says that nothing was found, where somebody wants to be told of that too
 _MOST_TOLD = 100  # findings in a tripwire's metadata; the counts are of all
 
@@ -127,8 +125,7 @@ class SpanGuard(Guard[V]):
         begin = book.judged.at - window.base
         cuts = self.windows.cuts(window.text, begin, final=window.final)
         pieces = itertools.pairwise([begin, *cuts])
-        asked = () if _is_name(window) else pieces
-        found = await together([partial(self._asked, window.text, start, end, ctx) for start, end in asked])
+        found = await together([partial(self._asked, window.text, start, end, ctx) for start, end in pieces])
         hold = cuts[-1] if cuts else begin
         book.judged.advance(itertools.chain.from_iterable(found), window.base, hold, final=window.final)
         return self._decided(window, book)
@@ -146,7 +143,8 @@ class SpanGuard(Guard[V]):
         try:
             judged = await self.judge.ask(shown, ctx=ctx)
             said = [one for one in self.said(judged) if one.score >= self.threshold]
-            whole(judged, bool(said), judged.model)
+            # What hides or filters needs every value: one that could not be read would stay where it is.
+            whole(judged, bool(said) and self.edits == "nothing", judged.model)
         except JudgeError:
             if self.judge_failure == "fail":
                 raise
@@ -234,11 +232,12 @@ class SpanGuard(Guard[V]):
     def _sentences(self, window: TextWindow, made: Sequence[Region]) -> list[Edit]:
         """Return edits that take away the sentences in which something was found."""
         cuts = [0, *self.windows.cuts(window.text)]
-        edits: list[Edit] = []
-        for low, high in itertools.pairwise(cuts):
-            if any(region.start < high and low < region.end for region in made):
-                edits.append(Edit(low, high, "", "redact"))
-        return edits
+        taken = {
+            at
+            for region in made
+            for at in range(bisect_right(cuts, region.start) - 1, bisect_left(cuts, max(region.end, region.start + 1)))
+        }
+        return [Edit(cuts[at], cuts[at + 1], "", "redact") for at in sorted(taken) if at + 1 < len(cuts)]
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
         """Return the conversation with the edits, without the messages that were filtered out."""
@@ -298,15 +297,6 @@ class SpanGuard(Guard[V]):
             next((region.owner.judge for region in here if region.owner.judge), ""),
             window.text if self.include_text else None,
         )
-
-
-def _is_name(window: TextWindow) -> bool:
-    """Tell whether a text is what a program calls a field: a key of a tool's value, which no judge need be asked about.
-
-    One that is no plain word is text as any other.
-    """
-    path = window.spots[0].place.path
-    return bool(path) and isinstance(path[-1], KeyText) and _NAME.fullmatch(window.text) is not None
 
 
 def _real(hit: Hit) -> list[Finding]:

@@ -155,14 +155,21 @@ async def test_the_judge_sees_hidden_text_and_its_values_are_searched_for() -> N
     assert "123" not in str(model.requests)
 
 
-async def test_a_judge_is_not_asked_about_the_names_of_fields() -> None:
-    """About a key that is no such name it is."""
-    model = answers()
-    part = ToolPart("c", "t", {"to": "Bob", "my friend Joe": "x 1"})
-    await Workflow("w").then(Digits(model)).start().process_output_result([Message("assistant", (part,))])
-    asked = "".join(str(request.messages[-1].text) for request in model.requests)
-    assert len(model.requests) == 3
-    assert ("\nBob\n" in asked, "\nmy friend Joe\n" in asked, "\nto\n" in asked) == (True, True, False)
+async def test_a_judge_is_asked_about_keys_too() -> None:
+    """Somebody's name may be one."""
+    part = ToolPart("c", "t", {"Joe": "x"})
+    run = Workflow("w").then(Digits(Names())).start()
+    outcome = await run.process_output_result([Message("assistant", (part,))])
+    assert outcome.messages[0].parts == (ToolPart("c", "t", {"[name]": "x"}),)
+
+
+@pytest.mark.parametrize(("strategy", "blocked"), [("redact", True), ("filter", True), ("warn", False)])
+async def test_an_entry_that_cannot_be_read_may_be_a_value_that_is_not_hidden(strategy: str, blocked: bool) -> None:
+    """What hides or filters has failed then, though another entry was readable."""
+    answer = '{"items": [{"type": "name", "value": "Joe"}, {"value": "Ann"}]}'
+    guard = Digits(ScriptedModel([answer] * 9), strategy=strategy, retries=0)
+    messages = [Message.user("Joe and Ann"), Message.user("Joe and Ann")]
+    assert (await Workflow("w").then(guard).start().process_input(messages)).blocked == blocked
 
 
 @pytest.mark.parametrize("value", ["Joe", None, ""])
