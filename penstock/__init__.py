@@ -45,10 +45,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.context import (
         ToolResultContext as ToolResultContext,
     )
-    from penstock.engine.context import (
-        View as View,
-    )
     from penstock.engine.edits import Edit as Edit
+    from penstock.engine.endings import Ended as Ended
     from penstock.engine.errors import (
         BlockedError as BlockedError,
     )
@@ -149,6 +147,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.results import TextEdits as TextEdits
     from penstock.engine.run import Run as Run
     from penstock.engine.run_sync import SyncRun as SyncRun
+    from penstock.engine.spending import Spend as Spend
     from penstock.engine.streams.stream import OutputStream as OutputStream
     from penstock.engine.streams.sync import SyncOutputStream as SyncOutputStream
     from penstock.engine.text_guard import TextGuard as TextGuard
@@ -156,6 +155,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.text_window import TextWindow as TextWindow
     from penstock.engine.texts import TextPlace as TextPlace
     from penstock.engine.tripwire import Tripwire as Tripwire
+    from penstock.engine.view import View as View
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
@@ -215,9 +215,9 @@ _HOMES = {
         "OutputStreamContext",
         "ToolCallContext",
         "ToolResultContext",
-        "View",
     ),
     "penstock.engine.edits": ("Edit",),
+    "penstock.engine.endings": ("Ended",),
     "penstock.engine.errors": (
         "BlockedError",
         "DefinitionError",
@@ -277,6 +277,7 @@ _HOMES = {
     "penstock.engine.run": ("Run",),
     "penstock.engine.run_sync": ("SyncRun",),
     "penstock.engine.texts": ("TextPlace",),
+    "penstock.engine.spending": ("Spend",),
     "penstock.engine.streams.stream": ("OutputStream",),
     "penstock.engine.streams.sync": ("SyncOutputStream",),
     "penstock.engine.text_guard": ("TextGuard",),
@@ -285,6 +286,7 @@ _HOMES = {
         "TextWindow",
     ),
     "penstock.engine.tripwire": ("Tripwire",),
+    "penstock.engine.view": ("View",),
     "penstock.engine.workflow": (
         "Workflow",
         "member",

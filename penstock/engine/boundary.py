@@ -23,13 +23,14 @@ from penstock.engine.message_list import MessageList
 from penstock.engine.payload import Payload
 from penstock.engine.plan import plan_steps
 from penstock.engine.records import Record
-from penstock.engine.results import Overrides
+from penstock.engine.results import Overrides, Retry
 from penstock.engine.stages import WrongReturnError, told_edits
 from penstock.engine.tripwire import Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
-    from penstock.engine.context import AnyContext, Effects
+    from penstock.engine.context import AnyContext
     from penstock.engine.edits import Edit, Edits
+    from penstock.engine.effects import Effects
     from penstock.engine.plan import Block, Placed, PlanStep
     from penstock.engine.records import Status
     from penstock.engine.state import StageCall
@@ -297,7 +298,7 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
 
 def _check_own(effects: Effects | None, result: object) -> None:
     """Refuse a list that was not derived from this call's: one kept from before would undo what was done since."""
-    returned = result.messages if isinstance(result, Overrides) else result
+    returned = result.messages if isinstance(result, (Overrides, Retry)) else result
     if isinstance(returned, MessageList) and (effects is None or returned.watch is not effects.watch):
         raise WrongReturnError(
             "it returned a MessageList that is not derived from this call's ctx.message_list; keep none from before"

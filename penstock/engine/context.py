@@ -10,99 +10,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, o
 
 from typing_extensions import TypeVar
 
+from penstock.engine.effects import Effects, Writer
 from penstock.engine.errors import UsageError
 from penstock.engine.frozen import freeze
 from penstock.engine.message_list import MessageList, Watch
 from penstock.engine.tripwire import Tripwire, TripwireSignal
+from penstock.engine.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.chunks import Chunk
-    from penstock.engine.facts import AnyKey, Key
+    from penstock.engine.endings import AtEnd
+    from penstock.engine.facts import Key
     from penstock.engine.frozen import Value, Values
-    from penstock.engine.messages import Message
+    from penstock.engine.model import ModelRequest, Usage
     from penstock.engine.payload import Payload
+    from penstock.engine.spending import Spend
     from penstock.engine.state import StageCall, StepLike
 
 T = TypeVar("T")
 D = TypeVar("D")
 S = TypeVar("S", default=dict[str, Any])
-
-
-class Effects:
-    """What a hook did through its context, beside what it returned."""
-
-    __slots__ = ("data", "facts", "notes", "tripwire", "watch")
-
-    def __init__(self) -> None:
-        self.tripwire: Tripwire | None = None
-        self.facts: dict[AnyKey, Value] | None = None
-        self.notes: dict[str, Value] | None = None
-        self.data: list[Chunk] | None = None
-        self.watch: Watch | None = None
-
-
-class View:
-    """What a condition may look at: the payload as it stands, read-only."""
-
-    __slots__ = ("_call", "_payload")
-
-    _call: StageCall
-    _payload: Payload
-
-    def __init__(self, call: StageCall, payload: Payload) -> None:
-        self._call = call
-        self._payload = payload
-
-    @property
-    def stage_name(self) -> str:
-        """The stage that is running, for example ``process_input``."""
-        return self._call.stage.name
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The messages that this stage shows, as edited so far, in order."""
-        return self._call.stage.shows(self._payload.message_list)
-
-    @property
-    def system_messages(self) -> tuple[Message, ...]:
-        """The system messages that have no owner; `MessageList.system` has those of all."""
-        return self._payload.message_list.tagged(None)
-
-    @property
-    def text(self) -> str:
-        """The text that this stage is about, as edited so far: of the shown messages, or of the answer at hand."""
-        return self._call.stage.text(self._payload, self._call)
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self._call.run.run_id
-
-    @property
-    def request_context(self) -> dict[str, Value]:
-        """The caller's mapping for this request; what a hook sets, later ones see."""
-        return self._call.run.request_context
-
-    @property
-    def retry_count(self) -> int:
-        """How often the model's answer was rejected since the last accepted one."""
-        return self._call.run.retry_count
-
-    @property
-    def step_number(self) -> int:
-        """The number of the model step at hand, from 0; rejected attempts count."""
-        return self._call.run.step_number
-
-    @overload
-    def get(self, key: Key[T]) -> T | None: ...
-    @overload
-    def get(self, key: Key[T], default: D) -> T | D: ...
-    def get(self, key: Key[T], default: D | None = None) -> T | D | None:
-        """Return the fact under the key, or the default."""
-        found: T | D | None = self._payload.facts.get(key, default)
-        return found
 
 
 class Context(View, Generic[S]):
@@ -174,6 +103,28 @@ class Context(View, Generic[S]):
         effects = self._touch()
         effects.notes = freeze({**(effects.notes or {}), **details})
 
+    @property
+    def spent(self) -> tuple[Spend, ...]:
+        """What models took in this run so far, judges included, in the order in which it became known."""
+        return self._call.run.account.spent
+
+    def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
+        """Enter what a model took that this hook asked, so that whoever minds the cost knows of it at once."""
+        from penstock.engine.spending import Spend  # loaded where somebody asks a model
+
+        self._call.run.account.enter(Spend(model, usage, self._step.path, attempts))
+
+    def on_spend(self, listener: Callable[[Spend], None]) -> None:
+        """Have all that is spent in this run told to a listener: what was already, then each further spend, at once."""
+        self._call.run.account.listen(listener)
+
+    def at_end(self, callback: AtEnd) -> None:
+        """Have it told how the run ended, once, however it ends; what was lent for the run is given back there.
+
+        Runs that are used without ``async with``, and those in sync form, have no end that anybody is told of.
+        """
+        self._call.run.at_end.append(callback)
+
     def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
         """Stop the run with a verdict. Does not return; the verdict holds whatever the hook does afterwards.
 
@@ -196,27 +147,6 @@ class Context(View, Generic[S]):
         if effects is None:
             effects = self.effects = Effects()
         return effects
-
-
-class Writer:
-    """Collects the data chunks of one hook; they are sent when its step's result counts."""
-
-    __slots__ = ("effects",)
-
-    def __init__(self, effects: Effects) -> None:
-        self.effects = effects
-
-    def write(self, chunk: Chunk) -> None:
-        """Send a data chunk to the client.
-
-        Raises:
-            UsageError: the chunk is none of an application's own (``data-<name>``).
-        """
-        if not chunk.is_data:
-            raise UsageError(f"the writer takes chunks of type 'data-<name>', not {chunk.type!r}")
-        if self.effects.data is None:
-            self.effects.data = []
-        self.effects.data.append(chunk)
 
 
 def _info(name: str, doc: str) -> Any:
@@ -261,6 +191,8 @@ class LLMRequestContext(Context[S]):
     model: Value = _info("model", "The model to be called.")
     tools: Values | None = _info("tools", "The tools on offer, by name.")
     model_settings: Values | None = _info("model_settings", "Temperature and the like.")
+    request: ModelRequest | None = _info("request", "All that the model would be sent, with the prompt as it came in.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far.")
     answer: Value = _field("answer", "The answer that stands in for the call, if an earlier step gave one.")
 
 
@@ -272,6 +204,12 @@ class APIErrorContext(Context[S]):
 
     error: BaseException = _info("error", "What the model call raised.")
     model: Value = _info("model", "The model that was called.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far.")
+
+    @property
+    def retry_count(self) -> int:
+        """How often the call of this step was made again already; it has a budget of its own."""
+        return self._call.run.error_retries
 
 
 class OutputStreamContext(Context[S]):
@@ -321,6 +259,10 @@ class LLMResponseContext(Context[S]):
 
     chunks: Sequence[Chunk] | None = _info("chunks", "What the model sent, unprocessed.")
     model: Value = _info("model", "The model that was called.")
+    request: ModelRequest | None = _info("request", "All that the model was sent.")
+    finish_reason: str | None = _info("finish_reason", "Why the model stopped.")
+    usage: Value = _info("usage", "The tokens of this step.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far, without this one.")
     from_cache: bool | None = _info("from_cache", "Whether the answer stood in for a call.")
 
 
@@ -357,7 +299,8 @@ class ToolResultContext(Context[S]):
     tool_name: str = _info("tool_name", "The tool's name.")
     call_id: str = _info("call_id", "The call's id.")
     arguments: Value = _info("arguments", "What the tool was called with.")
-    result: Value = _field("result", "The tool's result, a frozen JSON value, as edited so far.")
+    result: Value = _field("result", "The tool's result, a frozen JSON value, as edited so far; of an error its text.")
+    is_error: bool | None = _info("is_error", "Whether the tool failed, and the result is the text of its error.")
 
 
 class OutputResultContext(Context[S]):

@@ -24,7 +24,6 @@ from penstock.engine.boundary import (
     timed_out,
     truth,
 )
-from penstock.engine.context import View
 from penstock.engine.crew import new_crew
 from penstock.engine.errors import StepFailedError, UsageError
 from penstock.engine.joins import join, skip
@@ -32,6 +31,7 @@ from penstock.engine.ledger import laid_over
 from penstock.engine.mesh import MeshRun, holds
 from penstock.engine.payload import Payload
 from penstock.engine.plan import Chain, Choice, Fork, Mesh, Overlap, Placed, Plain, Shadow, Way, plan_steps
+from penstock.engine.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

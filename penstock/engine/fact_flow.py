@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.engine.nodes import Branch, Parallel, Sequence, Step, children, fallback_of, steps_of
-from penstock.engine.plan import topological
+from penstock.engine.plan import serving, topological
 from penstock.engine.stages import STAGES
 
 if TYPE_CHECKING:
     from penstock.engine.facts import AnyKey
     from penstock.engine.nodes import Dag, Node
+    from penstock.engine.plan import Orders
     from penstock.engine.stages import Stage
 
 _SURE = ("process_input", "process_input_step", "process_llm_request", "process_output_step")
@@ -27,7 +28,7 @@ class _Pass:
     found: list[str] = field(default_factory=list[str])
 
 
-def unmet_facts(root: Node) -> list[str]:
+def unmet_facts(root: Sequence, orders: Orders | None) -> list[str]:
     """Return a problem for each fact that a step requires and may not find."""
     found: list[str] = []
     in_time: frozenset[AnyKey] = frozenset()  # what is sure before the model call has ended
@@ -35,9 +36,10 @@ def unmet_facts(root: Node) -> list[str]:
     for stage in STAGES.values():
         if not stage.overlaps:
             in_time = in_all
+        served = serving(root, stage, orders)
         timely = _Pass(stage, in_time=True)
-        timely_end = _flow(root, in_time, timely)
-        ends = timely_end, _flow(root, in_all, _Pass(stage, in_time=False)) if stage.overlaps else timely_end
+        timely_end = _flow(served, in_time, timely)
+        ends = timely_end, _flow(served, in_all, _Pass(stage, in_time=False)) if stage.overlaps else timely_end
         found.extend(timely.found)
         if stage.name in _SURE:
             in_time, in_all = ends

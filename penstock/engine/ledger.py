@@ -89,10 +89,10 @@ class Ledger:
                 messages = rebuild(now, diff(before, Payload(messages, before.facts, before.fields), "")).message_list
         self.payload = Payload(messages, laid_over(now.facts, before.facts, end.facts))
 
-    def passed(self, stage: Stage) -> None:
+    def passed(self, stage: Stage, state: RunState) -> None:
         """Note that a stage has let everything pass."""
         if stage is _OUTPUT_STEP:
-            self._accept()
+            self._accept(state)
         elif stage is _INPUT:
             self._input = self.payload.message_list
         elif stage in (_INPUT_STEP, _API_ERROR):
@@ -112,7 +112,7 @@ class Ledger:
         if not (stage.retries and tripwire.retry):
             return False
         if stage is _API_ERROR:
-            return self.grant_error_retry()
+            return self.grant_error_retry(state)
         if self._retries_left <= 0:
             return False
         self._retries_left -= 1
@@ -120,11 +120,13 @@ class Ledger:
         self._feedback = tripwire.reason
         return True
 
-    def grant_error_retry(self) -> bool:
+    def grant_error_retry(self, state: RunState) -> bool:
         """Tell whether a failed model call may be made again; it has a budget of its own."""
         if self._errors_left <= 0:
             return False
         self._errors_left -= 1
+        self._attempts = max(self._attempts - 1, 0)  # what failed was no attempt of the model
+        state.error_retries = self._max_errors - self._errors_left
         return True
 
     def _without_answer(self, stage: Stage, messages: MessageList) -> MessageList:
@@ -157,10 +159,11 @@ class Ledger:
             self._retries_left = self._max_retries
             state.retry_count = 0
 
-    def _accept(self) -> None:
+    def _accept(self, state: RunState) -> None:
         self._feedback = None
         self._answered = True
         self._errors_left = self._max_errors
+        state.error_retries = 0
         messages = self.payload.message_list
         if messages.tagged(RETRY_TAG):
             self.payload = Payload(messages.replace_system((), tag=RETRY_TAG), self.payload.facts)

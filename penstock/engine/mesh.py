@@ -6,11 +6,11 @@ import inspect
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.boundary import after_failure, as_failure, passes_through, record_failure, truth
-from penstock.engine.context import View
 from penstock.engine.errors import StepFailedError
 from penstock.engine.history import History
 from penstock.engine.joins import join_policy, joined, settled, skip
 from penstock.engine.plan import Plain, Way
+from penstock.engine.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
-from penstock.engine.context import View
 from penstock.engine.errors import DefinitionError, OptionError
 from penstock.engine.processor import Claims, Processor, claims_of, one_of
+from penstock.engine.view import View
 
 if TYPE_CHECKING:
     from penstock.engine.merge import MergePolicy
@@ -210,7 +210,7 @@ class _Taken(NamedTuple):
     joins: dict[str, int]
 
 
-def resolve(node: Node) -> Node:
+def resolve(node: Sequence) -> Sequence:
     """Return the graph with a path on every node, unique: ids that repeat are numbered in declared order.
 
     Raises:
@@ -219,7 +219,7 @@ def resolve(node: Node) -> Node:
     problem = too_deep(node)
     if problem:
         raise DefinitionError(problem)
-    return _resolved(node, "", _Taken({}, {}))
+    return cast("Sequence", _resolved(node, "", _Taken({}, {})))
 
 
 def _resolved(node: Node, prefix: str, taken: _Taken) -> Node:

@@ -15,7 +15,7 @@ from penstock.engine.processor import Processor, claims_of, is_async
 from penstock.engine.stages import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from penstock.engine.context import AnyContext
     from penstock.engine.facts import AnyKey
@@ -58,6 +58,9 @@ class PlanStep:
         self.stage = stage
         self.told_open = False  # whether the log has said that its failures let runs go on
 
+
+Orders: TypeAlias = "Mapping[str, tuple[int, ...]]"
+"""Which of a graph's nodes, and in which order, stand in each of an agent's arrays (`Stage.array`)."""
 
 HookCall: TypeAlias = "Callable[..., Any]"
 """A hook, given its context (in the stream: chunk and context); what it gives is awaited or judged by the boundary."""
@@ -179,6 +182,11 @@ Block: TypeAlias = "Plain | Chain | Placed | Shadow | Overlap | Fork | Choice | 
 def compile_plan(root: Node, stage_name: str) -> Block | None:
     """Return the plan of a resolved and validated graph for one stage; None if nothing in it has that stage."""
     return _compile(root, STAGES[stage_name])
+
+
+def serving(root: Sequence, stage: Stage, orders: Orders | None) -> Sequence:
+    """Return what of a graph serves a stage: all of it, or the nodes of the array that serves the stage."""
+    return root if orders is None else Sequence(tuple(root.nodes[index] for index in orders[stage.array]))
 
 
 def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[PlanStep]:

@@ -6,39 +6,44 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.errors import WorkflowError
 from penstock.engine.nodes import Sequence, Step, resolve, walk
-from penstock.engine.plan import compile_plan, enforced_steps
+from penstock.engine.plan import compile_plan, enforced_steps, serving
+from penstock.engine.stages import STAGES
 from penstock.engine.validate import problems
 
 if TYPE_CHECKING:
     from penstock.engine.nodes import Node
-    from penstock.engine.plan import Block
+    from penstock.engine.plan import Block, Orders
 
 Release: TypeAlias = Literal["live", "step", "result"]
 
 
 class Plans:
-    """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs."""
+    """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs.
 
-    __slots__ = ("_compiled", "_release", "_resolved", "name", "root", "shadowed", "told_live")
+    With ``orders``, of what stands in an agent's arrays: each stage is served by the nodes of its array.
+    """
 
-    def __init__(self, name: str, root: Node) -> None:
+    __slots__ = ("_compiled", "_release", "_resolved", "name", "orders", "root", "shadowed", "told_live")
+
+    def __init__(self, name: str, root: Sequence, orders: Orders | None = None) -> None:
         self.name = name
         self.root = root
-        self._resolved: Node | None = None
+        self.orders = orders
+        self._resolved: Sequence | None = None
         self._compiled: dict[str, Block | None] = {}
         self._release: Release | None = None
         self.shadowed = _in_shadow(root)
         self.told_live = False  # whether the log has said that answers leave before all guards have judged them
 
     @property
-    def resolved(self) -> Node:
+    def resolved(self) -> Sequence:
         """The graph with paths, checked.
 
         Raises:
             WorkflowError: the graph has problems; all of them at once.
         """
         if self._resolved is None:
-            found = problems(self.root)
+            found = problems(self.root, None, self.orders)
             if found:
                 raise WorkflowError(self.name, found)
             self._resolved = resolve(self.root)
@@ -64,7 +69,8 @@ class Plans:
         try:
             return self._compiled[name]
         except KeyError:
-            return self._compiled.setdefault(name, compile_plan(self.resolved, name))
+            served = serving(self.resolved, STAGES[name], self.orders)
+            return self._compiled.setdefault(name, compile_plan(served, name))
 
 
 def _in_shadow(root: Node) -> bool:

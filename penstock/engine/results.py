@@ -26,9 +26,11 @@ class Retry:
 
     Attributes:
         after: how many seconds to wait first; at least 0.
+        messages: changed messages, as a hook may return them alone.
     """
 
     after: float = 0.0
+    messages: MessageList | Sequence[Message] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a wait that cannot be."""

@@ -7,9 +7,10 @@ stopped, no hook runs any more.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypeVar
 
 from penstock.engine.background import Background
+from penstock.engine.endings import Ended, tell
 from penstock.engine.errors import UsageError
 from penstock.engine.executor import execute, overlapped
 from penstock.engine.frozen import EMPTY, FrozenDict, Value, Values
@@ -21,6 +22,7 @@ from penstock.engine.outcome import ModelOutcome, Outcome
 from penstock.engine.payload import Payload
 from penstock.engine.plan import waiting_steps
 from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.spending import Spend
 from penstock.engine.stages import STAGES
 from penstock.engine.state import RunState, StageCall
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.chunks import Chunk
     from penstock.engine.facts import Facts
     from penstock.engine.messages import Message
+    from penstock.engine.model import Usage
     from penstock.engine.plan import Block
     from penstock.engine.plans import Plans
     from penstock.engine.ports import Clock, Ids, Observer
@@ -41,6 +44,15 @@ T = TypeVar("T")
 Stepping = Coroutine[object, None, Outcome]
 Pending: TypeAlias = "tuple[Block, StageCall, Payload]"
 """A check that waits for the model call: what to run, for which call, on what."""
+
+
+class Held(NamedTuple):
+    """An answer that waits for the last stage: its message, its chunks, and those that follow it."""
+
+    message: Message
+    chunks: list[Chunk]
+    behind: list[Chunk]
+
 
 _API_ERROR = STAGES["process_api_error"]
 
@@ -80,7 +92,7 @@ class RunCore:
         )
         self._state.pending = [] if overlap else None
         self._shown: list[tuple[int, Sequence[str]]] = []  # texts that are out: how many answers were before, their ids
-        self._held: list[tuple[Message, list[Chunk]]] = []  # answers that wait for the last stage
+        self._held: list[Held] = []  # answers that wait for the last stage
         self._stream_mark = 0
 
     @property
@@ -161,12 +173,26 @@ class RunCore:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for shadows, and refuse to end with checks that never ran."""
+        """Wait for shadows, tell who wants to know how it ended, and refuse to end with checks that never ran."""
         background, self._state.background = self._state.background, None
-        if background is not None:
-            await background.close(error)
+        try:
+            if background is not None:
+                await background.close(error)
+        finally:
+            if self._state.at_end:
+                completed = error is None and self.tripwire is None
+                await tell(self._state.at_end, Ended(self.message_list, self.tripwire, completed))
         if self._take_pending() and error is None and self.tripwire is None:
             raise UsageError("overlapping checks never ran: call the model through run.call_model(...)")
+
+    def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
+        """Enter what a model took that answered in this run."""
+        self._state.account.enter(Spend(model, usage, attempts=attempts))
+
+    @property
+    def spent(self) -> tuple[Spend, ...]:
+        """What models took in this run so far, judges included."""
+        return self._state.account.spent
 
     # How a stage is run
 
@@ -216,9 +242,9 @@ class RunCore:
             self._ledger.keep(stage, before, end)
         if self._state.pending and self._ledger.queued_from is None:
             self._ledger.queued_from = before
-        self._ledger.passed(stage)
+        self._ledger.passed(stage, self._state)
         if stage is _API_ERROR and "retry" in end.fields:
-            return Outcome(call, end, records, self._ledger.grant_error_retry())
+            return Outcome(call, end, records, self._ledger.grant_error_retry(self._state))
         return Outcome(call, end, records)
 
     def _blocked(

@@ -11,12 +11,12 @@ from penstock.engine.executor import overlapped
 from penstock.engine.frozen import EMPTY, FrozenDict
 from penstock.engine.intake import NONE_FRESH
 from penstock.engine.messages import ToolPart
-from penstock.engine.run_core import RunCore
+from penstock.engine.run_core import Held, RunCore
 from penstock.engine.stages import STAGES
 from penstock.engine.state import StageCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.engine.chunks import Chunk
     from penstock.engine.frozen import Value, Values
@@ -66,6 +66,16 @@ class RunStreams(RunCore):
                 needed,
             )
         return release
+
+    def let_out(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+        """Return what of chunks that belong to no answer may leave now: all, unless an answer before them is held.
+
+        Those leave behind it, when `process_output_result` has judged it; results of tools it is sent with anyway.
+        """
+        if not self._held:
+            return tuple(chunks)
+        self._held[-1].behind.extend(chunk for chunk in chunks if chunk.type not in ("tool-result", "tool-error"))
+        return ()
 
     async def _run_checks(self) -> Outcome:
         """Run the checks that wait for the model, beside its stream."""
@@ -117,7 +127,7 @@ class RunStreams(RunCore):
             self._shown.append((earlier, _texts_of(leaving)))
             return outcome, after, leaving
         last = answer if after is None else after  # one that was removed still has an end that is sent
-        self._held.append((last, leaving))
+        self._held.append(Held(last, leaving, []))
         if after is not None and _calls(after):
             return outcome, after, []
         outcome = await self._run(_OUTPUT_RESULT, None, EMPTY, info)
@@ -127,7 +137,7 @@ class RunStreams(RunCore):
         """Run what judges an answer at the end of its step."""
         if self._plans.stage(_LLM_RESPONSE.name) is None:
             return await self._run(_OUTPUT_STEP, answer, EMPTY, info)
-        outcome = await self._run(_LLM_RESPONSE, answer, EMPTY, EMPTY)
+        outcome = await self._run(_LLM_RESPONSE, answer, EMPTY, info)
         return outcome if outcome.blocked else await self._run(_OUTPUT_STEP, None, EMPTY, info)
 
     # What a client is told when a later stage has judged
@@ -137,7 +147,11 @@ class RunStreams(RunCore):
         if stage is _OUTPUT_RESULT and self._held and not outcome.blocked:
             held, self._held = self._held, []
             messages = outcome.message_list
-            sent = [chunk for message, chunks in held for chunk in _resent(chunks, message, messages.get(message.id))]
+            sent = [
+                chunk
+                for message, chunks, behind in held
+                for chunk in (*_resent(chunks, message, messages.get(message.id)), *behind)
+            ]
             return outcome.with_stream((), tuple(sent))
         return outcome
 
@@ -151,7 +165,7 @@ class RunStreams(RunCore):
         out = [block for earlier, blocks in self._shown if earlier >= accepted for block in blocks]
         self._shown = [shown for shown in self._shown if shown[0] < accepted]
         kept = outcome.message_list if outcome.retry_granted else ()
-        self._held = [held for held in self._held if held[0].id in kept]
+        self._held = [held for held in self._held if held.message.id in kept]
         return outcome.with_stream(out)
 
 

@@ -36,6 +36,8 @@ class WrongReturnError(PenstockError):
 
 
 Accept = Callable[["Stage", Payload, object], Payload]
+Array = Literal["input", "output", "error"]
+"""The arrays of an agent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +67,7 @@ class Stage:
     text: Callable[[Payload, StageCall], str]
     accept: Accept
     returns: str
-    array: Literal["input", "output", "error"]
+    array: Array
     source: Source
     order: int
     retries: bool = False
@@ -159,6 +161,8 @@ def _llm_request(stage: Stage, payload: Payload, result: object) -> Payload:
 def _api_error(stage: Stage, payload: Payload, result: object) -> Payload:
     if not isinstance(result, Retry):
         return _messages(stage, payload, result)
+    if result.messages is not None:
+        payload = _messages(stage, payload, result.messages)
     settled = _with_fields(payload, {"retry": result})
     settled.settled = True  # the first retry wins: nothing further runs
     return settled
@@ -226,7 +230,7 @@ def told_edits(result: object) -> dict[TextPlace, Edits]:
     """Return the text edits that a hook's result tells of, by place; empty where it only shows the outcome."""
     if isinstance(result, TextEdits):
         return {TextPlace("", 0, path): edit_ops.in_order(edits) for path, edits in result.changes.items()}
-    if isinstance(result, Overrides):
+    if isinstance(result, (Overrides, Retry)):
         result = result.messages
     return dict(result.recorded_edits) if isinstance(result, MessageList) else {}
 

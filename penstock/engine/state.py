@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.engine.spending import Account
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.engine.background import Background
+    from penstock.engine.endings import AtEnd
     from penstock.engine.facts import AnyKey
     from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import MessageList
@@ -96,10 +99,16 @@ class RunState:
         verdicts: verdicts of steps that were cut off before they could tell, by path.
         stopped: the verdict that ended the run, if one did.
         pending: overlapping checks wait here for the model call; None where they run in line.
+        error_retries: how often the model call of the step at hand was made again because it had failed.
+        account: what models took.
+        at_end: who wants to be told how the run ended.
     """
 
     __slots__ = (
+        "account",
+        "at_end",
         "background",
+        "error_retries",
         "listening",
         "observers",
         "pending",
@@ -134,6 +143,9 @@ class RunState:
         self.background: Background | None = None
         self.stopped: Tripwire | None = None
         self.pending: list[Any] | None = None
+        self.error_retries = 0
+        self.account = Account()
+        self.at_end: list[AtEnd] = []
 
     def state_of(self, step: StepLike) -> Value:
         """Return the step's state, made on first use."""
@@ -146,6 +158,7 @@ class RunState:
         """Return a state beside this one: what is written to its request context is its own."""
         beside = RunState(self.run_id, dict(self.request_context), self.records, self.observers)
         beside.states = self.states
+        beside.account, beside.at_end = self.account, self.at_end  # what is spent beside is spent
         beside.retry_count, beside.step_number = self.retry_count, self.step_number
         beside.shadow = True
         return beside

@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.engine.nodes import Node, Policy
+    from penstock.engine.plan import Orders
 
 
-def problems(root: Node, stage: str | None = None) -> tuple[str, ...]:
+def problems(root: Sequence, stage: str | None = None, orders: Orders | None = None) -> tuple[str, ...]:
     """Return what is wrong with a graph; with ``stage``, also if nothing in it has that stage.
+
+    ``orders``: which of its nodes stand in which of an agent's arrays.
 
     Raises:
         ProcessorError, OptionError: a processor in it declares what cannot be (this is known before any graph).
@@ -54,7 +57,7 @@ def problems(root: Node, stage: str | None = None) -> tuple[str, ...]:
             *_idle_picks(resolved),
             *unsafe_parallels(resolved),
             *opaque_parallels(resolved),
-            *unmet_facts(resolved),
+            *unmet_facts(resolved, orders),
         ]
     if not any(True for _ in steps_of(resolved)):
         return ()

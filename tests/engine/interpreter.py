@@ -11,7 +11,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.changes import Delta, Gone
-from penstock.engine.context import View
+from penstock.engine.view import View
 from penstock.engine.delta import compose_hints, diff, text_changes
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.frozen import FrozenDict

@@ -191,7 +191,7 @@ async def test_a_failed_model_call_may_be_made_again() -> None:
 
     run = started(again, max_error_retries=2)
     retries = [(await run.process_api_error(TimeoutError())).retry for _ in range(3)]
-    assert retries == [Retry(1.5), Retry(1.5), None]
+    assert retries == [Retry(1.5), Retry(2.5), None]  # told how often it was made again
 
 
 async def test_the_first_retry_wins_and_nothing_further_runs() -> None:

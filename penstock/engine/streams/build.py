@@ -9,7 +9,6 @@ import functools
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.boundary import as_failure, failure_verdict, passes_through, record_failure
-from penstock.engine.context import View
 from penstock.engine.errors import StepFailedError, UsageError
 from penstock.engine.frozen import FrozenDict
 from penstock.engine.joins import join_policy, settled, skip
@@ -27,6 +26,7 @@ from penstock.engine.streams.placed import PlacedPipe, ShadowPipe, fed
 from penstock.engine.streams.policy import ShadowWork, StreamPolicy, beside, in_turn
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.text_guard import text_guard_of
+from penstock.engine.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,9 +14,10 @@ from penstock.processors.text import RegexFilterProcessor, UnicodeNormalizer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.context import InputContext, View
+    from penstock.engine.context import InputContext
     from penstock.engine.facts import Key
     from penstock.engine.message_list import MessageList
+    from penstock.engine.view import View
 
 Strategy = Literal["redact", "block", "warn"]
 

@@ -1,0 +1,1 @@
+"""Tools: functions that a model may call. A low room: every family of processors may bring tools."""
