@@ -65,10 +65,10 @@ class HintedArguments:
 
     def __init__(self, function: str, parameters: Sequence[Parameter], texts: Mapping[str, str]) -> None:
         kind: Value = TypedDict  # a checker wants its fields to be written out
-        fields = {item.name: _field(item, texts.get(item.name)) for item in parameters}
-        holder = kind("Arguments", fields)
-        holder.__pydantic_config__ = ConfigDict(extra="forbid")
         try:
+            fields = {item.name: _field(item, texts.get(item.name)) for item in parameters}
+            holder = kind("Arguments", fields)
+            holder.__pydantic_config__ = ConfigDict(extra="forbid")
             self._adapter: TypeAdapter[dict[str, Value]] = TypeAdapter(holder)
             schema = self._adapter.json_schema(schema_generator=_Schemas)
         except (PydanticUserError, TypeError, NameError) as error:
@@ -86,13 +86,12 @@ class HintedArguments:
         try:
             return self._adapter.validate_json(json.dumps(plain))
         except ValidationError as error:
-            told = _told(error, self.schema)
-        if (fewer := self._without_nulls(plain)) != plain:
-            return self.read(fewer)
-        raise UnfitError(told)
-
-    def _without_nulls(self, given: dict[str, Value]) -> dict[str, Value]:
-        return {name: item for name, item in given.items() if item is not None or name not in self._optional}
+            errors = error.errors(include_url=False, include_input=False, include_context=False)
+        wrong = {item["loc"][0] for item in errors if item["loc"]}
+        nulls = {name for name in wrong & self._optional if name in plain and plain[name] is None}
+        if nulls:
+            return self.read({name: item for name, item in plain.items() if name not in nulls})
+        raise UnfitError("; ".join(_told(item, self.schema) for item in errors[:_TOLD]))
 
 
 class RawArguments:
@@ -207,12 +206,7 @@ def _plain(given: Value) -> dict[str, Value]:
     return plain
 
 
-def _told(error: ValidationError, schema: Values) -> str:
-    errors = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(_one_told(item, schema) for item in errors[:_TOLD])
-
-
-def _one_told(error: ErrorDetails, schema: Values) -> str:
+def _told(error: ErrorDetails, schema: Values) -> str:
     where = ".".join(map(str, error["loc"])) or "arguments"
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
         return f"{where}: {_unknown(schema['properties'])}"

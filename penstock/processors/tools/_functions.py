@@ -6,21 +6,23 @@ import functools
 import inspect
 import types
 from dataclasses import dataclass
+from inspect import Parameter as Given
 from typing import TYPE_CHECKING, Annotated, Union, cast, get_args, get_origin, get_type_hints
 
 from penstock.engine.errors import OptionError
 from penstock.processors.tools.context import ToolContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from penstock.engine.frozen import Value
 
-EMPTY = inspect.Parameter.empty
+EMPTY = Given.empty
 """What stands for the default of a parameter that has none."""
 
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-_BY_PLACE = (*_BY_NAME, inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+_BY_NAME = (Given.POSITIONAL_OR_KEYWORD, Given.KEYWORD_ONLY)
+_BY_PLACE = (Given.POSITIONAL_ONLY, Given.POSITIONAL_OR_KEYWORD, Given.VAR_POSITIONAL)
+_ANY_NUMBER = (Given.VAR_POSITIONAL, Given.VAR_KEYWORD)
 _UNBOUND = ("self", "cls")
 
 
@@ -53,7 +55,7 @@ def text_of(function: Callable[..., object]) -> str:
     if inspect.isroutine(inner):
         return inspect.getdoc(inner) or ""
     kind = cast("Value", type(inner))
-    return inspect.getdoc(kind.__call__) or inspect.getdoc(kind) or ""
+    return inspect.cleandoc(kind.__call__.__doc__ or kind.__doc__ or "")
 
 
 def check_function(function: object) -> None:
@@ -64,8 +66,8 @@ def check_function(function: object) -> None:
     """
     if not callable(function) or inspect.isclass(function):
         raise OptionError("Tool", "function", function, "a function, a method, or an object that can be called")
-    yields = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    if any(kind(_code(function)) for kind in yields):
+    called = _called(function)
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         told = "a function that returns its result; to tell of progress, write chunks to a ToolContext"
         raise OptionError("Tool", "function", function, told)
 
@@ -79,30 +81,29 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
     name = name_of(function)
     shown: list[Parameter] = []
     contexts: list[str] = []
-    for parameter, hint in _hinted(function, name):
+    for place, given in enumerate(_signature(function)):
+        _check_kind(name, given, place)
+        hint = _hint(function, given)
         if is_context(hint):
-            contexts.append(parameter.name)
+            contexts.append(given.name)
         else:
-            shown.append(Parameter(parameter.name, hint, parameter.default))
+            shown.append(Parameter(given.name, hint, given.default))
     return Parameters(tuple(shown), tuple(contexts))
 
 
-def check_takes_mapping(function: Callable[..., object]) -> tuple[str, ...]:
+def contexts_beside_mapping(function: Callable[..., object]) -> tuple[str, ...]:
     """Return the names of the parameters that get the context, of a function whose first takes all arguments.
 
     Raises:
-        OptionError: it has further parameters that nobody fills.
+        OptionError: its first does not, or it has further ones that nobody fills.
     """
-    try:
-        inspect.signature(function)
-    except (TypeError, ValueError):
-        return ()  # one of C's: it takes the mapping
-    pairs = list(_resolved(function, name_of(function)))
-    contexts = tuple(parameter.name for parameter, hint in pairs if is_context(hint))
-    others = [parameter for parameter, hint in pairs if not is_context(hint) and parameter.kind in _BY_PLACE]
-    needed = [parameter.name for parameter in others[1:] if parameter.default is EMPTY]
-    if not others or needed:
-        told = "a function of one mapping, beside which there may be parameters of the type ToolContext"
+    parameters = _signature(function)
+    first, others = parameters[:1], parameters[1:]
+    contexts = tuple(given.name for given in others if is_context(_hint(function, given)))
+    takes_it = any(given.kind in _BY_PLACE and not is_context(_hint(function, given)) for given in first)
+    needed = [given.name for given in others if given.kind not in _ANY_NUMBER and given.default is EMPTY]
+    if not takes_it or not {*needed} <= {*contexts}:
+        told = "a function whose first parameter takes a mapping; others are of the type ToolContext, or have defaults"
         raise OptionError("Tool", "function", function, told)
     return contexts
 
@@ -116,54 +117,43 @@ def is_context(hint: object) -> bool:
     return hint is ToolContext
 
 
-def _hinted(function: Callable[..., object], name: str) -> Iterator[tuple[inspect.Parameter, Value]]:
-    for place, (parameter, hint) in enumerate(_resolved(function, name)):
-        _check_kind(name, parameter, place)
-        yield parameter, hint
-
-
-def _resolved(function: Callable[..., object], name: str) -> Iterator[tuple[inspect.Parameter, Value]]:
+def _signature(function: Callable[..., object]) -> tuple[Given, ...]:
+    """Return the parameters, without those that a partial fills by name: they may be keys, so no model sees them."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        told = "a function whose signature Python can tell; Tool.from_schema takes others"
+        told = "a function whose signature Python can tell: write one that calls it"
         raise OptionError("Tool", "function", function, told) from error
-    filled = _filled(function)
-    known = {"ToolContext": ToolContext, **getattr(_code(function), "__globals__", {})}
-    for parameter in signature.parameters.values():
-        if parameter.name not in filled:
-            yield parameter, _hint(name, parameter, known)
+    filled = function.keywords if isinstance(function, functools.partial) else ()
+    return tuple(given for given in signature.parameters.values() if given.name not in filled)
 
 
-def _check_kind(function: str, parameter: inspect.Parameter, place: int) -> None:
-    where = f"{function}({parameter.name})"
-    if parameter.kind not in _BY_NAME:
+def _check_kind(function: str, given: Given, place: int) -> None:
+    told = ""
+    if given.kind not in _BY_NAME:
         told = "a parameter that can be given by name: no '/', no '*' and no '**' parameters"
-        raise OptionError("Tool", where, str(parameter), told)
-    if place == 0 and parameter.name in _UNBOUND and parameter.annotation is EMPTY:
+    elif place == 0 and given.name in _UNBOUND and given.annotation is EMPTY:
         told = "bound: make the tool of an object's method, Tool(object.name)"
-        raise OptionError("Tool", where, str(parameter), told)
+    if told:
+        raise OptionError("Tool", f"{function}({given.name})", str(given), told)
 
 
-def _hint(function: str, parameter: inspect.Parameter, known: dict[str, Value]) -> Value:
+def _hint(function: Callable[..., object], given: Given) -> Value:
     """Return a parameter's type; anything, where none is said.
 
     Raises:
         OptionError: it names what is not defined where the function is.
     """
-    if parameter.annotation is EMPTY:
+    if given.annotation is EMPTY:
         return object
-    holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+    # `ToolContext` is known even to a module that imports it for type checkers only
+    known = {"ToolContext": ToolContext, **getattr(_written(function), "__globals__", {})}
+    holder = types.SimpleNamespace(__annotations__={given.name: given.annotation})
     try:
-        return get_type_hints(holder, known, include_extras=True)[parameter.name]
+        return get_type_hints(holder, known, include_extras=True)[given.name]
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         told = "a type, by a name that its module knows when it runs (not only under TYPE_CHECKING, or in a function)"
-        raise OptionError("Tool", f"{function}({parameter.name})", parameter.annotation, told) from error
-
-
-def _filled(function: object) -> frozenset[str]:
-    """Return the names of the parameters that a partial fills by name: they may be keys, so no model sees them."""
-    return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
+        raise OptionError("Tool", f"{name_of(function)}({given.name})", given.annotation, told) from error
 
 
 def _inner(function: Value) -> Value:
@@ -173,10 +163,13 @@ def _inner(function: Value) -> Value:
     return function
 
 
-def _code(function: Value) -> Value:
-    """Return the function that was written: inside of partials, methods, callable objects and decorators."""
+def _called(function: Value) -> Value:
+    """Return the function or method that is called in the end."""
     inner = _inner(function)
-    if not inspect.isroutine(inner):
-        inner = type(inner).__call__
-    unwrapped = inspect.unwrap(inner)
+    return inner if inspect.isroutine(inner) else type(inner).__call__
+
+
+def _written(function: Value) -> Value:
+    """Return the function that was written, inside of decorators too: the one whose module knows its types."""
+    unwrapped = inspect.unwrap(_called(function))
     return getattr(unwrapped, "__func__", unwrapped)

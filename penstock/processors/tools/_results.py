@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
-from penstock.engine.errors import MessageError
 from penstock.engine.json_values import json_value
 
 if TYPE_CHECKING:
@@ -23,24 +22,27 @@ def written(result: object) -> Value:
 
     Raises:
         NotJSONError: something in it cannot be written: an object of an unknown type, NaN, an infinite number, bytes
-            that are no UTF-8, half a surrogate pair, a value that holds itself or more than 200 levels.
+            that are no UTF-8, half a surrogate pair, a value that holds itself or is nested more than 200 levels deep.
     """
+    made = _plain(result)
     try:
-        made = json_value(to_jsonable_python(result), "result")
         text_of(made)
-    except (PydanticSerializationError, MessageError) as error:
-        told = "something in its result is no JSON value; return strings, numbers, lists and dicts"
-        raise NotJSONError(told) from error
-    except (ValueError, RecursionError) as error:
-        raise NotJSONError(_WHY.get(type(error), "a number in its result is no JSON number")) from error
+    except UnicodeEncodeError as error:
+        raise NotJSONError("its result holds half a surrogate pair, which is no character") from error
+    except ValueError as error:
+        raise NotJSONError("a number in its result is no JSON number") from error
     return made
 
 
-_WHY: dict[type, str] = {
-    UnicodeDecodeError: "its result holds bytes that are no UTF-8; return them as text, in base64 for example",
-    UnicodeEncodeError: "its result holds half a surrogate pair, which is no character",
-    RecursionError: "its result is nested too deeply",
-}
+def _plain(result: object) -> Value:
+    try:
+        return json_value(to_jsonable_python(result), "result")
+    except UnicodeDecodeError as error:
+        told = "its result holds bytes that are no UTF-8; return them as text, in base64 for example"
+        raise NotJSONError(told) from error
+    except Exception as error:  # a lazy iterator, or a serialiser of the user's, may raise anything
+        told = "something in its result is no JSON value; return strings, numbers, lists and dicts"
+        raise NotJSONError(told) from error
 
 
 def text_of(result: Value) -> str:

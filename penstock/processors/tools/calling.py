@@ -97,8 +97,11 @@ def _failure(work: Work, raised: Exception) -> ToolError:
     if isinstance(error, ToolFailed):
         return ToolError(work.name, "failed", "it said that it failed", for_model=str(error))
     kind = type(error).__name__
-    text = f"{kind}: {error}" if work.manner.errors == "message" and str(error) else kind
-    return ToolError(work.name, "failed", f"it raised {kind}", for_model=text)
+    said = str(error) if work.manner.errors == "message" else ""
+    most = work.manner.max_result_characters
+    if most is not None and len(said) > most:
+        said = f"(its message has {len(said)} characters)"
+    return ToolError(work.name, "failed", f"it raised {kind}", for_model=f"{kind}: {said}" if said else kind)
 
 
 def _alone(raised: Exception) -> Exception:

@@ -28,7 +28,8 @@ class ToolError(PenstockError):
         self.tool = tool
         self.kind: ToolErrorKind = kind
         self.problem = problem
-        self.for_model = problem if for_model is None else for_model
+        told = problem if for_model is None else for_model
+        self.for_model = told.encode(errors="replace").decode()  # half a surrogate pair could not be sent
         which = "a tool" if kind == "unknown" else f"tool {tool!r}"
         super().__init__(f"{which}: {problem} ({kind})")
 

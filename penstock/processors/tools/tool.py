@@ -14,7 +14,7 @@ from penstock.processors.tools._arguments import HintedArguments, RawArguments, 
 from penstock.processors.tools._docstrings import described
 from penstock.processors.tools._functions import (
     check_function,
-    check_takes_mapping,
+    contexts_beside_mapping,
     name_of,
     parameters_of,
     text_of,
@@ -119,7 +119,7 @@ class Tool:
         *,
         name: str,
         parameters: Values,
-        description: str = "",
+        description: str | None = None,
         strict: bool | None = None,
         **options: Unpack[MannerOptions],
     ) -> Tool:
@@ -140,9 +140,10 @@ class Tool:
         """
         check_function(function)
         schema = check_strict(check_schema(parameters), strict=strict)
-        spec = _spec(name, schema, description, strict)
+        text = described(text_of(function)).text if description is None else description
+        spec = _spec(name, schema, text, strict)
         made = cls.__new__(cls)
-        made._fill(spec, function, RawArguments(schema), check_takes_mapping(function), Manner(**options))
+        made._fill(spec, function, RawArguments(schema), contexts_beside_mapping(function), Manner(**options))
         return made
 
     @classmethod
