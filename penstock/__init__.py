@@ -159,6 +159,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
+    from penstock.processors.discovery.agents_md import AgentsMDInjector as AgentsMDInjector
+    from penstock.processors.discovery.file_reader import FileReader as FileReader
     from penstock.processors.guards.classifications import Classification as Classification
     from penstock.processors.guards.classifier import ClassifierProcessor as ClassifierProcessor
     from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
@@ -292,6 +294,8 @@ _HOMES = {
         "member",
     ),
     "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
+    "penstock.processors.discovery.agents_md": ("AgentsMDInjector",),
+    "penstock.processors.discovery.file_reader": ("FileReader",),
     "penstock.processors.guards.classifications": ("Classification",),
     "penstock.processors.guards.classifier": ("ClassifierProcessor",),
     "penstock.processors.guards.language_detector": ("LanguageDetector",),
