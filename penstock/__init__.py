@@ -159,6 +159,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
+    from penstock.processors.caching.memory_cache import MemoryCache as MemoryCache
+    from penstock.processors.caching.requests import CacheRequest as CacheRequest
+    from penstock.processors.caching.response_cache import ResponseCache as ResponseCache
     from penstock.processors.discovery.agents_md import AgentsMDInjector as AgentsMDInjector
     from penstock.processors.discovery.file_reader import FileReader as FileReader
     from penstock.processors.guards.classifications import Classification as Classification
@@ -185,12 +188,24 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter as MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter as MemoryToolCallFilter
     from penstock.processors.patterns.rules import RegexRule as RegexRule
+    from penstock.processors.prompt.history_rules import HistoryRule as HistoryRule
+    from penstock.processors.prompt.provider_history_compat import ProviderHistoryCompat as ProviderHistoryCompat
     from penstock.processors.prompt.tool_call_filter import ToolCallFilter as ToolCallFilter
+    from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard as TrailingAssistantGuard
     from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor
     from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
     from penstock.processors.text.reports import PatternMatch as PatternMatch
     from penstock.processors.text.reports import Violation as Violation
     from penstock.processors.text.unicode_normalizer import UnicodeNormalizer as UnicodeNormalizer
+    from penstock.processors.tools.context import ToolContext as ToolContext
+    from penstock.processors.tools.errors import ToolError as ToolError
+    from penstock.processors.tools.errors import ToolFailed as ToolFailed
+    from penstock.processors.tools.tool import Tool as Tool
+    from penstock.processors.tools.tool import tool as tool
+    from penstock.workflows.agent.agent import Agent as Agent
+    from penstock.workflows.agent.results import AgentResult as AgentResult
+    from penstock.workflows.agent.results import StepResult as StepResult
+    from penstock.workflows.agent.stream import AgentStream as AgentStream
     from penstock.workflows.models.naming import model as model
     from penstock.workflows.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
     from penstock.workflows.models.openai.http import TimeLimits as TimeLimits
@@ -296,6 +311,9 @@ _HOMES = {
     "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
     "penstock.processors.discovery.agents_md": ("AgentsMDInjector",),
     "penstock.processors.discovery.file_reader": ("FileReader",),
+    "penstock.processors.caching.memory_cache": ("MemoryCache",),
+    "penstock.processors.caching.requests": ("CacheRequest",),
+    "penstock.processors.caching.response_cache": ("ResponseCache",),
     "penstock.processors.guards.classifications": ("Classification",),
     "penstock.processors.guards.classifier": ("ClassifierProcessor",),
     "penstock.processors.guards.language_detector": ("LanguageDetector",),
@@ -315,12 +333,21 @@ _HOMES = {
     "penstock.processors.memory.legacy": ("LegacyMemory", "LegacyMemoryProcessor"),
     "penstock.processors.memory.token_limiter": ("MemoryTokenLimiter",),
     "penstock.processors.memory.tool_call_filter": ("MemoryToolCallFilter",),
+    "penstock.processors.prompt.history_rules": ("HistoryRule",),
+    "penstock.processors.prompt.provider_history_compat": ("ProviderHistoryCompat",),
     "penstock.processors.prompt.tool_call_filter": ("ToolCallFilter",),
+    "penstock.processors.prompt.trailing_assistant_guard": ("TrailingAssistantGuard",),
     "penstock.processors.streaming.batch_parts": ("BatchPartsProcessor",),
     "penstock.processors.text.regex_filter": ("RegexFilterProcessor",),
     "penstock.processors.text.reports": ("PatternMatch", "Violation"),
     "penstock.processors.patterns.rules": ("RegexRule",),
     "penstock.processors.text.unicode_normalizer": ("UnicodeNormalizer",),
+    "penstock.processors.tools.context": ("ToolContext",),
+    "penstock.processors.tools.errors": ("ToolError", "ToolFailed"),
+    "penstock.processors.tools.tool": ("Tool", "tool"),
+    "penstock.workflows.agent.agent": ("Agent",),
+    "penstock.workflows.agent.results": ("AgentResult", "StepResult"),
+    "penstock.workflows.agent.stream": ("AgentStream",),
     "penstock.workflows.models.naming": ("model",),
     "penstock.workflows.models.openai.embedder": ("OpenAICompatibleEmbedder",),
     "penstock.workflows.models.openai.http": ("TimeLimits",),

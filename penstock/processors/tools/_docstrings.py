@@ -22,6 +22,13 @@ def described(docstring: str) -> Described:
         read = parse(docstring)
     except ParseError:
         return Described(docstring.strip(), {})
-    parts = [part.strip() for part in (read.short_description, read.long_description) if part]
-    named = {param.arg_name: " ".join((param.description or "").split()) for param in read.params}
-    return Described("\n\n".join(parts), named)
+    gap = "\n\n" if read.blank_after_short_description else "\n"
+    text = gap.join(part.strip() for part in (read.short_description, read.long_description) if part)
+    said = {param.arg_name: " ".join((param.description or "").split()) for param in read.params}
+    texts = {name: description for names, description in said.items() for name in _names(names)}
+    return Described(text, texts)
+
+
+def _names(given: str) -> list[str]:
+    """Return the names of parameters that share a description, as NumPy's style lets them: ``x, y``."""
+    return [name.strip() for name in given.split(",")]
