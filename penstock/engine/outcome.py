@@ -83,6 +83,11 @@ class Outcome:
         return "" if self.blocked else self._call.stage.text(self._payload, self._call)
 
     @property
+    def told(self) -> Values:
+        """What the stage's hooks were told of this call: ``finish_reason``, ``usage``, ``steps``, and so on."""
+        return self._call.info
+
+    @property
     def facts(self) -> Facts:
         """What the steps found out, by key; of a blocked one, as before the stage."""
         return self._payload.facts

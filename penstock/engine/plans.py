@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.errors import WorkflowError
 from penstock.engine.nodes import Sequence, Step, resolve, walk
-from penstock.engine.plan import compile_plan, enforced_steps, serving
+from penstock.engine.plan import compile_plan, enforced_steps, plan_steps, serving
 from penstock.engine.stages import STAGES
 from penstock.engine.validate import problems
 
@@ -55,6 +55,12 @@ class Plans:
         if self._release is None:
             self._release = self._found_release()
         return self._release
+
+    @property
+    def waits_beside(self) -> bool:
+        """Whether something of it may go on beside the model: timers in its stream, checks that overlap."""
+        timed = any(step.timed for step in plan_steps(self.stage("process_output_stream"), fallbacks=True))
+        return timed or any(isinstance(node, (Step, Sequence)) and node.policy.overlap for node in walk(self.root))
 
     def _found_release(self) -> Release:
         streams = {step.path for step in enforced_steps(self.stage("process_output_stream"))}

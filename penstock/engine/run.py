@@ -55,7 +55,7 @@ class Run(RunStreams):
         return self._run(STAGES["process_api_error"], None, EMPTY, FrozenDict(error=error, **info))
 
     def process_output_stream(
-        self, source: Source, *, release: Release = "auto", sync: bool = False, **info: Value
+        self, source: Source, *, release: Release = "auto", last: bool = True, sync: bool = False, **info: Value
     ) -> OutputStream:
         """Run `process_output_stream` on a model's chunks as they come; enter what it returns, and iterate over it.
 
@@ -69,6 +69,8 @@ class Run(RunStreams):
                 stage rejects is retracted. ``step``: once `process_output_step` has judged the answer, which then runs
                 within the stream. ``result``: once `process_output_result` has. ``auto``: live, unless a later guard
                 has no stream stage.
+            last: whether an answer that calls no tools ends the run, so that what is held for `process_output_result`
+                is judged at once. If not, it leaves when that stage is called, in its outcome's ``chunks``.
             sync: whether it is driven without an event loop; `SyncRun` says so.
             info: what a stage that runs within the stream is told beyond what its chunks tell: ``steps``, ``usage`` …
 
@@ -78,7 +80,15 @@ class Run(RunStreams):
         from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
 
         block = self._plans.stage("process_output_stream")
-        return OutputStream(self._host(info, sync=sync), block, source, self._held_until(release), sync=sync)
+        host = self._host(info, last=last, sync=sync)
+        return OutputStream(host, block, source, self._held_until(release), sync=sync)
+
+    def process_output_chunks(self, source: Source) -> OutputStream:
+        """Run `process_output_stream` on chunks that belong to no answer, a tool's say: nothing else judges them."""
+        from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
+
+        block = self._plans.stage("process_output_stream")
+        return OutputStream(self._host({}, last=True, sync=False), block, source, "live")
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_llm_response` when the model's stream has ended; ``chunks``, ``model``, ``from_cache``."""
@@ -96,11 +106,15 @@ class Run(RunStreams):
         return self._tool(STAGES["process_tool_call"], {"arguments": arguments}, tool_name, call_id)
 
     def process_tool_result(
-        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = ""
+        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = "", is_error: bool = False
     ) -> Stepping:
-        """Run `process_tool_result` before a result enters the history; `Outcome.result`."""
+        """Run `process_tool_result` before a result enters the history; `Outcome.result`.
+
+        ``is_error``: the tool failed, and the result is the text of its error.
+        """
         stage = STAGES["process_tool_result"]
-        return self._tool(stage, {"result": result}, tool_name, call_id, arguments=freeze(arguments))
+        told = {"arguments": freeze(arguments), "is_error": is_error}
+        return self._tool(stage, {"result": result}, tool_name, call_id, **told)
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""

@@ -154,6 +154,15 @@ class RunCore:
         outcome = self._checked(pending, end, mark)
         return ModelOutcome(None if outcome.blocked else value, outcome)
 
+    def serves(self, stage: str) -> bool:
+        """Tell whether any step has that stage."""
+        return self._plans.stage(stage) is not None
+
+    @property
+    def waits_beside(self) -> bool:
+        """Whether something of the workflow may go on beside the model, so that its stream needs tasks of its own."""
+        return self._plans.waits_beside
+
     def is_sync(self, stage: str) -> bool:
         """Tell whether no step of that stage can wait, so that it can run without an event loop."""
         block = self._plans.stage(stage)

@@ -39,7 +39,7 @@ _OUTPUT_RESULT = STAGES["process_output_result"]
 class RunStreams(RunCore):
     """A run that streams."""
 
-    def _host(self, info: dict[str, Value], *, sync: bool) -> StreamHost:
+    def _host(self, info: dict[str, Value], *, last: bool, sync: bool) -> StreamHost:
         from penstock.engine.streams.stream import StreamHost  # loaded where an answer is streamed
 
         checks = self._checks_first if sync else self._run_checks
@@ -49,7 +49,7 @@ class RunStreams(RunCore):
             self._stream_begins,
             self._stream_passed,
             self._stream_stopped,
-            functools.partial(self._answer_judged, info),
+            functools.partial(self._answer_judged, info, last),
         )
 
     def _held_until(self, release: Release) -> Hold:
@@ -110,12 +110,17 @@ class RunStreams(RunCore):
         return self._blocked(_STREAM, call, before, before.stopped(tripwire, failure), records)
 
     async def _answer_judged(
-        self, told: dict[str, Value], answer: Message, hold: Hold, held: list[Chunk]
+        self,
+        told: dict[str, Value],
+        last: bool,  # noqa: FBT001 - of a partial
+        answer: Message,
+        hold: Hold,
+        held: list[Chunk],
     ) -> tuple[Outcome, Message | None, list[Chunk]]:
         """Run the stages that an answer's chunks are held for; with calls to tools, another answer is to come."""
         earlier = len(self.message_list.response)
         answer = self.message_list.completed(answer)
-        info: Values = FrozenDict({"finish_reason": _finish_reason(held), "tool_calls": _calls(answer) or None, **told})
+        info: Values = FrozenDict({**_finish(held), "tool_calls": _calls(answer) or None, **told})
         outcome = await self._step_judged(answer, info)
         if outcome.blocked:
             return outcome, None, []
@@ -126,9 +131,9 @@ class RunStreams(RunCore):
         if hold == "step":
             self._shown.append((earlier, _texts_of(leaving)))
             return outcome, after, leaving
-        last = answer if after is None else after  # one that was removed still has an end that is sent
-        self._held.append(Held(last, leaving, []))
-        if after is not None and _calls(after):
+        judged = answer if after is None else after  # one that was removed still has an end that is sent
+        self._held.append(Held(judged, leaving, []))
+        if not last or (after is not None and _calls(after)):
             return outcome, after, []
         outcome = await self._run(_OUTPUT_RESULT, None, EMPTY, info)
         return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
@@ -189,13 +194,23 @@ def _calls(answer: Message) -> tuple[ToolPart, ...]:
     return tuple(part for part in answer.parts if isinstance(part, ToolPart) and part.state == "call")
 
 
-def _finish_reason(chunks: Sequence[Chunk]) -> str | None:
-    """Return why the model stopped, as its last chunks tell."""
+def _finish(chunks: Sequence[Chunk]) -> dict[str, Value]:
+    """Return why the model stopped, and the tokens it took, as its last chunks tell."""
     for chunk in reversed(chunks):
         if chunk.type in ("step-finish", "finish"):
             reason = next((chunk.payload[name] for name in _REASONS if name in chunk.payload), None)
-            return None if reason is None else str(reason)
-    return None
+            return {"finish_reason": None if reason is None else str(reason), "usage": _usage(chunk.payload)}
+    return {"finish_reason": None}
+
+
+def _usage(end: Values) -> Value:
+    """Return the tokens that the end of an answer tells of, as they stand where they are told in another form."""
+    from penstock.engine.streams.collect import usage_of  # loaded where an answer is streamed
+
+    try:
+        return usage_of(end.get("usage"))
+    except TypeError:
+        return end["usage"]
 
 
 _REASONS = ("reason", "finish_reason", "finishReason")

@@ -37,8 +37,13 @@ def resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[
     ]
     ends = next((index for index, chunk in enumerate(kept) if chunk.type in ("step-finish", "finish")), len(kept))
     run_id = chunks[0].run_id if chunks else ""
-    made = [] if after is None else [chunk for part in _numbered(after) for chunk in _sent(*part, run_id)]
+    made = [] if after is None else sent(after, run_id)
     return [*kept[:ends], *made, *kept[ends:]]
+
+
+def sent(message: Message, run_id: str = "") -> list[Chunk]:
+    """Return a message as the chunks of an answer."""
+    return [chunk for part in _numbered(message) for chunk in _sent(*part, run_id)]
 
 
 def _bare(chunk: Chunk) -> Chunk:

@@ -1,0 +1,8 @@
+"""The agent: a model, tools, and processors at every stage of a request."""
+
+from __future__ import annotations
+
+from penstock.workflows.agent.agent import Agent as Agent
+from penstock.workflows.agent.results import AgentResult as AgentResult
+from penstock.workflows.agent.results import StepResult as StepResult
+from penstock.workflows.agent.stream import AgentStream as AgentStream

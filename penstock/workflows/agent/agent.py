@@ -1,0 +1,343 @@
+"""`Agent`: a model with instructions, tools and processors, and the requests made to it. It knows no host framework."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import anyio
+import sniffio
+
+from penstock.engine.errors import OptionError, UsageError
+from penstock.engine.frozen import EMPTY, freeze
+from penstock.engine.placing import is_name
+from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK, Model
+from penstock.engine.render import render
+from penstock.engine.run import Run
+from penstock.engine.run_core import MAX_ERROR_RETRIES
+from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
+from penstock.processors.tools.tool_sets import as_tools
+from penstock.workflows.agent.arrays import AgentMemory, Arrays
+from penstock.workflows.agent.options import ARRAY_OPTIONS, check_call
+from penstock.workflows.agent.progress import Task
+from penstock.workflows.agent.prompting import as_model, conversation
+from penstock.workflows.agent.stream import AgentStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Unpack
+
+    from penstock.engine.frozen import Value, Values
+    from penstock.engine.plans import Plans
+    from penstock.engine.ports import Clock, Ids, Observer
+    from penstock.engine.run_streams import Release
+    from penstock.engine.workflow import Item
+    from penstock.workflows.agent.options import (
+        Approve,
+        Array,
+        CallOptions,
+        Instructions,
+        PrepareStep,
+        RequestContext,
+        StopWhen,
+    )
+    from penstock.workflows.agent.results import AgentResult
+
+MAX_STEPS = 5
+"""How many accepted steps a request may have by default (the reference's figure, runtime.md §3)."""
+
+
+class Agent:
+    """A model with instructions, tools, and processors at every stage of a request. Share it among requests.
+
+    Args:
+        model: the model: a `Model`, a name such as ``openai/gpt-5``, a model of pydantic-ai's, or a function of the
+            request context that gives one of those.
+        id: what the agent is called in errors and diagrams.
+        name: the same, for people; the id by default.
+        instructions: what the model is told first: a text, messages, or a function of the request context.
+        tools: functions, `Tool`s, specs of tools that the caller's side runs; a list, or a mapping by name.
+        processors: processors and workflows that are bound at every stage that they have. This and the other arrays may
+            hold functions of the request context, or be one; each is evaluated once a request.
+        input_processors: those of the input's stages only; behind ``processors``.
+        output_processors: those of the output's stages only; behind ``processors``.
+        error_processors: those that are asked when a model call failed; behind ``processors``.
+        memory: a memory, whose processors are placed around the others.
+        max_processor_retries: how often in a row an answer may be rejected and asked for anew; None: never.
+        max_error_retries: how often a failed model call may be made again within a step, if a processor asks for it.
+            None: as ``max_processor_retries`` says, else 3.
+        max_steps: how many accepted answers of the model a request may have.
+        stop_when: functions of the steps so far that may end a request after a step whose tools have run.
+        release: when an answer's chunks may leave a stream; see `Run.process_output_stream`.
+        settings: temperature, max_tokens … for the model.
+        provider_options: what goes to the provider as it stands.
+        tool_choice: ``auto``, ``none``, ``required``, or the names of the tools of which one must be called.
+        active_tools: the names of the tools on offer; None: all.
+        output_type: the type of the object to answer with: whatever pydantic can validate; see `AgentResult.object`.
+        prepare_step: called before each model call, behind all input processors; returns what `process_input_step` may.
+        approve: decides about calls to tools that want approval: True, False or a reason, or None, which ends the
+            request with the status ``suspended``. Without it all of them do.
+        allow_empty: whether the model may be asked without any message but the system's.
+        observers: who is told what steps do.
+        ids, clock: where ids and times come from.
+
+    Raises:
+        OptionError: an option is not allowed; of an entry of an array it tells the place.
+        WorkflowError: the processors together cannot be run; all problems at once.
+    """
+
+    def __init__(
+        self,
+        model: Model | str | Callable[[RequestContext], Value] | Value,
+        *,
+        id: str | None = None,
+        name: str | None = None,
+        instructions: Instructions = "",
+        tools: Value = (),
+        processors: Array = (),
+        input_processors: Array = (),
+        output_processors: Array = (),
+        error_processors: Array = (),
+        memory: AgentMemory | None = None,
+        max_processor_retries: int | None = None,
+        max_error_retries: int | None = None,
+        max_steps: int = MAX_STEPS,
+        stop_when: StopWhen | Sequence[StopWhen] = (),
+        release: Release = "auto",
+        settings: Values = EMPTY,
+        provider_options: Values = EMPTY,
+        tool_choice: str | Sequence[str] = "auto",
+        active_tools: Sequence[str] | None = None,
+        output_type: Value = None,
+        prepare_step: PrepareStep | None = None,
+        approve: Approve | None = None,
+        allow_empty: bool = False,
+        observers: Sequence[Observer] = (),
+        ids: Ids = RANDOM_IDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.id = _named(id or name or "agent")
+        self.name = name or self.id
+        self.model = model if callable(model) and not isinstance(model, Model) else as_model(model)
+        if memory is not None and not isinstance(cast("object", memory), AgentMemory):
+            raise OptionError(
+                "Agent", "memory", type(memory).__name__, "a Memory: something that places processors around"
+            )
+        self.memory = memory
+        self._defaults: CallOptions = {
+            "instructions": instructions,
+            "tools": tools,
+            "processors": processors,
+            "input_processors": input_processors,
+            "output_processors": output_processors,
+            "error_processors": error_processors,
+            "max_processor_retries": max_processor_retries,
+            "max_error_retries": max_error_retries,
+            "max_steps": max_steps,
+            "stop_when": stop_when,
+            "release": release,
+            "settings": settings,
+            "provider_options": provider_options,
+            "tool_choice": tool_choice,
+            "active_tools": active_tools,
+            "output_type": output_type,
+            "prepare_step": prepare_step,
+            "approve": approve,
+            "allow_empty": allow_empty,
+            "observers": observers,
+            "ids": ids,
+            "clock": clock,
+        }
+        check_call(self._defaults)
+        self.tools = as_tools(tools)
+        arrays = self._arrays(self._defaults)
+        self._plans = arrays.compiled(self.id) if arrays.fixed else None
+
+    # Asking
+
+    async def generate(self, messages: Value, **options: Unpack[CallOptions]) -> AgentResult[Any]:
+        """Return what comes of a request. A blocked one is a result: ask ``result.tripwire``, or ``result.unwrap()``.
+
+        Args:
+            messages: a str, messages, or dicts in a known chat format.
+            options: what is said for this request: instead of the agent ``model``, ``instructions``, ``tools``, the
+                arrays (each replaces the agent's of its kind; an empty list removes it) and the other options of
+                `Agent`; and ``system`` (more system messages), ``context`` (older messages), ``request_context``,
+                ``thread_id``, ``resource_id``, ``run_id``, ``records``, and the functions ``on_chunk``,
+                ``on_step_finish``, ``on_finish``, ``on_error``.
+
+        Raises:
+            ModelError: the model failed, and nobody asked for another try.
+            StepFailedError: a processor broke whose policy is to raise.
+            OptionError, UsageError, MessageError: what was given cannot be meant.
+        """
+        async with self.stream(messages, **options) as stream:
+            async for _ in stream:
+                pass
+            return await stream.result
+
+    def stream(self, messages: Value, **options: Unpack[CallOptions]) -> AgentStream[Any]:
+        """Return a request's answer as it comes: ``async with agent.stream("Hi") as stream``.
+
+        Args:
+            messages: as in `generate`.
+            options: as in `generate`.
+
+        Raises:
+            OptionError, UsageError: an option is not allowed.
+        """
+        check_call(options)
+        merged = cast("CallOptions", {**self._defaults, **options})
+        return AgentStream(lambda: self._prepared(messages, options, merged), merged)
+
+    def generate_sync(self, messages: Value, **options: Unpack[CallOptions]) -> AgentResult[Any]:
+        """Return what comes of a request, in an event loop of its own; see `generate`.
+
+        Raises:
+            UsageError: an event loop is running here already.
+        """
+        if _in_event_loop():
+            raise UsageError(
+                "generate_sync does not work where an event loop runs (notebooks, too): await agent.generate(...)"
+            )
+
+        async def asked() -> AgentResult[Any]:
+            return await self.generate(messages, **options)
+
+        return anyio.run(asked)
+
+    def draw(
+        self,
+        format: Literal["mermaid", "dot", "text", "json"] = "text",  # noqa: A002
+        stage: str | None = None,
+    ) -> str:
+        """Return the processors as a diagram, in the order of ``processors``, input, output, and error.
+
+        Args:
+            format: as in `Workflow.draw`.
+            stage: draw only what has this stage.
+
+        Raises:
+            UsageError: an array is a function of the request context, so that there is nothing to draw yet.
+        """
+        if self._plans is None:
+            raise UsageError(
+                "an array is a function of the request context; what it gives is not known before a request"
+            )
+        return render(self.id, self._plans.root, format, stage)
+
+    def __repr__(self) -> str:
+        """Show the id and the model's name."""
+        return f"<Agent {self.id!r}: {getattr(self.model, 'name', 'a function of the request context')}>"
+
+    # Making ready
+
+    async def _prepared(self, messages: Value, given: CallOptions, options: CallOptions) -> tuple[Run, Task]:
+        context = _context(options)
+        arrays = self._arrays(options)
+        kept = self._plans is not None and not _ARRANGING.intersection(given)
+        plans = self._plans if kept else await arrays.resolved(self.id, context)
+        ids, clock = options["ids"], options["clock"]
+        start = await conversation(options, messages, context, ids, clock)
+        task = Task(
+            start,
+            await self._settings(given, options, context),
+            options["release"],
+            options["max_steps"],
+            _several(options["stop_when"]),
+            options["approve"],
+            options["allow_empty"],
+        )
+        retries, errors = options["max_processor_retries"], options["max_error_retries"]
+        run = Run(
+            cast("Plans", plans),
+            request_context=context,
+            run_id=options.get("run_id"),
+            records=options.get("records", False),
+            observers=options["observers"],
+            overlap=True,
+            max_processor_retries=retries,
+            max_error_retries=errors if errors is not None else MAX_ERROR_RETRIES if retries is None else retries,
+            ids=ids,
+            clock=clock,
+        )
+        return run, task
+
+    def _arrays(self, options: CallOptions) -> Arrays:
+        """Return the arrays of a request, with what the agent itself adds."""
+        own_input: list[Item] = []
+        own_output: list[Item] = []
+        if options["output_type"] is not None:
+            from penstock.processors.structure import StructuredOutputProcessor  # loaded where an object is asked for
+
+            structured = StructuredOutputProcessor(options["output_type"])
+            own_input.append(structured)
+            own_output.append(structured)
+        own_input.append(TrailingAssistantGuard())
+        if options["prepare_step"] is not None:
+            from penstock.processors.routing import PrepareStepProcessor  # loaded where a callback is given
+
+            own_input.append(PrepareStepProcessor(options["prepare_step"]))
+        every, before, after, error = (options[name] for name in ARRAY_OPTIONS)
+        return Arrays(every, before, after, error, self.memory, tuple(own_input), tuple(own_output))
+
+    async def _settings(self, given: CallOptions, options: CallOptions, context: RequestContext) -> Values:
+        """Return what each step starts from."""
+        model = options["model"] if "model" in given else self.model
+        if callable(model) and not isinstance(model, Model):
+            model = await _called(model, context)
+        tools = as_tools(given["tools"]) if "tools" in given else self.tools
+        active = options["active_tools"]
+        return {
+            "model": as_model(model),
+            "tools": tools,
+            "tool_choice": options["tool_choice"],
+            "active_tools": None if active is None else tuple(active),
+            "model_settings": freeze(dict(options["settings"])),
+            "provider_options": freeze(dict(options["provider_options"])),
+            "response_format": None,
+        }
+
+
+_ARRANGING = frozenset({*ARRAY_OPTIONS, "output_type", "prepare_step"})
+"""What changes which processors stand where."""
+
+
+def _named(id: str) -> str:
+    if not is_name(id):
+        raise OptionError("Agent", "id", id, "a non-empty str without '/'")
+    return id
+
+
+def _in_event_loop() -> bool:
+    try:
+        sniffio.current_async_library()
+    except sniffio.AsyncLibraryNotFoundError:
+        return False
+    return True
+
+
+def _context(options: CallOptions) -> RequestContext:
+    """Return the request context, with the thread and its owner in it.
+
+    Raises:
+        OptionError: it names another thread or owner already.
+    """
+    context = options.get("request_context")
+    context = {} if context is None else context
+    for name in ("thread_id", "resource_id"):
+        given = options.get(name)
+        if given is not None and context.setdefault(name, given) != given:
+            raise OptionError("Agent", name, "another than the request context's", "the same in both, or in one only")
+    return context
+
+
+def _several(given: StopWhen | Sequence[StopWhen]) -> tuple[StopWhen, ...]:
+    return tuple(given) if isinstance(given, Sequence) else (given,)
+
+
+async def _called(function: Callable[[RequestContext], Value], context: RequestContext) -> Value:
+    found = function(context)
+    return await found if inspect.isawaitable(found) else found

@@ -1,0 +1,116 @@
+"""One call of a model, as the source of a stream: it knows whether an error is the model's own, and what was said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from penstock.engine.chunks import Chunk
+from penstock.engine.errors import UsageError
+from penstock.engine.frozen import EMPTY, FrozenDict, is_items
+from penstock.engine.messages import Message
+from penstock.engine.streams.collect import usage_of
+from penstock.engine.streams.pull import close_source
+from penstock.engine.streams.sending import sent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from penstock.engine.frozen import Value, Values
+    from penstock.engine.model import ModelRequest, Usage
+    from penstock.engine.ports import Model
+
+_BLOCKS = frozenset({"text-delta", "reasoning-delta"})
+
+
+class Attempt:
+    """One call of a model, or what stands in for it. Lives as long as the step.
+
+    Attributes:
+        model: who is asked.
+        request: what it is sent.
+        chunks: what it sent, unprocessed.
+        error: what it failed with, if it did.
+        from_cache: whether a processor answered in its place.
+        out: the ids of the texts of which something has left, in order.
+    """
+
+    def __init__(self, model: Model, request: ModelRequest, answer: Value = None) -> None:
+        self.model = model
+        self.request = request
+        self.chunks: list[Chunk] = []
+        self.error: Exception | None = None
+        self.from_cache = answer is not None
+        self.out: dict[str, None] = {}
+        self._answer = answer
+        self._left: Values = EMPTY
+
+    async def source(self) -> AsyncGenerator[Chunk]:
+        """Yield the answer's chunks; the model is asked when the first is wanted."""
+        yield Chunk("step-start")
+        keep = self.chunks.append
+        try:
+            if self.from_cache:
+                for chunk in _stands_in(self._answer):
+                    keep(chunk)
+                    yield chunk
+            else:
+                stream = self.model.stream(self.request)
+                try:
+                    async for chunk in stream:
+                        keep(chunk)
+                        yield chunk
+                finally:
+                    await close_source(stream)
+            if not self.end:
+                yield Chunk("finish", payload={"reason": "other"})
+        except Exception as error:
+            self.error = error
+            raise
+
+    def leaving(self, chunk: Chunk) -> bool:
+        """Note a chunk that leaves the stream; tell whether it is for the client."""
+        kind = chunk.type
+        if kind in _BLOCKS:
+            self.out[chunk.id] = None
+        elif kind == "finish":
+            self._left = chunk.payload
+        return kind not in ("finish", "response-metadata")
+
+    @property
+    def end(self) -> Values:
+        """What the model's end says; empty if it has not ended."""
+        return next((chunk.payload for chunk in reversed(self.chunks) if chunk.type == "finish"), EMPTY)
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the answer ended: as the end that left says, else as the model's does; ``other`` if neither does."""
+        return str(self._left.get("reason") or self.end.get("reason") or "other")
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens that it took; None if nobody says, and for what stood in for it: it took none."""
+        return None if self.from_cache else usage_of(self.end.get("usage"))
+
+    @property
+    def metadata(self) -> Values:
+        """What the provider says about the answer."""
+        told = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
+        end = self.end
+        return FrozenDict({**told, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})})
+
+
+def _stands_in(answer: Value) -> Sequence[Chunk]:
+    """Return the chunks of what a processor answered in the model's place.
+
+    Raises:
+        UsageError: it is no answer.
+    """
+    if isinstance(answer, str):
+        answer = Message.assistant(answer)
+    if isinstance(answer, Message):
+        calls = any(part.type == "tool" for part in answer.parts)
+        return [*sent(answer), Chunk("finish", payload={"reason": "tool-calls" if calls else "stop"})]
+    if is_items(answer) and all(isinstance(chunk, Chunk) for chunk in answer):
+        return cast("Sequence[Chunk]", answer)
+    kind = type(answer).__name__
+    raise UsageError(f"process_llm_request answered with {kind}; Answer(...) takes a str, a message, or chunks")

@@ -1,0 +1,63 @@
+"""How a request ended, as its result. It reads runs and progress, and changes neither."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.frozen import EMPTY
+from penstock.workflows.agent.results import AgentResult, ModelResponse, summed
+
+if TYPE_CHECKING:
+    from penstock.engine.run import Run
+    from penstock.workflows.agent.progress import Progress
+    from penstock.workflows.agent.results import Status, StepResult
+
+
+def ended(run: Run, progress: Progress, status: Status | None, output_type: object) -> AgentResult:
+    """Return what came of a request.
+
+    Args:
+        run: its run.
+        progress: how far its loop came.
+        status: how it stands, where the loop does not know: ``cancelled``.
+        output_type: the type of the object that was asked for; None if none was.
+    """
+    steps = progress.now(run.message_list)
+    how = status or _status(run, progress)
+    reasons = {"blocked": "other", "cancelled": "aborted", "failed": "error"}
+    return AgentResult(
+        run.message_list,
+        "".join(step.text for step in steps),
+        _object(run) if output_type is not None and how == "success" else None,
+        run.tripwire,
+        how,
+        reasons.get(how, progress.finish_reason),
+        steps,
+        summed(step.usage for step in steps),
+        _response(run, steps),
+        progress.pending if how == "suspended" else (),
+        run.facts,
+        run.records,
+        run.spent,
+        run.run_id,
+        progress.error,
+    )
+
+
+def _status(run: Run, progress: Progress) -> Status:
+    if run.tripwire is not None:
+        return "blocked"
+    if progress.error is not None:
+        return "failed"
+    return "suspended" if progress.pending else "success"
+
+
+def _response(run: Run, steps: tuple[StepResult, ...]) -> ModelResponse:
+    said = next((step.metadata for step in reversed(steps) if step.metadata), EMPTY)
+    return ModelResponse(said.get("id"), said.get("model"), said.get("created"), said, run.message_list.response)
+
+
+def _object(run: Run) -> object:
+    from penstock.processors.structure import OBJECT  # loaded where an object is asked for
+
+    return run.facts.get(OBJECT)

@@ -1,0 +1,130 @@
+"""The loop of an agent: it drives a run from its input to its end, and yields what leaves.
+
+What hooks see, what a verdict stops and what a rejected attempt leaves behind is the run's. The loop's own are the
+chunks ``start`` and ``finish``, which no hook sees, and when it goes on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from penstock.engine.chunks import Chunk
+from penstock.engine.errors import ModelError, PenstockError
+from penstock.workflows.agent.passing import passed
+from penstock.workflows.agent.progress import Progress
+from penstock.workflows.agent.results import counted, summed
+from penstock.workflows.agent.step import ModelStep
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from penstock.engine.background import Background
+    from penstock.engine.run import Run
+    from penstock.workflows.agent.progress import Task
+    from penstock.workflows.agent.results import StepResult
+
+
+class Loop:
+    """One request to an agent. Lives as long as the request.
+
+    Args:
+        run: the run that it drives.
+        task: what it is to do.
+        group: where tools run; it outlives the loop.
+        told: is told each step that was accepted.
+
+    Attributes:
+        progress: how far it has come.
+    """
+
+    def __init__(self, run: Run, task: Task, group: Background, told: Callable[[StepResult], object]) -> None:
+        self.run = run
+        self.progress = Progress()
+        self._task = task
+        self._group = group
+        self._told = told
+        self._started = False
+
+    async def chunks(self) -> AsyncGenerator[Chunk]:
+        """Yield all that leaves, up to a ``tripwire`` or the ``finish``; of an error the end tells, and `progress`."""
+        try:
+            async with aclosing(self._run()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except Exception as error:  # noqa: BLE001 - raised by whoever reads, once all has left
+            self.progress.error = error
+            if self._started:
+                yield Chunk("error", payload=_described(error), run_id=self.run.run_id)
+                yield self._finish("error")
+
+    async def _run(self) -> AsyncGenerator[Chunk]:
+        run = self.run
+        outcome = await run.process_input(self._task.start)
+        if outcome.blocked:
+            for chunk in outcome.chunks:
+                yield chunk
+            return
+        self._started = True
+        yield Chunk("start", payload={"run_id": run.run_id}, run_id=run.run_id)
+        for chunk in (await passed(run, outcome.data)).chunks:
+            yield chunk
+        goes_on = run.tripwire is None
+        while goes_on:
+            step = ModelStep(run, self._task, self.progress, self._group)
+            async with aclosing(step.chunks()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            if step.accepted:
+                told = self._told(self.progress.now(run.message_list)[-1])
+                if inspect.isawaitable(told):
+                    await told
+            goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
+        if run.tripwire is None:
+            async with aclosing(self._ended()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    async def _wants_more(self, *, accepted: bool) -> bool:
+        """Tell whether the budget of steps, and whoever may end the run, let it go on."""
+        if not accepted:
+            return True
+        if self.progress.accepted >= self._task.max_steps:
+            return False
+        steps = self.progress.now(self.run.message_list)
+        for ends in self._task.stop_when:
+            verdict = ends(steps)
+            if await verdict if inspect.isawaitable(verdict) else verdict:
+                return False
+        return True
+
+    async def _ended(self) -> AsyncGenerator[Chunk]:
+        """Have the whole judged, and tell that it has ended."""
+        run, progress = self.run, self.progress
+        steps = progress.now(run.message_list)
+        usage = summed(step.usage for step in steps)
+        outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
+        for chunk in outcome.chunks:
+            yield chunk
+        if outcome.blocked:
+            return
+        left = await passed(run, outcome.data)
+        for chunk in left.chunks:
+            yield chunk
+        if not left.blocked:
+            yield self._finish(progress.finish_reason)
+
+    def _finish(self, reason: str | None) -> Chunk:
+        usage = counted(summed(step.usage for step in self.progress.steps))
+        return Chunk(
+            "finish", payload={"reason": reason, "usage": usage, "is_continued": False}, run_id=self.run.run_id
+        )
+
+
+def _described(error: Exception) -> dict[str, object]:
+    """Return what a client is told of an error: the text of ours, which never quotes; of others only the kind."""
+    told: dict[str, object] = {"error": type(error).__name__}
+    if isinstance(error, ModelError):
+        return {**told, "message": error.problem, "status": error.status}
+    return {**told, "message": str(error)} if isinstance(error, PenstockError) else told

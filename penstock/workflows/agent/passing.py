@@ -1,0 +1,51 @@
+"""Chunks that belong to no answer on their way to the client: what hooks and tools write, and how steps end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.messages import DataPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.engine.chunks import Chunk
+    from penstock.engine.outcome import Outcome
+    from penstock.engine.run import Run
+
+
+class Passed(NamedTuple):
+    """Chunks that belong to no answer, as they left the stream's stage."""
+
+    chunks: Sequence[Chunk]
+    outcome: Outcome | None = None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a verdict was given about them."""
+        return self.outcome is not None and self.outcome.blocked
+
+
+async def passed(run: Run, chunks: Iterable[Chunk]) -> Passed:
+    """Return chunks that belong to no answer as the guards of the stream let them leave."""
+    made = list(chunks)
+    if not made:
+        return Passed(())
+    if not run.serves("process_output_stream"):
+        return Passed(run.let_out(made))
+    async with run.process_output_chunks(made) as stream:
+        left = [chunk async for chunk in stream]
+    blocked = stream.outcome is not None and stream.outcome.blocked
+    return Passed(left if blocked else run.let_out(left), stream.outcome)
+
+
+def keep_data(run: Run, answer: str, chunks: Iterable[Chunk]) -> None:
+    """Keep data that has left with the answer of that id, unless it is only to be shown."""
+    message = run.message_list.get(answer)
+    parts = [
+        DataPart(chunk.type.removeprefix("data-"), chunk.payload.get("data", chunk.payload))
+        for chunk in chunks
+        if chunk.is_data and not chunk.transient
+    ]
+    if parts and message is not None:
+        run.message_list = run.message_list.replace(message.with_parts((*message.parts, *parts)))

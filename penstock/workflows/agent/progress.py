@@ -1,0 +1,66 @@
+"""What a loop is to do, and how far it has come. It knows values, and runs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
+
+if TYPE_CHECKING:
+    from penstock.engine.frozen import Values
+    from penstock.engine.message_list import MessageList
+    from penstock.engine.messages import ToolPart
+    from penstock.engine.run_streams import Release
+    from penstock.workflows.agent.options import Approve, StopWhen
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a loop is to do.
+
+    Attributes:
+        start: the conversation it starts from.
+        settings: what each step starts from: model, tools, tool_choice …, by the names of `process_input_step`.
+        release: when chunks may leave.
+        max_steps: how many accepted steps there may be.
+        stop_when: what may end the run after a step whose tools have run.
+        approve: decides about calls that want approval.
+        allow_empty: whether a model may be asked without any message but the system's.
+    """
+
+    start: MessageList
+    settings: Values
+    release: Release = "auto"
+    max_steps: int = 5
+    stop_when: tuple[StopWhen, ...] = ()
+    approve: Approve | None = None
+    allow_empty: bool = False
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a loop has come. Lives as long as the request.
+
+    Attributes:
+        steps: every attempt so far.
+        accepted: how many of them were accepted.
+        finish_reason: why the last accepted one ended.
+        pending: calls that nobody has answered.
+        error: what the loop failed with.
+    """
+
+    steps: list[StepResult] = field(default_factory=list[StepResult])
+    accepted: int = 0
+    finish_reason: str | None = None
+    pending: tuple[ToolPart, ...] = ()
+    error: Exception | None = None
+
+    def now(self, messages: MessageList) -> tuple[StepResult, ...]:
+        """Return the steps with the answers as they stand in the conversation by now."""
+        return tuple([_as_it_stands(step, messages) if step.message_id else step for step in self.steps])
+
+
+def _as_it_stands(step: StepResult, messages: MessageList) -> StepResult:
+    message = messages.get(step.message_id)
+    return replace(step, text=text_of(message), reasoning=reasoning_of(message), tool_calls=calls_of(message))

@@ -1,0 +1,150 @@
+"""What a request brings, made into what a run starts from and what a model is sent. It knows values, no loop."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from penstock.engine.errors import OptionError, UsageError
+from penstock.engine.frozen import EMPTY
+from penstock.engine.intake import parsed
+from penstock.engine.message_list import MessageList
+from penstock.engine.messages import Message
+from penstock.engine.model import ModelRequest
+from penstock.engine.ports import Model
+from penstock.processors.tools.tool_sets import as_tools
+from penstock.workflows.models.naming import model as model_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.engine.frozen import Value, Values
+    from penstock.engine.outcome import Outcome
+    from penstock.engine.ports import Clock, Ids
+    from penstock.processors.tools.tool import Tool
+    from penstock.workflows.agent.options import CallOptions, RequestContext
+
+SYSTEM_TAG = "user-provided"
+"""The owner of the system messages that a call brings (the reference's name for them)."""
+
+_WORDS = ("auto", "none", "required")
+
+
+async def conversation(
+    options: CallOptions, messages: object, context: RequestContext, ids: Ids, clock: Clock
+) -> MessageList:
+    """Return what a run starts from: instructions, the call's own system messages, context, and the input."""
+    made = MessageList(ids=ids, clock=clock)
+    instructions: Value = options.get("instructions")
+    if callable(instructions):
+        instructions = instructions(context)
+        if inspect.isawaitable(instructions):
+            instructions = await instructions
+    if instructions:
+        made = made.add(_system(instructions))
+    if options.get("system"):
+        made = made.add(_system(options["system"]), tag=SYSTEM_TAG)
+    if options.get("context"):
+        made = made.add(_owned(parsed(options["context"], "user"), context), source="context")
+    if isinstance(messages, MessageList):
+        raise OptionError("Agent", "messages", "a MessageList", "a str, messages, or chat dicts: list.all")
+    return made.add(_owned(parsed(messages, "user"), context), source="input")
+
+
+def _system(given: Value) -> list[Message]:
+    """Return instructions as system messages."""
+    if isinstance(given, str):
+        return [Message.system(given)]
+    return [replace(message, role="system") for message in parsed(given, "user")]
+
+
+def _owned(messages: Sequence[Message], context: RequestContext) -> list[Message]:
+    """Return messages as ones of the thread at hand."""
+    owner = {name: context[name] for name in ("thread_id", "resource_id") if context.get(name) is not None}
+    if not owner:
+        return list(messages)
+    return [
+        replace(message, **{name: value for name, value in owner.items() if getattr(message, name) is None})
+        for message in messages
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is asked in one step, but for the prompt.
+
+    Attributes:
+        model: whom.
+        tools: all tools of the step, by name: those that calls are made to.
+        request: what it is sent, without messages.
+    """
+
+    model: Model
+    tools: Mapping[str, Tool]
+    request: ModelRequest
+
+
+def asking(prepared: Outcome) -> Asking:
+    """Return what the step asks, as the input's processors left it.
+
+    Raises:
+        OptionError: what they left is no model, or names a tool that is not there.
+    """
+    left: Values = prepared.overrides
+    tools: Mapping[str, Tool] = as_tools(left.get("tools"), "process_input_step")
+    offered = _offered(tools, left.get("active_tools"))
+    choice = _choice(left.get("tool_choice"), tools)
+    if choice == "none":
+        offered = {}
+    request = ModelRequest(
+        (),
+        tuple(tool.spec for tool in offered.values()),
+        choice if offered else "auto",
+        left.get("model_settings") or EMPTY,
+        left.get("response_format"),
+        left.get("provider_options") or EMPTY,
+    )
+    return Asking(as_model(left.get("model")), tools, request)
+
+
+def as_model(given: object) -> Model:
+    """Return a model, or the one of a name.
+
+    Raises:
+        OptionError: it is neither, or no model has that name.
+    """
+    if isinstance(given, str):
+        return model_named(given)
+    if isinstance(given, Model):
+        return given
+    if type(given).__module__.partition(".")[0] == "pydantic_ai":
+        from penstock.workflows.models.pydantic_ai.model import PydanticAIModel  # its library is an extra
+
+        return PydanticAIModel(cast("Value", given))
+    allowed = "a Model, a name such as 'openai/gpt-5', or a model of pydantic-ai's"
+    raise OptionError("Agent", "model", type(given).__name__, allowed)
+
+
+def _offered(tools: Mapping[str, Tool], active: Value) -> Mapping[str, Tool]:
+    if active is None:
+        return tools
+    unknown = sorted(set(active) - set(tools))
+    if unknown:
+        raise UsageError(f"active_tools names {', '.join(unknown)}; the tools are {', '.join(tools) or 'none'}")
+    return {name: tool for name, tool in tools.items() if name in active}
+
+
+def _choice(given: Value, tools: Mapping[str, Tool]) -> Value:
+    if given is None:
+        return "auto"
+    if isinstance(given, str) and given in _WORDS:
+        return given
+    names = (given,) if isinstance(given, str) else tuple(given)
+    unknown = sorted(set(names) - set(tools))
+    if unknown:
+        known = f"the tools are {', '.join(tools) or 'none'}"
+        raise UsageError(
+            f"tool_choice is auto, none, required, or names of tools; {', '.join(unknown)} is none: {known}"
+        )
+    return names

@@ -1,0 +1,250 @@
+"""One model step: its stages, the answer, the verdicts about it, and the tools that it calls. It ends no run."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from penstock.engine.chunks import Chunk
+from penstock.engine.errors import UsageError
+from penstock.engine.messages import Message, ToolPart
+from penstock.engine.notices import retract_chunk
+from penstock.workflows.agent.attempt import Attempt
+from penstock.workflows.agent.passing import keep_data, passed
+from penstock.workflows.agent.prompting import asking
+from penstock.workflows.agent.results import StepResult, calls_of, counted, reasoning_of, text_of
+from penstock.workflows.agent.tool_step import ToolStep
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from penstock.engine.background import Background
+    from penstock.engine.frozen import Value, Values
+    from penstock.engine.outcome import Outcome
+    from penstock.engine.run import Run
+    from penstock.workflows.agent.progress import Progress, Task
+    from penstock.workflows.agent.prompting import Asking
+
+_NO_TOOLS = frozenset({"content-filter", "error"})
+"""Reasons to stop after which nothing of the answer is done."""
+
+
+class ModelStep:
+    """One model step. Lives as long as it takes.
+
+    Attributes:
+        goes_on: whether another step is to follow: the attempt was rejected or failed, or tools have answered.
+        accepted: whether its answer was accepted.
+    """
+
+    def __init__(self, run: Run, task: Task, progress: Progress, group: Background) -> None:
+        self.goes_on = False
+        self.accepted = False
+        self._run = run
+        self._task = task
+        self._progress = progress
+        self._group = group
+
+    async def chunks(self) -> AsyncGenerator[Chunk]:
+        """Yield what leaves; the model is asked, and its tools are used."""
+        run, steps = self._run, tuple(self._progress.now(self._run.message_list))
+        prepared = await run.process_input_step(steps=steps, **self._task.settings)
+        if prepared.blocked:
+            for chunk in prepared.chunks:
+                yield chunk
+            return
+        ask = asking(prepared)
+        request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.all))
+        told: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
+        asked = await run.process_llm_request(request=request, steps=steps, **told)
+        if asked.blocked:
+            for chunk in asked.chunks:
+                yield chunk
+            return
+        data = await passed(run, (*prepared.data, *asked.data))
+        for chunk in data.chunks:
+            yield chunk
+        if data.blocked:
+            return
+        attempt = Attempt(ask.model, replace(request, messages=self._prompt(asked)), asked.answer)
+        async with aclosing(self._answered(ask, attempt, steps)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    def _prompt(self, asked: Outcome) -> tuple[Message, ...]:
+        if not self._task.allow_empty and not any(message.role != "system" for message in asked.messages):
+            raise UsageError(
+                "there is no message to answer: nothing was given, or processors have removed it all; "
+                "allow_empty=True asks the model with its instructions alone"
+            )
+        return asked.messages
+
+    # The answer
+
+    async def _answered(self, ask: Asking, attempt: Attempt, steps: Sequence[StepResult]) -> AsyncGenerator[Chunk]:
+        run = self._run
+        known = {message.id for message in run.message_list.all}
+        info: dict[str, Value] = {
+            "steps": steps,
+            "model": attempt.model,
+            "request": attempt.request,
+            "chunks": attempt.chunks,
+            "from_cache": attempt.from_cache,
+        }
+        try:
+            stream = run.process_output_stream(attempt.source(), release=self._task.release, last=False, **info)
+            async with stream:
+                async for chunk in stream:
+                    if attempt.leaving(chunk):
+                        yield chunk
+        except Exception as error:
+            if error is not attempt.error:
+                raise
+            async with aclosing(self._failed(attempt, error)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            return
+        self._spent(attempt)
+        judged = stream.outcome
+        if stream.judged is None and judged is not None and not judged.blocked:
+            judged = await self._judged(stream.message, attempt, info)
+            for chunk in judged.chunks if judged.blocked else ():
+                yield chunk
+        if judged is None or judged.blocked:
+            self._rejected(ask, attempt, judged)
+            return
+        made = [message for message in run.message_list.response if message.id not in known]
+        reason = attempt.finish_reason if stream.judged is None else judged.told.get("finish_reason")
+        async with aclosing(self._accepted(ask, attempt, judged, made[:1], str(reason or "other"))) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    def _spent(self, attempt: Attempt) -> None:
+        if not attempt.from_cache:
+            self._run.spend(attempt.model.name, attempt.usage)
+
+    async def _judged(self, answer: Message, attempt: Attempt, info: Values) -> Outcome:
+        """Have an answer judged whose chunks are out."""
+        run = self._run
+        message = run.message_list.completed(answer)
+        told = {**info, "finish_reason": attempt.finish_reason, "usage": attempt.usage}
+        outcome = await run.process_llm_response([message], **told)
+        if outcome.blocked:
+            return outcome
+        outcome = await run.process_output_step(tool_calls=_open(message) or None, **told)
+        said = run.message_list.get(message.id)
+        if said is not None and not said.parts:  # no provider takes a message that says nothing
+            run.message_list = run.message_list.remove(said.id)
+        return outcome
+
+    def _rejected(self, ask: Asking, attempt: Attempt, outcome: Outcome | None) -> None:
+        """Note an attempt that a verdict took back; nothing of it stays but the names of the tools that it called."""
+        self.goes_on = outcome is not None and outcome.retry_granted
+        names = [chunk.payload.get("name") for chunk in attempt.chunks if chunk.type == "tool-call"]
+        self._progress.steps.append(
+            StepResult(
+                self._run.step_number,
+                finish_reason="retry" if self.goes_on else "other",
+                tool_calls=tuple(ToolPart("", str(name)) for name in names if name in ask.tools),
+                usage=attempt.usage,
+                tripwire=None if outcome is None else outcome.tripwire,
+                model=attempt.model.name,
+                from_cache=attempt.from_cache,
+            )
+        )
+
+    async def _failed(self, attempt: Attempt, error: Exception) -> AsyncGenerator[Chunk]:
+        """Ask what is to be done about a call that failed; nothing of its answer stays.
+
+        Raises:
+            Exception: the error, if the call is not to be made again.
+        """
+        run, model = self._run, attempt.model
+        step = StepResult(run.step_number, finish_reason="error", usage=attempt.usage, model=model.name)
+        if attempt.usage is not None:
+            self._spent(attempt)
+        outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.steps))
+        if outcome.blocked and not outcome.retry_granted:
+            for chunk in outcome.chunks:
+                yield chunk
+            return
+        if not outcome.retry_granted:
+            self._progress.steps.append(step)
+            self._progress.finish_reason = "error"
+            raise error
+        self._progress.steps.append(replace(step, finish_reason="retry", tripwire=outcome.tripwire))
+        if attempt.out:
+            yield retract_chunk(attempt.out, run.run_id)
+        yield self._end("retry", goes_on=True)
+        left = await passed(run, outcome.data)
+        for chunk in left.chunks:
+            yield chunk
+        if outcome.retry is not None and outcome.retry.after:
+            await anyio.sleep(outcome.retry.after)
+        self.goes_on = not left.blocked
+
+    # What an accepted answer leads to
+
+    async def _accepted(
+        self, ask: Asking, attempt: Attempt, judged: Outcome, answer: list[Message], reason: str
+    ) -> AsyncGenerator[Chunk]:
+        run, progress = self._run, self._progress
+        message = answer[0] if answer else None
+        progress.steps.append(
+            StepResult(
+                run.step_number,
+                text=text_of(message),
+                reasoning=reasoning_of(message),
+                finish_reason=reason,
+                tool_calls=calls_of(message),
+                usage=attempt.usage,
+                model=attempt.model.name,
+                message_id="" if message is None else message.id,
+                metadata=attempt.metadata,
+                from_cache=attempt.from_cache,
+            )
+        )
+        left = await passed(run, judged.data)
+        keep_data(run, "" if message is None else message.id, left.chunks)
+        for chunk in left.chunks:
+            yield chunk
+        if left.blocked:
+            self._taken_back(ask, attempt, left.outcome)
+            return
+        calls = _open(message) if reason not in _NO_TOOLS else ()
+        tools = ToolStep(run, self._task, ask, run.step_number, self._group)
+        async with aclosing(tools.chunks(message, calls)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        if tools.verdict is not None:
+            self._taken_back(ask, attempt, tools.verdict)
+            return
+        progress.accepted += 1
+        progress.finish_reason = reason
+        progress.pending = tools.pending
+        goes_on = bool(tools.answered) and not tools.pending
+        left = await passed(run, [self._end(reason, goes_on=goes_on, attempt=attempt)])
+        for chunk in left.chunks:
+            yield chunk
+        if left.blocked:
+            self._taken_back(ask, attempt, left.outcome)
+            return
+        self.accepted, self.goes_on = True, goes_on
+
+    def _taken_back(self, ask: Asking, attempt: Attempt, outcome: Outcome | None) -> None:
+        """Note that an answer which was accepted is rejected after all."""
+        self._progress.steps.pop()
+        self._rejected(ask, attempt, outcome)
+
+    def _end(self, reason: str, *, goes_on: bool, attempt: Attempt | None = None) -> Chunk:
+        usage = None if attempt is None else counted(attempt.usage)
+        payload = {"reason": reason, "is_continued": goes_on, "usage": usage}
+        return Chunk("step-finish", payload=payload, run_id=self._run.run_id)
+
+
+def _open(message: Message | None) -> tuple[ToolPart, ...]:
+    """Return the calls in an answer that nobody has answered yet."""
+    return tuple(call for call in calls_of(message) if call.state == "call")
