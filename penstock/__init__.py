@@ -193,6 +193,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.prompt.tool_call_filter import ToolCallFilter as ToolCallFilter
     from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard as TrailingAssistantGuard
     from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor
+    from penstock.processors.structure.facts import OBJECT as OBJECT
+    from penstock.processors.structure.structured_output import StructuredOutputProcessor as StructuredOutputProcessor
     from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
     from penstock.processors.text.reports import PatternMatch as PatternMatch
     from penstock.processors.text.reports import Violation as Violation
@@ -338,6 +340,8 @@ _HOMES = {
     "penstock.processors.prompt.tool_call_filter": ("ToolCallFilter",),
     "penstock.processors.prompt.trailing_assistant_guard": ("TrailingAssistantGuard",),
     "penstock.processors.streaming.batch_parts": ("BatchPartsProcessor",),
+    "penstock.processors.structure.facts": ("OBJECT",),
+    "penstock.processors.structure.structured_output": ("StructuredOutputProcessor",),
     "penstock.processors.text.regex_filter": ("RegexFilterProcessor",),
     "penstock.processors.text.reports": ("PatternMatch", "Violation"),
     "penstock.processors.patterns.rules": ("RegexRule",),

@@ -1,0 +1,90 @@
+"""Objects of Python types, by pydantic. It knows no answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from pydantic import TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core.core_schema import ErrorType
+
+from penstock.engine.errors import OptionError
+from penstock.engine.frozen import is_items, is_mapping
+from penstock.processors.judges._schemas import tightened
+from penstock.processors.structure._form import OWNER, Form
+from penstock.processors.structure._problems import Problem, UnfitError, unreadable
+
+if TYPE_CHECKING:
+    from penstock.engine.frozen import Value
+
+_TELLING = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}  # those may quote
+
+
+class TypeForm(Form):
+    """Objects of a type: a pydantic model, a dataclass, a TypedDict, or whatever else pydantic can validate."""
+
+    def __init__(self, given: Value) -> None:
+        try:
+            self._adapter: TypeAdapter[Value] = TypeAdapter(given)
+            own = self._adapter.json_schema()
+        except (PydanticUserError, NameError) as error:
+            allowed = "a type that pydantic can validate and knows a JSON Schema of, or a JSON Schema"
+            raise OptionError(OWNER, "schema", given, allowed) from error
+        held = own.get("type") != "object"
+        asked = create_model("Answer", value=(given, ...)).model_json_schema() if held else own
+        super().__init__(given, own, _bare(tightened(asked)), held=held)
+
+    def validated(self, written: str) -> Value:
+        try:
+            return self._adapter.validate_json(written)
+        except ValidationError as error:
+            found = error  # raised below: it quotes the answer, so it is to be no context of what is raised
+        except Exception as error:  # noqa: BLE001 - the validators of a type are its author's, and may raise anything
+            return _refuse(error)
+        raise self._unfit(found, written)
+
+    def own(self, value: Value) -> Value:
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            found = error
+        raise self._unfit(found, "null")
+
+    def data(self, value: Value) -> Value:
+        try:
+            return self._adapter.dump_python(value, mode="json", by_alias=True)
+        except PydanticSerializationError:
+            return to_jsonable_python(value, by_alias=True, fallback=lambda part: type(part).__name__)
+
+    def _unfit(self, error: ValidationError, written: str) -> UnfitError:
+        from pydantic_core import from_json
+
+        data: Value = from_json(written)
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        return UnfitError(
+            *(
+                Problem(
+                    self._shape.named(data, each["loc"]),
+                    each["type"],
+                    (each["msg"] if each["type"] in _TELLING else "it is not allowed")
+                    + (f" ({each['loc'][-1]})" if each["type"] == "missing" else ""),
+                )
+                for each in found
+            )
+        )
+
+
+def _refuse(error: Exception) -> Value:
+    raise unreadable(f"it could not be validated ({type(error).__name__})", "validator") from None
+
+
+def _bare(schema: Value) -> Value:
+    """Return the schema with nothing beside a reference: providers refuse that."""
+    if is_items(schema):
+        return [_bare(item) for item in schema]
+    if not is_mapping(schema):
+        return schema
+    if isinstance(schema.get("$ref"), str):
+        schema = {name: item for name, item in schema.items() if name in ("$ref", "$defs")}
+    return {name: _bare(item) for name, item in schema.items()}
