@@ -87,12 +87,15 @@ def _part(part: Part, calls: dict[str, int]) -> Value:
 
 
 def _noted(value: object) -> Value:
-    """Return what goes to a provider besides, without what frameworks note there."""
+    """Return what goes to a provider besides, without what frameworks note there; what then is empty goes, too."""
     if not isinstance(value, Mapping):
         return stable(value)
-    inside = cast("Mapping[object, object]", value)
-    kept = {str(key): _noted(item) for key, item in inside.items() if key not in FRAMEWORKS}
-    return {key: item for key, item in kept.items() if item != {}}
+    kept: dict[str, Value] = {}
+    for key, item in cast("Mapping[object, object]", value).items():
+        told = _noted(item)
+        if key not in FRAMEWORKS and not (told == {} and item):
+            kept[_key(key)] = told
+    return kept
 
 
 def stable(value: object) -> Value:
