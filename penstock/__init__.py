@@ -192,6 +192,13 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.prompt.provider_history_compat import ProviderHistoryCompat as ProviderHistoryCompat
     from penstock.processors.prompt.tool_call_filter import ToolCallFilter as ToolCallFilter
     from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard as TrailingAssistantGuard
+    from penstock.processors.recovery.backoff import Backoff as Backoff
+    from penstock.processors.recovery.circuit_breaker import CircuitBreaker as CircuitBreaker
+    from penstock.processors.recovery.matchers import FailedCall as FailedCall
+    from penstock.processors.recovery.matchers import RetryMatcher as RetryMatcher
+    from penstock.processors.recovery.matchers import is_bad_request_error as is_bad_request_error
+    from penstock.processors.recovery.prefill_error_handler import PrefillErrorHandler as PrefillErrorHandler
+    from penstock.processors.recovery.stream_error_retry import StreamErrorRetryProcessor as StreamErrorRetryProcessor
     from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor
     from penstock.processors.structure.facts import OBJECT as OBJECT
     from penstock.processors.structure.structured_output import StructuredOutputProcessor as StructuredOutputProcessor
@@ -339,6 +346,11 @@ _HOMES = {
     "penstock.processors.prompt.provider_history_compat": ("ProviderHistoryCompat",),
     "penstock.processors.prompt.tool_call_filter": ("ToolCallFilter",),
     "penstock.processors.prompt.trailing_assistant_guard": ("TrailingAssistantGuard",),
+    "penstock.processors.recovery.backoff": ("Backoff",),
+    "penstock.processors.recovery.circuit_breaker": ("CircuitBreaker",),
+    "penstock.processors.recovery.matchers": ("FailedCall", "RetryMatcher", "is_bad_request_error"),
+    "penstock.processors.recovery.prefill_error_handler": ("PrefillErrorHandler",),
+    "penstock.processors.recovery.stream_error_retry": ("StreamErrorRetryProcessor",),
     "penstock.processors.streaming.batch_parts": ("BatchPartsProcessor",),
     "penstock.processors.structure.facts": ("OBJECT",),
     "penstock.processors.structure.structured_output": ("StructuredOutputProcessor",),
