@@ -72,7 +72,7 @@ def session(options: Fields, given: Fields, better: set[str] | frozenset[str]) -
     """Return what comes of the calls of a session, one after the other."""
     if given.get("cache_fails_on") == "get":
         failed = {"hit": False, "ttl_seconds": None, "stored": False, "key_index": None}
-        return {"calls": [failed for _ in given["calls"]], "key_shape": [], "set_ttl_ms": []}
+        return {"calls": [dict(failed) for _ in given["calls"]], "key_shape": [], "set_ttl_ms": []}
     kept: dict[str, Any] = {}
     keys = [key_of(options, call, better) for call in given["calls"]]
     seen = [*dict.fromkeys(key for key, _ in keys)]

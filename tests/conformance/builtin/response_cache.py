@@ -149,7 +149,7 @@ def projection(fields: Fields) -> Fields:
         fields["key_shape"] = [_HASH.sub("#", _HEAD.sub("", key)) for key in fields["key_shape"]]
     for call in fields.get("calls", []):
         if not call["stored"]:
-            call.pop("ttl_seconds")
+            call.pop("ttl_seconds", None)
         if "chunks" in call:
             call["chunks"] = streamed(call["chunks"])
     return fields
