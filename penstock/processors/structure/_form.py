@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.errors import MessageError, OptionError
-from penstock.engine.frozen import Value, Values, freeze, is_mapping
+from penstock.engine.errors import MessageError
+from penstock.engine.frozen import Value, freeze, is_mapping
 from penstock.engine.model import ResponseFormat
 from penstock.processors.judges._schemas import is_strict
 from penstock.processors.judges._shapes import Shape
@@ -93,24 +92,6 @@ class Form(ABC):
         return isinstance(other, Form) and self.given == other.given
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def form_of(schema: Value) -> Form:
-    """Return the form that a type, or a JSON Schema, says.
-
-    Raises:
-        OptionError: it says none.
-        MissingExtraError: it is a JSON Schema, and the library that reads those is not installed.
-    """
-    if isinstance(schema, Mapping):
-        from penstock.processors.structure._json_schema import JSONSchemaForm  # wants an extra
-
-        return JSONSchemaForm(cast("Values", schema))
-    if schema is None or isinstance(schema, str):
-        raise OptionError(OWNER, "schema", schema, "a type that pydantic can validate, or a JSON Schema")
-    from penstock.processors.structure._types import TypeForm
-
-    return TypeForm(schema)
 
 
 def _name(schema: Schema) -> str:

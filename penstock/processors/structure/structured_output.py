@@ -23,7 +23,8 @@ from penstock.engine.processor import Processor, flag, one_of
 from penstock.engine.results import Overrides
 from penstock.processors.structure._asking import INSTRUCTIONS, Asking, Maker, Manner, told_by_prompt
 from penstock.processors.structure._finding import check_guesses
-from penstock.processors.structure._form import OWNER, form_of
+from penstock.processors.structure._form import OWNER
+from penstock.processors.structure._forms import form_of
 from penstock.processors.structure._options import a_count, a_mapping, a_text, seconds
 from penstock.processors.structure._problems import UnfitError, unreadable
 from penstock.processors.structure._reading import Read, read, stands_in
