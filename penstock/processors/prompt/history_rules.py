@@ -66,7 +66,7 @@ def _compiled(given: Value) -> Iterator[re.Pattern[str]]:
     allowed = "a list of regular expressions"
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise OptionError("HistoryRule", "error_patterns", given, allowed)
-    for pattern in cast("Iterable[Value]", given):
+    for pattern in cast("Iterable[str | re.Pattern[str]]", given):
         try:
             yield re.compile(pattern, re.IGNORECASE) if isinstance(pattern, str) else re.compile(pattern)
         except (re.error, TypeError):
