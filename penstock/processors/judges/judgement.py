@@ -39,7 +39,12 @@ class Judgement(Generic[V_co]):
 
 
 def noted(ctx: AnyContext, model: str, attempts: int, usage: Usage | None, dropped: int = 0) -> None:
-    """Add what a judgement took to the record of the hook that asked, as ``details["judge"][model]``."""
+    """Enter what a judgement took in the run's account, and in the record of the hook that asked.
+
+    The record has it as ``details["judge"][model]``. What was remembered took nothing, and is in the record only.
+    """
+    if attempts:
+        ctx.spend(model, usage, attempts=attempts)
     effects = ctx.effects
     notes: Values = (effects.notes or {}) if effects is not None else {}
     models: Values = notes.get("judge", {})

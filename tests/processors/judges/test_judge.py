@@ -13,7 +13,7 @@ import trio.testing
 from anyio.lowlevel import checkpoint
 from pydantic import BaseModel
 
-from penstock import Chunk, JudgeError, OptionError, UsageError, Workflow, processor
+from penstock import Chunk, JudgeError, OptionError, Spend, UsageError, Workflow, processor
 from penstock.engine.cache import LRUCache
 from penstock.engine.context import InputContext
 from penstock.engine.errors import ModelError
@@ -465,6 +465,26 @@ async def test_a_hook_that_asks_has_it_in_its_record() -> None:
     outcome = await Workflow("w").then(check).check("text")
     counts = {"verdicts": 3, "calls": 2, "input_tokens": 6, "output_tokens": 4, "dropped": 0}
     assert outcome.records[0].details == {"judge": {"m": counts}}
+
+
+async def test_what_a_judge_took_is_entered_in_the_account_of_the_run() -> None:
+    """All attempts at a verdict, those at one that never came, too; what is remembered took nothing."""
+    told = {"usage": {"input_tokens": 3, "output_tokens": 2}}
+    model = ScriptedModel([{"text": "?", **told}, {"text": GOOD, **told}, {"error": {"status": 400}}], name="m")
+    asked = judge(model, retries=1, max_characters=10)
+
+    @processor
+    async def check(ctx: InputContext) -> None:
+        await asked.ask("a", ctx=ctx)
+        await asked.ask("a", ctx=ctx)
+        for text in ("b", "too long a text"):
+            with pytest.raises(JudgeError):
+                await asked.ask(text, ctx=ctx)
+
+    async with Workflow("w").then(check).start() as run:
+        await run.process_input("text")
+    usage = Usage(6, 4, requests=2)
+    assert run.spent == (Spend("m", usage, "check", 2), Spend("m", None, "check", 1))
 
 
 def test_a_judge_serves_one_event_loop_after_the_other() -> None:
