@@ -164,6 +164,12 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.caching.response_cache import ResponseCache as ResponseCache
     from penstock.processors.discovery.agents_md import AgentsMDInjector as AgentsMDInjector
     from penstock.processors.discovery.file_reader import FileReader as FileReader
+    from penstock.processors.discovery.skill import Skill as Skill
+    from penstock.processors.discovery.skill_search import SkillSearchProcessor as SkillSearchProcessor
+    from penstock.processors.discovery.skill_sources import read_skills as read_skills
+    from penstock.processors.discovery.skills import SkillsProcessor as SkillsProcessor
+    from penstock.processors.discovery.tool_access import ToolAccess as ToolAccess
+    from penstock.processors.discovery.tool_search import ToolSearchProcessor as ToolSearchProcessor
     from penstock.processors.guards.classifications import Classification as Classification
     from penstock.processors.guards.classifier import ClassifierProcessor as ClassifierProcessor
     from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
@@ -320,6 +326,12 @@ _HOMES = {
     "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
     "penstock.processors.discovery.agents_md": ("AgentsMDInjector",),
     "penstock.processors.discovery.file_reader": ("FileReader",),
+    "penstock.processors.discovery.skill": ("Skill",),
+    "penstock.processors.discovery.skill_search": ("SkillSearchProcessor",),
+    "penstock.processors.discovery.skill_sources": ("read_skills",),
+    "penstock.processors.discovery.skills": ("SkillsProcessor",),
+    "penstock.processors.discovery.tool_access": ("ToolAccess",),
+    "penstock.processors.discovery.tool_search": ("ToolSearchProcessor",),
     "penstock.processors.caching.memory_cache": ("MemoryCache",),
     "penstock.processors.caching.requests": ("CacheRequest",),
     "penstock.processors.caching.response_cache": ("ResponseCache",),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.errors import DefinitionError, OptionError
 from penstock.processors.discovery._front_matter import FrontMatterError, front_matter
+from penstock.processors.unicode.normalizing import Profile, normalise
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -23,6 +24,8 @@ LONGEST_PATH = 4096
 
 LARGEST_FILE = 256 * 1024
 """Bytes: instructions are for a model's prompt, so what is larger is something else."""
+
+_UNSEEN = Profile(form="keep")  # whoever read the file did not see it, so it is not told to models
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Skill:
     def read(cls, path: str | PathLike[str], *, source: str = "local") -> Skill:
         """Return the skill of a folder, or of its file: front matter with ``name`` and ``description``, then Markdown.
 
-        This reads the disk: not for the event loop.
+        Characters that nobody sees are left out. This reads the disk: not for the event loop.
 
         Raises:
             DefinitionError: the file cannot be read, or is no skill; the message names it and says what is wrong.
@@ -103,7 +106,7 @@ def _content(file: Path) -> str:
 
 
 def _parsed(file: Path, text: str, source: str) -> Skill:
-    keys, body = front_matter(text, ("name", "description"))
+    keys, body = front_matter(normalise(text, _UNSEEN).text, ("name", "description"))
     for key in ("name", "description"):
         if not keys.get(key):
             raise FrontMatterError(f"its front matter has no {key!r}")

@@ -14,6 +14,7 @@ from penstock.processors.discovery.loaded import LOADED, Loads
 from penstock.processors.discovery.notices import with_notices
 from penstock.processors.discovery.options import count, function, in_one_line, score
 from penstock.processors.discovery.ranking import index_of
+from penstock.processors.discovery.shadowing import Shadowing
 from penstock.processors.discovery.skill_sources import SkillSource
 from penstock.processors.discovery.skill_texts import fenced
 from penstock.processors.discovery.skills import NAMED, not_found
@@ -68,7 +69,7 @@ class SkillDesk:
         """Return the skills that a query is about, each once."""
         best: dict[str, float] = {}
         for name, reached in await self._hits(query):
-            if name in self.skills and reached > self._min_score:
+            if name in self.skills and reached >= self._min_score:
                 best.setdefault(name, reached)
         told = [self._hit(name, best[name]) for name in list(best)[: self._top_k]]
         found = "1 skill" if len(told) == 1 else f"{len(told)} skills"
@@ -158,7 +159,7 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
                 request context to skills, sync or async, which is asked once a request. Of those of one name, the
                 first counts.
             top_k: how many skills a search finds at most.
-            min_score: what has this score or less is not found; scores begin at 0 and have no upper end.
+            min_score: what has a lower score is not found; scores begin at 0 and have no upper end.
             search: a search of one's own, sync or async: from a query and a number of skills to names with scores.
                 None: BM25 of names, descriptions and instructions.
             storage: where it is kept what was loaded. ``in-memory``: in this process, by the request's ``resource_id``
@@ -184,6 +185,7 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
         kept = Loads(owner, storage=storage, ttl=ttl, max_threads=max_threads, clock=clock)
         self.storage, self.ttl, self.max_threads = kept.storage, kept.ttl, kept.max_threads
         self._loads = kept
+        self._shadowing = Shadowing()
         self._source = SkillSource(owner, skills, blocking_refresh=self.blocking_refresh)
 
     def new_state(self) -> SkillSearchState:
@@ -204,5 +206,6 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
         instructions = desk.instructions()
         ctx.note(skills=len(skills), loaded=len(instructions))
         given: Values = ctx.tools or EMPTY
+        self._shadowing.warn(self.id, desk.tools, given)
         active = None if ctx.active_tools is None else [*ctx.active_tools, *desk.tools]
         return Overrides(tools={**given, **desk.tools}, active_tools=active, messages=with_notices(ctx, instructions))

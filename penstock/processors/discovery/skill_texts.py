@@ -28,9 +28,9 @@ def catalogue(skills: Iterable[Skill], form: str, located: Callable[[Skill], str
     """
     entries = [_entry(skill, located(skill)) for skill in skills]
     if form == "json":
-        return json.dumps(entries, indent=2, ensure_ascii=False)
+        return json.dumps({"available_skills": entries}, indent=2, ensure_ascii=False)
     if form == "markdown":
-        return "\n".join(map(_line, entries))
+        return "\n".join(("Available skills:", *map(_line, entries)))
     inside = "\n".join(map(_element, entries))
     return f"<available_skills>\n{inside}\n</available_skills>"
 

@@ -12,6 +12,7 @@ from penstock.engine.results import Overrides
 from penstock.processors.discovery.near_misses import near_misses
 from penstock.processors.discovery.notices import with_notices
 from penstock.processors.discovery.options import function
+from penstock.processors.discovery.shadowing import Shadowing
 from penstock.processors.discovery.skill_sources import SkillSource
 from penstock.processors.discovery.skill_texts import SkillFormat, catalogue
 from penstock.processors.tools.tool import Tool
@@ -79,6 +80,7 @@ class SkillsProcessor(Processor[SkillsState]):
         self.format_location: Callable[[Skill], str] | None = function(owner, "format_location", format_location)
         self.blocking_refresh = flag(owner, "blocking_refresh", blocking_refresh)
         self.tool = _tool_name(owner, tool)
+        self._shadowing = Shadowing()
         self._source = SkillSource(owner, skills, blocking_refresh=self.blocking_refresh)
 
     def new_state(self) -> SkillsState:
@@ -97,6 +99,7 @@ class SkillsProcessor(Processor[SkillsState]):
         state = ctx.state
         state.tool = state.tool or self._made(self.tool, skills)
         given: Values = ctx.tools or EMPTY
+        self._shadowing.warn(self.id, (self.tool,), given)
         active = None if ctx.active_tools is None else [*ctx.active_tools, self.tool]
         return Overrides(
             tools={**given, self.tool: state.tool}, active_tools=active, messages=with_notices(ctx, notices)

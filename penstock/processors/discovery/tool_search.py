@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from penstock.engine.results import Overrides
 from penstock.processors.discovery.loaded import Loads
 from penstock.processors.discovery.notices import with_notices
 from penstock.processors.discovery.options import count, function, score
+from penstock.processors.discovery.shadowing import Shadowing
 from penstock.processors.discovery.tool_access import asking
 from penstock.processors.discovery.tool_catalogue import Catalogue
 from penstock.processors.discovery.tool_desk import LOAD, SEARCH, ToolDesk, Ways
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.processors.discovery.tool_access import ToolFilter
     from penstock.processors.tools.tool_sets import Tools
 
-_LOG = logging.getLogger("penstock")
 _WORDS = ("auto", "none", "required")
 
 
@@ -111,7 +110,7 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
         self.storage, self.ttl, self.max_threads = kept.storage, kept.ttl, kept.max_threads
         self._loads = kept
         self._catalogue = Catalogue(self._tools)
-        self._warned = False
+        self._shadowing = Shadowing()
         if self.include_resolved_tools and filter is not None:
             self.on_error = "block"
 
@@ -128,7 +127,7 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
             return None
         desk = await self._desk(ctx, catalogue)
         shown = {name: tool for name, tool in given.items() if name not in hidden}
-        self._warn_of(shown)
+        self._shadowing.warn(self.id, desk.tools, shown)
         loaded = {name: tool for name, tool in (await desk.active()).items() if name not in shown}
         ctx.note(hidden=len(catalogue.tools) - len(loaded), loaded=len(loaded))
         return Overrides(
@@ -163,13 +162,6 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
         if not self.inject_catalog:
             return [_notice(loads=self.auto_load)]
         return [_notice(loads=self.auto_load), f"Tools that can be found:\n{await desk.listed()}"]
-
-    def _warn_of(self, shown: Values) -> None:
-        """Say once that a tool of the request's own cannot be called: one of ours has its name."""
-        taken = [name for name in (SEARCH, LOAD) if name in shown]
-        if taken and not self._warned:
-            self._warned = True
-            _LOG.warning("%s: the request has tools of its own named %s; they cannot be called", self.id, taken)
 
 
 def _notice(*, loads: bool) -> str:
