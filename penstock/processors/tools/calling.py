@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import anyio
 from anyio import from_thread, to_thread
@@ -16,7 +16,7 @@ from penstock.processors.tools._results import NotJSONError, text_of, written
 from penstock.processors.tools.errors import ToolError, ToolFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from penstock.engine.chunks import Chunk
     from penstock.engine.frozen import Value
@@ -57,25 +57,31 @@ async def run(work: Work, ctx: ToolContext) -> Value:
 async def _result(work: Work, ctx: ToolContext) -> Value:
     if work.in_thread:
         begin = functools.partial(_begun, work, ctx)
-        made = await to_thread.run_sync(begin, abandon_on_cancel=True, limiter=_threads())
+        begun = await to_thread.run_sync(begin, abandon_on_cancel=True, limiter=_threads())
     else:
-        made = _begun(work, ctx)
-    if not inspect.isawaitable(made):
-        return made
+        begun = _begun(work, ctx)
+    if begun.awaited is None:
+        return begun.result
     try:
-        result = await made
+        result = await begun.awaited
     except Exception as error:
         raise _failure(work, error) from error
     return _checked(work, result)
 
 
-def _begun(work: Work, ctx: ToolContext) -> Value:
-    """Return what the function gave, checked; an awaitable as it is."""
+class _Begun(NamedTuple):
+    """What a function gave at once: a result, or what to await for it (which trio lets no thread return bare)."""
+
+    result: Value
+    awaited: Awaitable[object] | None = None
+
+
+def _begun(work: Work, ctx: ToolContext) -> _Begun:
     try:
         made = work.function(ctx)
     except Exception as error:
         raise _failure(work, error) from error
-    return made if inspect.isawaitable(made) else _checked(work, made)
+    return _Begun(None, made) if inspect.isawaitable(made) else _Begun(_checked(work, made))
 
 
 def _checked(work: Work, result: object) -> Value:
