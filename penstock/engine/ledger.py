@@ -99,13 +99,12 @@ class Ledger:
             self._asked = self.payload.message_list
             self._answered = False
 
-    def roll_back(self, stage: Stage, before: Payload, *, ends: bool) -> Payload:
+    def roll_back(self, stage: Stage, before: Payload, *, ends: bool) -> None:
         """Take back what was judged; ``ends``: and what was said to the model about its last answer."""
         messages = self._without_answer(stage, before.message_list)
         if ends and messages.tagged(RETRY_TAG):
             messages = messages.replace_system((), tag=RETRY_TAG)
         self.payload = Payload(messages, before.facts)
-        return self.payload
 
     def reject(self, stage: Stage, tripwire: Tripwire, state: RunState) -> bool:
         """Tell whether the model gets another attempt: it is asked for, and the budget allows it."""

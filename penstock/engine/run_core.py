@@ -188,6 +188,7 @@ class RunCore:
             if background is not None:
                 await background.close(error)
         finally:
+            self.abandon()
             if self._state.at_end:
                 completed = error is None and self.tripwire is None
                 await tell(self._state.at_end, Ended(self.message_list, self.tripwire, completed))
@@ -265,8 +266,17 @@ class RunCore:
         granted = verdict is not None and self._ledger.reject(stage, verdict, self._state)
         if verdict is not None and not granted:
             self._stop(verdict)
-        rolled_back = self._ledger.roll_back(stage, self._ledger.queued_from or before, ends=not granted)
-        return Outcome(call, rolled_back.stopped(verdict, end.failure), records, granted)
+        self._ledger.roll_back(stage, self._ledger.queued_from or before, ends=not granted)
+        if not granted:
+            self.abandon()
+        return Outcome(call, self._ledger.payload.stopped(verdict, end.failure), records, granted)
+
+    def abandon(self) -> None:
+        """Take back the answers that wait for `process_output_result`, where it will not be called any more."""
+        if self._held:
+            waiting = [held.message.id for held in self._held if held.message.id in self.message_list]
+            self._held = []
+            self.message_list = self.message_list.remove(*waiting)
 
     # Verdicts and retries
 

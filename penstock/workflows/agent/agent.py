@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
@@ -15,22 +14,20 @@ from penstock.engine.placing import is_name
 from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK, Model
 from penstock.engine.render import render
 from penstock.engine.run import Run
-from penstock.engine.run_core import MAX_ERROR_RETRIES
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.processors.tools.tool_sets import as_tools
 from penstock.workflows.agent.arrays import AgentMemory, Arrays
-from penstock.workflows.agent.options import ARRAY_OPTIONS, check_call
+from penstock.workflows.agent.options import ARRAY_OPTIONS, MAX_STEPS, RequestOptions
 from penstock.workflows.agent.progress import Task
 from penstock.workflows.agent.prompting import as_model, conversation
 from penstock.workflows.agent.stream import AgentStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Unpack
 
     from penstock.engine.frozen import Value, Values
-    from penstock.engine.plans import Plans
     from penstock.engine.ports import Clock, Ids, Observer
     from penstock.engine.run_streams import Release
     from penstock.engine.workflow import Item
@@ -44,9 +41,6 @@ if TYPE_CHECKING:
         StopWhen,
     )
     from penstock.workflows.agent.results import AgentResult
-
-MAX_STEPS = 5
-"""How many accepted steps a request may have by default (the reference's figure, runtime.md §3)."""
 
 
 class Agent:
@@ -126,33 +120,33 @@ class Agent:
                 "Agent", "memory", type(memory).__name__, "a Memory: something that places processors around"
             )
         self.memory = memory
-        self._defaults: CallOptions = {
-            "instructions": instructions,
-            "tools": tools,
-            "processors": processors,
-            "input_processors": input_processors,
-            "output_processors": output_processors,
-            "error_processors": error_processors,
-            "max_processor_retries": max_processor_retries,
-            "max_error_retries": max_error_retries,
-            "max_steps": max_steps,
-            "stop_when": stop_when,
-            "release": release,
-            "settings": settings,
-            "provider_options": provider_options,
-            "tool_choice": tool_choice,
-            "active_tools": active_tools,
-            "output_type": output_type,
-            "prepare_step": prepare_step,
-            "approve": approve,
-            "allow_empty": allow_empty,
-            "observers": observers,
-            "ids": ids,
-            "clock": clock,
-        }
-        check_call(self._defaults)
         self.tools = as_tools(tools)
-        arrays = self._arrays(self._defaults)
+        self._options = RequestOptions(
+            model=self.model,
+            instructions=instructions,
+            tools=self.tools,
+            processors=processors,
+            input_processors=input_processors,
+            output_processors=output_processors,
+            error_processors=error_processors,
+            max_processor_retries=max_processor_retries,
+            max_error_retries=max_error_retries,
+            max_steps=max_steps,
+            stop_when=stop_when,
+            release=release,
+            settings=settings,
+            provider_options=provider_options,
+            tool_choice=tool_choice,
+            active_tools=active_tools,
+            output_type=output_type,
+            prepare_step=prepare_step,
+            approve=approve,
+            allow_empty=allow_empty,
+            observers=observers,
+            ids=ids,
+            clock=clock,
+        )
+        arrays = self._arrays(self._options)
         self._plans = arrays.compiled(self.id) if arrays.fixed else None
 
     # Asking
@@ -188,9 +182,9 @@ class Agent:
         Raises:
             OptionError, UsageError: an option is not allowed.
         """
-        check_call(options)
-        merged = cast("CallOptions", {**self._defaults, **options})
-        return AgentStream(lambda: self._prepared(messages, options, merged), merged)
+        asked = self._options.with_call(options)
+        kept = not _ARRANGING.intersection(options)
+        return AgentStream(lambda: self._prepared(messages, asked, kept=kept), asked)
 
     def generate_sync(self, messages: Value, **options: Unpack[CallOptions]) -> AgentResult[Any]:
         """Return what comes of a request, in an event loop of its own; see `generate`.
@@ -234,71 +228,78 @@ class Agent:
 
     # Making ready
 
-    async def _prepared(self, messages: Value, given: CallOptions, options: CallOptions) -> tuple[Run, Task]:
+    async def _prepared(self, messages: Value, options: RequestOptions, *, kept: bool) -> tuple[Run, Task]:
+        """Return a request's run and task; ``kept``: the agent's own arrays serve it."""
         context = _context(options)
-        arrays = self._arrays(options)
-        kept = self._plans is not None and not _ARRANGING.intersection(given)
-        plans = self._plans if kept else await arrays.resolved(self.id, context)
-        ids, clock = options["ids"], options["clock"]
-        start = await conversation(options, messages, context, ids, clock)
+        plans = self._plans if kept else None
+        if plans is None:
+            plans = await self._arrays(options).resolved(self.id, context)
         task = Task(
-            start,
-            await self._settings(given, options, context),
-            options["release"],
-            options["max_steps"],
-            _several(options["stop_when"]),
-            options["approve"],
-            options["allow_empty"],
+            await conversation(options, messages, context),
+            await _settings(options, context),
+            options.release,
+            options.max_steps,
+            options.endings,
+            options.approve,
+            options.allow_empty,
         )
-        retries, errors = options["max_processor_retries"], options["max_error_retries"]
         run = Run(
-            cast("Plans", plans),
+            plans,
             request_context=context,
-            run_id=options.get("run_id"),
-            records=options.get("records", False),
-            observers=options["observers"],
+            run_id=options.run_id,
+            records=options.records,
+            observers=options.observers,
             overlap=True,
-            max_processor_retries=retries,
-            max_error_retries=errors if errors is not None else MAX_ERROR_RETRIES if retries is None else retries,
-            ids=ids,
-            clock=clock,
+            max_processor_retries=options.max_processor_retries,
+            max_error_retries=options.error_retries,
+            ids=options.ids,
+            clock=options.clock,
         )
         return run, task
 
-    def _arrays(self, options: CallOptions) -> Arrays:
+    def _arrays(self, options: RequestOptions) -> Arrays:
         """Return the arrays of a request, with what the agent itself adds."""
         own_input: list[Item] = []
         own_output: list[Item] = []
-        if options["output_type"] is not None:
+        if options.output_type is not None:
             from penstock.processors.structure import StructuredOutputProcessor  # loaded where an object is asked for
 
-            structured = StructuredOutputProcessor(options["output_type"])
+            structured = StructuredOutputProcessor(options.output_type)
             own_input.append(structured)
             own_output.append(structured)
         own_input.append(TrailingAssistantGuard())
-        if options["prepare_step"] is not None:
+        if options.prepare_step is not None:
             from penstock.processors.routing import PrepareStepProcessor  # loaded where a callback is given
 
-            own_input.append(PrepareStepProcessor(options["prepare_step"]))
-        every, before, after, error = (options[name] for name in ARRAY_OPTIONS)
-        return Arrays(every, before, after, error, self.memory, tuple(own_input), tuple(own_output))
+            own_input.append(PrepareStepProcessor(options.prepare_step))
+        return Arrays(
+            options.processors,
+            options.input_processors,
+            options.output_processors,
+            options.error_processors,
+            self.memory,
+            tuple(own_input),
+            tuple(own_output),
+        )
 
-    async def _settings(self, given: CallOptions, options: CallOptions, context: RequestContext) -> Values:
-        """Return what each step starts from."""
-        model = options["model"] if "model" in given else self.model
-        if callable(model) and not isinstance(model, Model):
-            model = await _called(model, context)
-        tools = as_tools(given["tools"]) if "tools" in given else self.tools
-        active = options["active_tools"]
-        return {
-            "model": as_model(model),
-            "tools": tools,
-            "tool_choice": options["tool_choice"],
-            "active_tools": None if active is None else tuple(active),
-            "model_settings": freeze(dict(options["settings"])),
-            "provider_options": freeze(dict(options["provider_options"])),
-            "response_format": None,
-        }
+
+async def _settings(options: RequestOptions, context: RequestContext) -> Values:
+    """Return what each step starts from."""
+    model = options.model
+    if callable(model) and not isinstance(model, Model):
+        model = model(context)
+        if inspect.isawaitable(model):
+            model = await model
+    active = options.active_tools
+    return {
+        "model": as_model(model),
+        "tools": as_tools(options.tools),
+        "tool_choice": options.tool_choice,
+        "active_tools": None if active is None else tuple(active),
+        "model_settings": freeze(dict(options.settings)),
+        "provider_options": freeze(dict(options.provider_options)),
+        "response_format": None,
+    }
 
 
 _ARRANGING = frozenset({*ARRAY_OPTIONS, "output_type", "prepare_step"})
@@ -319,25 +320,15 @@ def _in_event_loop() -> bool:
     return True
 
 
-def _context(options: CallOptions) -> RequestContext:
+def _context(options: RequestOptions) -> RequestContext:
     """Return the request context, with the thread and its owner in it.
 
     Raises:
         OptionError: it names another thread or owner already.
     """
-    context = options.get("request_context")
-    context = {} if context is None else context
+    context = {} if options.request_context is None else options.request_context
     for name in ("thread_id", "resource_id"):
-        given = options.get(name)
+        given = getattr(options, name)
         if given is not None and context.setdefault(name, given) != given:
             raise OptionError("Agent", name, "another than the request context's", "the same in both, or in one only")
     return context
-
-
-def _several(given: StopWhen | Sequence[StopWhen]) -> tuple[StopWhen, ...]:
-    return tuple(given) if isinstance(given, Sequence) else (given,)
-
-
-async def _called(function: Callable[[RequestContext], Value], context: RequestContext) -> Value:
-    found = function(context)
-    return await found if inspect.isawaitable(found) else found

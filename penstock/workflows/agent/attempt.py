@@ -11,6 +11,7 @@ from penstock.engine.messages import Message
 from penstock.engine.streams.collect import usage_of
 from penstock.engine.streams.pull import close_source
 from penstock.engine.streams.sending import sent
+from penstock.workflows.agent.passing import is_for_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -74,7 +75,7 @@ class Attempt:
             self.out[chunk.id] = None
         elif kind == "finish":
             self._left = chunk.payload
-        return kind not in ("finish", "response-metadata")
+        return is_for_client(chunk)
 
     @property
     def end(self) -> Values:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import Chunk
 from penstock.engine.errors import ModelError, PenstockError
-from penstock.workflows.agent.passing import passed
+from penstock.workflows.agent.passing import is_for_client, passed
 from penstock.workflows.agent.progress import Progress
 from penstock.workflows.agent.results import counted, summed
 from penstock.workflows.agent.step import ModelStep
@@ -55,6 +55,7 @@ class Loop:
                     yield chunk
         except Exception as error:  # noqa: BLE001 - raised by whoever reads, once all has left
             self.progress.error = error
+            self.run.abandon()
             if self._started:
                 yield Chunk("error", payload=_described(error), run_id=self.run.run_id)
                 yield self._finish("error")
@@ -105,7 +106,7 @@ class Loop:
         steps = progress.now(run.message_list)
         usage = summed(step.usage for step in steps)
         outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
-        for chunk in outcome.chunks:
+        for chunk in filter(is_for_client, outcome.chunks):
             yield chunk
         if outcome.blocked:
             return

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast, get_args
 
 from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.processor import Processor
+from penstock.engine.frozen import EMPTY
+from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.processor import Processor, one_of
+from penstock.engine.run_core import MAX_ERROR_RETRIES
+from penstock.engine.run_streams import Release
 
 if TYPE_CHECKING:
     from penstock.engine.chunks import Chunk
@@ -16,9 +21,11 @@ if TYPE_CHECKING:
     from penstock.engine.message_list import Messages
     from penstock.engine.messages import ToolPart
     from penstock.engine.ports import Clock, Ids, Model, Observer
-    from penstock.engine.run_streams import Release
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.results import AgentResult, StepResult
+
+MAX_STEPS = 5
+"""How many accepted steps a request may have by default (the reference's figure, runtime.md §3)."""
 
 RequestContext: TypeAlias = "dict[str, Value]"
 
@@ -81,40 +88,94 @@ class CallOptions(TypedDict, total=False):
     clock: Clock
 
 
-ARRAY_OPTIONS: tuple[Literal["processors", "input_processors", "output_processors", "error_processors"], ...] = (
-    "processors",
-    "input_processors",
-    "output_processors",
-    "error_processors",
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOptions:
+    """What a request is made with: what the agent says, and laid over it what the call says. See `Agent`."""
+
+    model: Value
+    instructions: Instructions = ""
+    system: Messages = ""
+    context: Messages = ""
+    tools: Value = ()
+    processors: Array = ()
+    input_processors: Array = ()
+    output_processors: Array = ()
+    error_processors: Array = ()
+    max_processor_retries: int | None = None
+    max_error_retries: int | None = None
+    max_steps: int = MAX_STEPS
+    stop_when: StopWhen | Sequence[StopWhen] = ()
+    release: Release = "auto"
+    settings: Values = EMPTY
+    provider_options: Values = EMPTY
+    tool_choice: str | Sequence[str] = "auto"
+    active_tools: Sequence[str] | None = None
+    output_type: Value = None
+    prepare_step: PrepareStep | None = None
+    approve: Approve | None = None
+    allow_empty: bool = False
+    request_context: RequestContext | None = None
+    thread_id: str | None = None
+    resource_id: str | None = None
+    run_id: str | None = None
+    records: bool = False
+    observers: Sequence[Observer] = ()
+    on_chunk: Callable[[Chunk], Any] | None = None
+    on_step_finish: Callable[[StepResult], Any] | None = None
+    on_finish: Callable[[AgentResult[Any]], Any] | None = None
+    on_error: Callable[[Exception], Any] | None = None
+    ids: Ids = RANDOM_IDS
+    clock: Clock = SYSTEM_CLOCK
+
+    def __post_init__(self) -> None:
+        """Refuse a value that cannot be meant.
+
+        Raises:
+            OptionError: a value is not allowed.
+        """
+        for name in ARRAY_OPTIONS:
+            check_array(name, getattr(self, name))
+        for name in ("max_processor_retries", "max_error_retries"):
+            check_count(name, getattr(self, name), least=0, optional=True)
+        check_count("max_steps", self.max_steps, least=1)
+        for name in ("prepare_step", "approve", "on_chunk", "on_step_finish", "on_finish", "on_error"):
+            check_function(name, getattr(self, name))
+        for name in ("settings", "provider_options"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise OptionError("Agent", name, "…", "a mapping")
+        if self.request_context is not None and not isinstance(cast("object", self.request_context), dict):
+            raise OptionError("Agent", "request_context", "…", "a dict: what a hook sets in it, later ones see")
+        one_of("Agent", "release", self.release, get_args(Release))
+
+    def with_call(self, given: CallOptions) -> RequestOptions:
+        """Return the options with what a call says laid over.
+
+        Raises:
+            UsageError: there is no such option.
+            OptionError: a value is not allowed.
+        """
+        for name in given:
+            if name not in CallOptions.__annotations__:
+                close = difflib.get_close_matches(name, CallOptions.__annotations__, n=1)
+                meant = f"did you mean {close[0]!r}? " if close else ""
+                there = ", ".join(CallOptions.__annotations__)
+                raise UsageError(f"a request has no option {name!r}; {meant}there are {there}")
+        return replace(self, **given) if given else self
+
+    @property
+    def endings(self) -> tuple[StopWhen, ...]:
+        """What may end a request after a step, as functions."""
+        return (self.stop_when,) if callable(self.stop_when) else tuple(self.stop_when)
+
+    @property
+    def error_retries(self) -> int:
+        """How often a failed model call may be made again."""
+        if self.max_error_retries is not None:
+            return self.max_error_retries
+        return MAX_ERROR_RETRIES if self.max_processor_retries is None else self.max_processor_retries
 
 
-def check_call(given: Mapping[str, object]) -> None:
-    """Refuse an option that no call has, or a value that cannot be meant.
-
-    Raises:
-        UsageError: there is no such option.
-        OptionError: its value is not allowed.
-    """
-    known = CallOptions.__annotations__
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
-            raise UsageError(f"a request has no option {name!r}; {meant}there are {', '.join(known)}")
-    for name in ARRAY_OPTIONS:
-        if name in given:
-            check_array(name, given[name])
-    for name in ("max_processor_retries", "max_error_retries"):
-        check_count(name, given.get(name), least=0, optional=True)
-    check_count("max_steps", given.get("max_steps", 1), least=1)
-    for name in ("prepare_step", "approve", "on_chunk", "on_step_finish", "on_finish", "on_error"):
-        check_function(name, given.get(name))
-    for name in ("settings", "provider_options"):
-        if not isinstance(given.get(name, {}), Mapping):
-            raise OptionError("Agent", name, "…", "a mapping")
-    if not isinstance(given.get("request_context") or {}, dict):
-        raise OptionError("Agent", "request_context", "…", "a dict: what a hook sets in it, later ones see")
+ARRAY_OPTIONS = ("processors", "input_processors", "output_processors", "error_processors")
 
 
 def check_array(name: str, given: object) -> None:
@@ -122,7 +183,7 @@ def check_array(name: str, given: object) -> None:
     if callable(given) and not isinstance(given, (type, Processor)):
         return
     if isinstance(given, str) or not isinstance(given, Sequence):
-        kind = type(given).__name__
+        kind = type(cast("object", given)).__name__
         raise OptionError("Agent", name, kind, "a list of processors and workflows, or a function that gives one")
 
 

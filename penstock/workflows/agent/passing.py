@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from penstock.engine.run import Run
 
 
+def is_for_client(chunk: Chunk) -> bool:
+    """Tell whether a chunk is sent to the client: a model's own end and what it says of itself are not."""
+    return chunk.type not in ("finish", "response-metadata")
+
+
 class Passed(NamedTuple):
     """Chunks that belong to no answer, as they left the stream's stage."""
 

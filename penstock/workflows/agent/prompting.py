@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.frozen import Value, Values
     from penstock.engine.outcome import Outcome
-    from penstock.engine.ports import Clock, Ids
     from penstock.processors.tools.tool import Tool
-    from penstock.workflows.agent.options import CallOptions, RequestContext
+    from penstock.workflows.agent.options import RequestContext, RequestOptions
 
 SYSTEM_TAG = "user-provided"
 """The owner of the system messages that a call brings (the reference's name for them)."""
@@ -31,22 +30,20 @@ SYSTEM_TAG = "user-provided"
 _WORDS = ("auto", "none", "required")
 
 
-async def conversation(
-    options: CallOptions, messages: object, context: RequestContext, ids: Ids, clock: Clock
-) -> MessageList:
+async def conversation(options: RequestOptions, messages: object, context: RequestContext) -> MessageList:
     """Return what a run starts from: instructions, the call's own system messages, context, and the input."""
-    made = MessageList(ids=ids, clock=clock)
-    instructions: Value = options.get("instructions")
+    made = MessageList(ids=options.ids, clock=options.clock)
+    instructions: Value = options.instructions
     if callable(instructions):
         instructions = instructions(context)
         if inspect.isawaitable(instructions):
             instructions = await instructions
     if instructions:
         made = made.add(_system(instructions))
-    if options.get("system"):
-        made = made.add(_system(options["system"]), tag=SYSTEM_TAG)
-    if options.get("context"):
-        made = made.add(_owned(parsed(options["context"], "user"), context), source="context")
+    if options.system:
+        made = made.add(_system(options.system), tag=SYSTEM_TAG)
+    if options.context:
+        made = made.add(_owned(parsed(options.context, "user"), context), source="context")
     if isinstance(messages, MessageList):
         raise OptionError("Agent", "messages", "a MessageList", "a str, messages, or chat dicts: list.all")
     return made.add(_owned(parsed(messages, "user"), context), source="input")

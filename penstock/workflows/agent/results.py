@@ -15,8 +15,8 @@ from penstock.engine.model import Usage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.facts import Facts
-    from penstock.engine.frozen import Values
+    from penstock.engine.facts import AnyKey, Facts
+    from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message
     from penstock.engine.records import Record
@@ -150,7 +150,7 @@ class AgentResult(Generic[T]):
     usage: Usage = field(default_factory=lambda: Usage(requests=0))
     response: ModelResponse = field(default_factory=ModelResponse)
     pending: tuple[ToolPart, ...] = ()
-    facts: Facts = field(default_factory=dict, repr=False)
+    facts: Facts = field(default_factory=dict["AnyKey", "Value"], repr=False)
     records: tuple[Record, ...] = field(default=(), repr=False)
     spent: tuple[Spend, ...] = field(default=(), repr=False)
     run_id: str = ""

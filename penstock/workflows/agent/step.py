@@ -130,7 +130,7 @@ class ModelStep:
         """Have an answer judged whose chunks are out."""
         run = self._run
         message = run.message_list.completed(answer)
-        told = {**info, "finish_reason": attempt.finish_reason, "usage": attempt.usage}
+        told: dict[str, Value] = {**info, "finish_reason": attempt.finish_reason, "usage": attempt.usage}
         outcome = await run.process_llm_response([message], **told)
         if outcome.blocked:
             return outcome

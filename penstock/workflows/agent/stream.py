@@ -6,6 +6,7 @@ something goes on beside the model.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 from collections import deque
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.engine.model import Usage
     from penstock.engine.run import Run
     from penstock.engine.tripwire import Tripwire
-    from penstock.workflows.agent.options import CallOptions
+    from penstock.workflows.agent.options import RequestOptions
     from penstock.workflows.agent.progress import Task
     from penstock.workflows.agent.results import AgentResult, ModelResponse, Status, StepResult
 
@@ -69,7 +70,7 @@ class AgentStream(Generic[T]):
     its error to whoever reads, once all has left that may; the fields tell then how it ended.
     """
 
-    def __init__(self, prepare: Prepare, options: CallOptions) -> None:
+    def __init__(self, prepare: Prepare, options: RequestOptions) -> None:
         self._prepare = prepare
         self._options = options
         self._closing = AsyncExitStack()
@@ -237,6 +238,7 @@ class AgentStream(Generic[T]):
             finally:
                 self._pulling = None
         await chunks.aclose()
+        cast("Loop", self._loop).run.abandon()
         self._result = self._ended("cancelled")
         return Chunk("abort", run_id=self._result.run_id)
 
@@ -252,11 +254,11 @@ class AgentStream(Generic[T]):
 
     def _ended(self, status: Status | None = None) -> AgentResult[T]:
         loop = cast("Loop", self._loop)
-        return cast("AgentResult[T]", ended(loop.run, loop.progress, status, self._options.get("output_type")))
+        return cast("AgentResult[T]", ended(loop.run, loop.progress, status, self._options.output_type))
 
     async def _tell(self, name: str, what: Value) -> None:
         """Call one of the caller's own functions; what it raises is logged, and changes nothing."""
-        function = cast("Callable[[Value], Value] | None", self._options.get(name))
+        function: Callable[[Value], Value] | None = getattr(self._options, name)
         if function is None:
             return
         try:
@@ -280,7 +282,7 @@ class AgentStream(Generic[T]):
         run, task = await self._prepare()
         background = Background()
         await background.open()
-        self._closing.push_async_exit(lambda _kind, error, _trace: background.close(error))
+        self._closing.push_async_exit(functools.partial(_close, background))
         try:
             await self._closing.enter_async_context(run)
         except BaseException:
@@ -307,6 +309,7 @@ class AgentStream(Generic[T]):
             with anyio.move_on_after(_PATIENCE, shield=True):
                 await chunks.aclose()
             if self._result is None:
+                cast("Loop", self._loop).run.abandon()
                 self._result = self._ended("cancelled")
         finally:
             await self._closing.__aexit__(kind, error, trace)
@@ -331,3 +334,12 @@ async def _conduct(chunks: AsyncGenerator[Chunk], send: MemoryObjectSendStream[C
                 await send.send(chunk)
         except anyio.BrokenResourceError:
             return  # nobody reads any more
+
+
+async def _close(
+    background: Background,
+    _kind: type[BaseException] | None,
+    error: BaseException | None,
+    _trace: TracebackType | None,
+) -> None:
+    await background.close(error)

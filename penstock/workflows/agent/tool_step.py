@@ -91,8 +91,9 @@ class ToolStep:
         call, arguments = done.work.call, done.work.arguments
         failed = done.error is not None
         value = done.result if done.error is None else done.error.for_model
-        told = {"arguments": arguments, "call_id": call.call_id, "is_error": failed}
-        outcome = await self._run.process_tool_result(call.name, value, **told)
+        outcome = await self._run.process_tool_result(
+            call.name, value, arguments=arguments, call_id=call.call_id, is_error=failed
+        )
         if outcome.blocked:
             self.verdict = outcome
             return outcome.chunks
