@@ -1,0 +1,35 @@
+"""Ensure final response: an agent that would use up its steps with tools answers with what it has."""
+
+from penstock import Agent, InputStepContext, Message, Overrides, Processor
+from penstock.testing import ScriptedModel
+
+
+class EnsureFinalResponse(Processor):
+    """In the last step, takes the tools away and says so. Give it the agent's ``max_steps``."""
+
+    role = "transform"
+
+    def __init__(self, max_steps: int) -> None:
+        self.max_steps = max_steps
+
+    def process_input_step(self, ctx: InputStepContext) -> Overrides | None:
+        accepted = sum(step.finish_reason != "retry" for step in ctx.steps or ())  # as the agent counts its budget
+        if accepted < self.max_steps - 1:
+            return None
+        told = Message.system("No tools are left. Answer now with what you know, and say what is missing.")
+        return Overrides(tool_choice="none", messages=ctx.message_list.add(told))
+
+
+def search(query: str) -> str:
+    """Search for something."""
+    return f"nothing about {query}"
+
+
+if __name__ == "__main__":
+    looks = {"tool_calls": [{"name": "search", "args": {"query": "Atlantis"}}]}
+    model = ScriptedModel([looks, looks, "I found nothing about it."])
+    agent = Agent(model, tools=[search], processors=[EnsureFinalResponse(3)], max_steps=3)
+    result = agent.generate_sync("Where is Atlantis?")
+    print(result.text)
+    print([[tool.name for tool in request.tools] for request in model.requests])
+    print([message.text for message in model.requests[-1].messages if message.role == "system"])

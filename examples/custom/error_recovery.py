@@ -1,0 +1,32 @@
+"""Error recovery: a prompt that is too long for the model is sent again without what is oldest."""
+
+from penstock import Agent, APIErrorContext, Message, ModelError, Processor, Retry
+from penstock.testing import ScriptedModel
+
+
+class ShorterPrompt(Processor):
+    """Drops the older half of the turns when a model says that the prompt is too long, and has it asked again.
+
+    Whole turns go, so that no result loses its call. The last one stays: if it alone is too long, the error is raised.
+    """
+
+    role = "transform"
+
+    def process_api_error(self, ctx: APIErrorContext) -> Retry | None:
+        error = ctx.error
+        if not isinstance(error, ModelError) or error.code != "context_length_exceeded":
+            return None
+        starts = [index for index, message in enumerate(ctx.messages) if message.role == "user"]
+        first = starts[len(starts) // 2] if starts else 0
+        if first == 0:
+            return None
+        ctx.note(dropped=first)
+        return Retry(messages=ctx.message_list.remove(*(message.id for message in ctx.messages[:first])))
+
+
+if __name__ == "__main__":
+    too_long = {"error": {"status": 400, "code": "context_length_exceeded", "message": "too many tokens"}}
+    model = ScriptedModel([too_long, too_long, "The third."])
+    asked = [Message.user("First?"), Message.assistant("1"), Message.user("Second?"), Message.assistant("2")]
+    result = Agent(model, processors=[ShorterPrompt()]).generate_sync([*asked, Message.user("Third?")])
+    print(f"{result.text} after prompts of {[len(request.messages) for request in model.requests]} messages")

@@ -1,0 +1,35 @@
+"""Reasoning transformer: a model is shown what another one thought, in a form that it can read."""
+
+from penstock import Agent, LLMRequestContext, Message, MessageList, Part, Processor, ReasoningPart, TextPart
+from penstock.testing import ScriptedModel
+
+
+class ReasoningTransformer(Processor):
+    """Makes thoughts of earlier answers into text, for the prompt of a call only: the conversation keeps them.
+
+    Most providers refuse or ignore the thoughts of others, which are often signed.
+    """
+
+    role = "transform"
+    on_error = "allow"
+
+    def process_llm_request(self, ctx: LLMRequestContext) -> MessageList:
+        return ctx.message_list.replace(
+            *(message.with_parts(map(readable, message.parts)) for message in ctx.message_list.all)
+        )
+
+
+def readable(part: Part) -> Part:
+    """Return a thought as text between tags, anything else as it is."""
+    return TextPart(f"<thinking>{part.text}</thinking>") if isinstance(part, ReasoningPart) else part
+
+
+if __name__ == "__main__":
+    model = ScriptedModel(["It still is."])
+    earlier = [
+        Message.user("Is 91 a prime?"),
+        Message.assistant([ReasoningPart("91 = 7 x 13"), TextPart("No, it is composite.")]),
+    ]
+    result = Agent(model, processors=[ReasoningTransformer()]).generate_sync([*earlier, Message.user("Sure?")])
+    print(model.requests[0].messages[1].text)
+    print([part.type for part in result.messages[1].parts])

@@ -1,0 +1,56 @@
+"""Word counter: counts the words of an answer while it streams, and tells the client how many there were."""
+
+from dataclasses import dataclass, field
+
+import anyio
+
+from penstock import Agent, Chunk, OutputResultContext, OutputStreamContext, Processor
+from penstock.testing import ScriptedModel
+
+
+@dataclass
+class Count:
+    """What belongs to one request lives in its state: the processor itself is shared by all requests at once."""
+
+    words: dict[int, int] = field(default_factory=dict[int, int])  # by step
+    in_word: bool = False
+
+
+class WordCounter(Processor[Count]):
+    """Counts words, those that chunks cut in two once. It only looks: chunks pass on, whatever it returns."""
+
+    role = "observer"
+
+    def new_state(self) -> Count:
+        return Count()
+
+    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext[Count]) -> None:
+        count, step = ctx.state, ctx.step_number
+        if chunk.type == "step-start":  # another attempt, too, begins with one
+            count.words[step] = 0
+        if chunk.type == "text-delta":
+            for letter in chunk.text:
+                count.words[step] += not letter.isspace() and not count.in_word
+                count.in_word = not letter.isspace()
+        else:
+            count.in_word = False
+
+    def process_output_result(self, ctx: OutputResultContext[Count]) -> None:
+        kept = [step.number for step in ctx.steps or () if step.finish_reason != "retry"]
+        words = sum(ctx.state.words[number] for number in kept)
+        ctx.writer.write(Chunk("data-words", payload={"words": words}, transient=True))
+
+
+async def main() -> None:
+    """Show what a client sees."""
+    model = ScriptedModel([{"deltas": ["Two wo", "rds and ", "three more."]}])
+    async with Agent(model, processors=[WordCounter()]).stream("Say something.") as stream:
+        async for chunk in stream:
+            if chunk.text:
+                print(repr(chunk.text))
+            elif chunk.is_data:
+                print(dict(chunk.payload))
+
+
+if __name__ == "__main__":
+    anyio.run(main)
