@@ -55,9 +55,12 @@ class Form(ABC):
             return self._checked(data)
         try:
             return self._checked(data[HELD])
+        except UnfitError as error:
+            wrong = error
+        try:
+            return self._checked(data)  # a mapping of that one key may itself be the value
         except UnfitError:
-            pass  # a mapping of that one key may itself be the value
-        return self._checked(data)
+            raise wrong from None
 
     def _checked(self, data: Value) -> Value:
         try:
