@@ -36,7 +36,9 @@ _MOST_READ = 20_000  # characters of a body: the error's own words stand at its 
 _MILLISECONDS = 1000.0
 
 _RETRY_DELAY = re.compile(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')  # google.rpc.RetryInfo in JSON
-_TRY_AGAIN_IN = re.compile(r"\btry again in (?:(\d+)m)?(?:(\d+(?:\.\d+)?)(ms|s)\b)?", re.IGNORECASE)  # OpenAI's 429s
+_TRY_AGAIN_IN = re.compile(
+    r"\btry again in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s)\b)?", re.IGNORECASE
+)  # OpenAI's 429s
 
 
 @dataclass(frozen=True, slots=True)
