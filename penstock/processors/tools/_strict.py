@@ -68,9 +68,12 @@ def _unreferenced(schema: Value, definitions: Values) -> Value:
         return [_unreferenced(item, definitions) for item in schema]
     if not is_mapping(schema):
         return schema
-    if "$ref" in schema and len(schema) > 1:
-        target = definitions[schema["$ref"].rpartition("/")[2]]
-        schema = {**target, **{name: item for name, item in schema.items() if name != "$ref"}}
+    parts = schema.get("allOf")
+    if is_items(parts) and len(parts) == 1:  # how older versions of pydantic say something beside a reference
+        schema = {**parts[0], **{name: item for name, item in schema.items() if name != "allOf"}}
+    target = schema.get("$ref")
+    if isinstance(target, str) and len(schema) > 1:
+        schema = {**definitions[target.rpartition("/")[2]], **{k: v for k, v in schema.items() if k != "$ref"}}
     return {name: _unreferenced(item, definitions) for name, item in schema.items()}
 
 
