@@ -162,6 +162,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.caching.memory_cache import MemoryCache as MemoryCache
     from penstock.processors.caching.requests import CacheRequest as CacheRequest
     from penstock.processors.caching.response_cache import ResponseCache as ResponseCache
+    from penstock.processors.conversations.providers import Recipient as Recipient
     from penstock.processors.discovery.agents_md import AgentsMDInjector as AgentsMDInjector
     from penstock.processors.discovery.file_reader import FileReader as FileReader
     from penstock.processors.discovery.skill import Skill as Skill
@@ -205,6 +206,11 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.recovery.matchers import is_bad_request_error as is_bad_request_error
     from penstock.processors.recovery.prefill_error_handler import PrefillErrorHandler as PrefillErrorHandler
     from penstock.processors.recovery.stream_error_retry import StreamErrorRetryProcessor as StreamErrorRetryProcessor
+    from penstock.processors.routing.decisions import MODEL_CHOICE as MODEL_CHOICE
+    from penstock.processors.routing.decisions import ModelChoice as ModelChoice
+    from penstock.processors.routing.decisions import ModelDecision as ModelDecision
+    from penstock.processors.routing.model_selection import ModelSelectionProcessor as ModelSelectionProcessor
+    from penstock.processors.routing.prepare_step import PrepareStepProcessor as PrepareStepProcessor
     from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor
     from penstock.processors.structure.facts import OBJECT as OBJECT
     from penstock.processors.structure.structured_output import StructuredOutputProcessor as StructuredOutputProcessor
@@ -335,6 +341,7 @@ _HOMES = {
     "penstock.processors.caching.memory_cache": ("MemoryCache",),
     "penstock.processors.caching.requests": ("CacheRequest",),
     "penstock.processors.caching.response_cache": ("ResponseCache",),
+    "penstock.processors.conversations.providers": ("Recipient",),
     "penstock.processors.guards.classifications": ("Classification",),
     "penstock.processors.guards.classifier": ("ClassifierProcessor",),
     "penstock.processors.guards.language_detector": ("LanguageDetector",),
@@ -363,6 +370,9 @@ _HOMES = {
     "penstock.processors.recovery.matchers": ("FailedCall", "RetryMatcher", "is_bad_request_error"),
     "penstock.processors.recovery.prefill_error_handler": ("PrefillErrorHandler",),
     "penstock.processors.recovery.stream_error_retry": ("StreamErrorRetryProcessor",),
+    "penstock.processors.routing.decisions": ("MODEL_CHOICE", "ModelChoice", "ModelDecision"),
+    "penstock.processors.routing.model_selection": ("ModelSelectionProcessor",),
+    "penstock.processors.routing.prepare_step": ("PrepareStepProcessor",),
     "penstock.processors.streaming.batch_parts": ("BatchPartsProcessor",),
     "penstock.processors.structure.facts": ("OBJECT",),
     "penstock.processors.structure.structured_output": ("StructuredOutputProcessor",),
