@@ -62,19 +62,28 @@ def _or_null(schema: Value) -> Value:
     return {"anyOf": [rest, _NULL], **told}
 
 
-def _unreferenced(schema: Value, definitions: Values) -> Value:
-    """Return a schema in which nothing stands beside a ``$ref``, which OpenAI refuses: what it means stands there."""
+def _unreferenced(schema: Value, definitions: Values, inside: tuple[str, ...] = ()) -> Value:
+    """Return a schema in which nothing stands beside a ``$ref``, which OpenAI refuses: what it means stands there.
+
+    Where a definition holds itself, the reference stays, and what stood beside it goes.
+    """
     if is_items(schema):
-        return [_unreferenced(item, definitions) for item in schema]
+        return [_unreferenced(item, definitions, inside) for item in schema]
     if not is_mapping(schema):
         return schema
     parts = schema.get("allOf")
     if is_items(parts) and len(parts) == 1:  # how older versions of pydantic say something beside a reference
-        schema = {**parts[0], **{name: item for name, item in schema.items() if name != "allOf"}}
+        schema = {**parts[0], **_without(schema, "allOf")}
     target = schema.get("$ref")
     if isinstance(target, str) and len(schema) > 1:
-        schema = {**definitions[target.rpartition("/")[2]], **{k: v for k, v in schema.items() if k != "$ref"}}
-    return {name: _unreferenced(item, definitions) for name, item in schema.items()}
+        name = target.rpartition("/")[2]
+        schema = {"$ref": target} if name in inside else {**definitions[name], **_without(schema, "$ref")}
+        inside = (*inside, name)
+    return {name: _unreferenced(item, definitions, inside) for name, item in schema.items()}
+
+
+def _without(schema: Values, key: str) -> Values:
+    return {name: item for name, item in schema.items() if name != key}
 
 
 def _reached(schema: Value, whole: Values) -> list[Value]:

@@ -67,6 +67,22 @@ def test_nothing_stands_beside_a_reference() -> None:
     assert "default" not in made["$defs"]["Place"]["properties"]["y"]
 
 
+class Node(BaseModel):
+    """A node of a tree."""
+
+    below: list[Annotated[Node, Field(description="the next ones")]]
+
+
+def test_a_definition_that_holds_itself_is_written_once() -> None:
+    """Its reference to itself stays, without what stood beside it."""
+
+    def f(node: Annotated[Node, Field(description="the first")]) -> None: ...
+
+    node = parameters(f)["properties"]["node"]
+    assert node["description"] == "the first"
+    assert node["properties"]["below"]["items"] == {"$ref": "#/$defs/Node"}
+
+
 def test_an_optional_reference_keeps_its_description() -> None:
     """Beside the choice between it and null."""
 
