@@ -30,14 +30,14 @@ def refusal(chunks: Sequence[Chunk], finish_reason: str | None, *, calls: bool) 
 
     Args:
         chunks: what the model sent.
-        finish_reason: why it stopped; None: as its last chunk says.
+        finish_reason: why it stopped, as the host tells it, if it does; the model's own end counts, too.
         calls: whether answers that call tools may be kept.
     """
     if not chunks:
         return "empty"
     if any(chunk.type in _FAILED for chunk in chunks):
         return "failed"
-    if (finish_reason or _finish_reason(chunks)) not in _KEPT:
+    if not {_finish_reason(chunks), finish_reason or "stop"} <= _KEPT:  # without an end, somebody has cut it off
         return "unfinished"
     if any(chunk.type == "text-start" and chunk.payload.get("refusal") is True for chunk in chunks):
         return "refused"

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from penstock.engine.frozen import EMPTY
 from penstock.processors.caching._entries import Entry, read
 from penstock.processors.caching._hashing import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable
+    from collections.abc import Collection, Generator, Iterable, Mapping
 
     from penstock.engine.ports import Cache, Ids
 
@@ -54,14 +55,15 @@ class Shelf:
         entry = None
         with self._reading() as failed:
             found = read(await self._cache.get(key))
-            entry = found if await self._counts(found, versions) else None
+            entry = found if found is None or await self._are_current(found.tags, versions) else None
         return entry, not failed
 
-    async def put(self, key: str, text: str, ttl: float | None) -> None:
-        """Keep an answer."""
+    async def put(self, key: str, text: str, ttl: float | None, versions: Mapping[str, str] = EMPTY) -> None:
+        """Keep an answer, unless its tags have other versions by now: there may be a fresh one in its place."""
         try:
             with anyio.fail_after(self._patience):
-                await self._cache.set(key, text, ttl=ttl)
+                if await self._are_current(versions, {}):
+                    await self._cache.set(key, text, ttl=ttl)
         except Exception as error:  # noqa: BLE001 - see `_reading`
             _LOG.warning("the cache of answers could not be written: %s", type(error).__name__)
 
@@ -86,9 +88,9 @@ class Shelf:
             failed.append(type(error).__name__)
             _LOG.warning("the cache of answers could not be read: %s", *failed)
 
-    async def _counts(self, entry: Entry | None, versions: dict[str, str]) -> bool:
-        for tag, version in entry.tags.items() if entry is not None else ():
-            current = versions[tag] if tag in versions else await self._cache.get(_TAGS + tag)
+    async def _are_current(self, versions: Mapping[str, str], known: Mapping[str, str]) -> bool:
+        for tag, version in versions.items():
+            current = known[tag] if tag in known else await self._cache.get(_TAGS + tag)
             if current != version:
                 return False
         return True

@@ -113,13 +113,18 @@ class Visit:
         if last is not None and not last.is_open and not last.settled:
             last.drop(hopeless=True)
 
+    def forgo(self) -> None:
+        """Take it that the last call has no answer: another is made."""
+        before = self.open
+        if before is not None:
+            before.drop(hopeless=False)
+
     def add(self, asked: Asked) -> None:
         """Note a call. If it is the last one made again, because it failed, those who wait go on waiting."""
         before = self.open
-        if before is not None:
-            if before.place == asked.place:
-                asked.flight, before.flight = before.flight, None
-            before.drop(hopeless=False)
+        if before is not None and before.place == asked.place:
+            asked.flight, before.flight = before.flight, None
+        self.forgo()
         self.asked.append(asked)
 
     def end(self, ended: Ended, keep: Keep) -> Iterator[Asked]:

@@ -128,14 +128,12 @@ class ResponseCache(Processor[Visit]):
 
     async def process_llm_request(self, ctx: LLMRequestContext[Visit]) -> Answer | None:
         """Look for the answer, or for somebody who is asking for it."""
-        if ctx.answer is not None:
-            return None
-        visit = ctx.state
         if ctx.retry_count > 0:
-            visit.reject()
+            ctx.state.reject()
         wishes = self._wishes.laid_over(ctx.request_context)
-        asked = None if wishes.skip else await self._asked(ctx, wishes)
+        asked = None if wishes.skip or ctx.answer is not None else await self._asked(ctx, wishes)
         if asked is None:
+            ctx.state.forgo()
             ctx.note(cache="off")
             return None
         return await self._answered(ctx, asked, bust=wishes.bust)
@@ -156,6 +154,7 @@ class ResponseCache(Processor[Visit]):
         """Return the answer from somebody else who is looking for it, or from the cache."""
         versions = await self._shelf.versions(asked.tags)
         if versions is None:
+            ctx.state.forgo()
             ctx.note(cache="failed")
             return None
         asked.tags, asked.place = versions, digest([asked.key, versions])
@@ -283,7 +282,7 @@ class ResponseCache(Processor[Visit]):
         try:
             for asked in kept:
                 if asked.writes:
-                    await self._shelf.put(asked.key, asked.text or "", asked.ttl)
+                    await self._shelf.put(asked.key, asked.text or "", asked.ttl, asked.tags)
             for key in gone:
                 await self._shelf.forget(key)
         finally:
