@@ -57,7 +57,10 @@ class Loop:
             self.progress.error = error
             self.run.abandon()
             if self._started:
-                yield Chunk("error", payload=_described(error), run_id=self.run.run_id)
+                run_id = self.run.run_id
+                yield Chunk("error", payload=_described(error), run_id=run_id)
+                if self.progress.finish_reason == "error":  # it is the model that failed, and ended its step
+                    yield Chunk("step-finish", payload={"reason": "error", "is_continued": False}, run_id=run_id)
                 yield self._finish("error")
 
     async def _run(self) -> AsyncGenerator[Chunk]:

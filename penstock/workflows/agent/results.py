@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Literal
 
 from typing_extensions import TypeVar
 
-from penstock.engine.errors import BlockedError
+from penstock.engine.errors import BlockedError, UsageError
 from penstock.engine.frozen import EMPTY, FrozenDict
+from penstock.engine.json_values import json_value
 from penstock.engine.messages import ReasoningPart, ToolPart
 from penstock.engine.model import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from penstock.engine.facts import AnyKey, Facts
     from penstock.engine.frozen import Value, Values
@@ -166,6 +167,24 @@ class AgentResult(Generic[T]):
         """Whether a verdict stopped the run."""
         return self.tripwire is not None
 
+    def answered(self, results: Mapping[str, Value]) -> tuple[Message, ...]:
+        """Return the conversation with results for calls that wait: what to ask the agent next.
+
+        Args:
+            results: JSON values by the ids of the calls, see ``pending``.
+
+        Raises:
+            UsageError: no call of that id waits.
+            MessageError: a result is no JSON value.
+        """
+        waiting = {call.call_id for call in self.pending}
+        unknown = sorted(set(results) - waiting)
+        if unknown:
+            known = ", ".join(sorted(waiting)) or "none"
+            raise UsageError(f"no call {', '.join(unknown)} waits for a result; those that do: {known}")
+        read = {id: json_value(result, id) for id, result in results.items()}
+        return tuple([_answered(message, read) for message in self.messages])
+
     def unwrap(self) -> AgentResult[T]:
         """Return the result itself, or raise.
 
@@ -180,3 +199,14 @@ class AgentResult(Generic[T]):
         """Show how it ended; never a text."""
         verdict = f", blocked by {self.tripwire.processor_id!r}" if self.tripwire is not None else ""
         return f"AgentResult({self.status}, {len(self.steps)} steps, finish_reason={self.finish_reason!r}{verdict})"
+
+
+def _answered(message: Message, results: Mapping[str, Value]) -> Message:
+    """Return a message with results for its open calls."""
+    parts = tuple(
+        replace(part, state="result", result=results[part.call_id])
+        if isinstance(part, ToolPart) and part.state == "call" and part.call_id in results
+        else part
+        for part in message.parts
+    )
+    return message if parts == message.parts else message.with_parts(parts)

@@ -63,6 +63,46 @@ class Field(Generic[V]):
         return self._read().__await__()
 
 
+class Chunks:
+    """Reads a stream's chunks; no generator, which would have to be closed by whoever reads only some."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self, following: Callable[[], Awaitable[Chunk | None]]) -> None:
+        self._next = following
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Chunk:
+        """Return the next chunk."""
+        chunk = await self._next()
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
+
+
+class Texts:
+    """Reads a stream's pieces of text."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> str:
+        """Return the next piece."""
+        while True:
+            chunk = await self._chunks.__anext__()
+            if chunk.type == "text-delta":
+                return chunk.text
+
+
 class AgentStream(Generic[T]):
     """An agent's answer as it comes. Made by `Agent.stream`; enter it, then iterate over it, or await its fields.
 
@@ -102,33 +142,19 @@ class AgentStream(Generic[T]):
         Raises:
             UsageError: the stream was not entered, or is being read already.
         """
-        return self._texts(self._read())
+        return Texts(self._read())
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """Return `full_stream`."""
         return self._read()
 
-    def _read(self) -> AsyncGenerator[Chunk]:
+    def _read(self) -> Chunks:
         if self._chunks is None:
             raise UsageError("enter the stream first: async with agent.stream(...) as stream")
         if self._taken:
             raise UsageError("a stream is read once; keep its chunks where you need them again")
         self._taken = True
-        return self._items()
-
-    async def _items(self) -> AsyncGenerator[Chunk]:
-        while True:
-            chunk = await self._next()
-            if chunk is None:
-                return
-            yield chunk
-
-    @staticmethod
-    async def _texts(chunks: AsyncGenerator[Chunk]) -> AsyncGenerator[str]:
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                if chunk.type == "text-delta":
-                    yield chunk.text
+        return Chunks(self._next)
 
     # How it ended
 
