@@ -22,16 +22,16 @@ def description_of(tool: Value) -> str:
 class Catalogue:
     """Tools by name, ready to be searched. It does not change."""
 
-    __slots__ = ("_texts", "tools")
+    __slots__ = ("tools",)
 
     def __init__(self, tools: Values) -> None:
         self.tools = tools
-        self._texts = tuple((name, description_of(tool)) for name, tool in tools.items())
 
     def search(self, query: str) -> Iterator[tuple[str, float]]:
         """Yield the names that a query is about, with their scores, the best first."""
-        for hit in index_of(self._texts).search(query):
-            yield self._texts[hit.place][0], hit.score
+        texts = tuple((name, description_of(tool)) for name, tool in self.tools.items())
+        for hit in index_of(texts).search(query):
+            yield texts[hit.place][0], hit.score
 
     def short(self, name: str) -> str:
         """Return the beginning of a tool's description, in one line."""
@@ -43,4 +43,4 @@ class Catalogue:
 
     def __bool__(self) -> bool:
         """Tell whether there are any tools."""
-        return bool(self._texts)
+        return bool(self.tools)
