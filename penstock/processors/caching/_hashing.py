@@ -9,9 +9,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.messages import ToolPart
+from penstock.engine.frozen import EMPTY
+from penstock.engine.messages import TextPart, ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,6 +82,8 @@ def _message(message: Message, calls: dict[str, int]) -> Value:
 
 
 def _part(part: Part, calls: dict[str, int]) -> Value:
+    if type(part) is TextPart and not part.metadata:  # most are
+        return part.text
     own = {name: stable(getattr(part, name)) for name in _names(part) if name not in ("call_id", "metadata")}
     if isinstance(part, ToolPart):
         own["call"] = calls.setdefault(part.call_id, len(calls))
@@ -88,6 +92,8 @@ def _part(part: Part, calls: dict[str, int]) -> Value:
 
 def _noted(value: object) -> Value:
     """Return what goes to a provider besides, without what frameworks note there; what then is empty goes, too."""
+    if value is EMPTY:
+        return {}
     if not isinstance(value, Mapping):
         return stable(value)
     kept: dict[str, Value] = {}
@@ -135,5 +141,11 @@ def _object(value: object) -> Value:
         raise NoHashError(type(value).__qualname__) from None
 
 
-def _names(value: Value) -> list[str]:
-    return [field.name for field in fields(value)]
+def _names(value: Value) -> tuple[str, ...]:
+    return _fields(type(value))
+
+
+@cache
+def _fields(kind: type[Value]) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields."""
+    return tuple(field.name for field in fields(kind))
