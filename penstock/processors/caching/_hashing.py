@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.frozen import EMPTY
@@ -142,10 +141,12 @@ def _object(value: object) -> Value:
 
 
 def _names(value: Value) -> tuple[str, ...]:
-    return _fields(type(value))
-
-
-@cache
-def _fields(kind: type[Value]) -> tuple[str, ...]:
     """Return the names of a dataclass's fields."""
-    return tuple(field.name for field in fields(kind))
+    kind: type[object] = type(value)
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(field.name for field in fields(value))
+    return names
+
+
+_NAMES: dict[type[object], tuple[str, ...]] = {}
