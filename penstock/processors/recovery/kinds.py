@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.processors.recovery.reading import Said
 
@@ -53,9 +53,9 @@ _WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
     ),
     ("overloaded", ("overloaded", "unavailable", "capacity")),
     ("timeout", ("timeout", "timed_out", "deadline_exceeded")),
-    ("server", ("server_error", "internal")),
 )
-_EXACT: dict[str, ErrorKind] = {"api_error": "server"}  # Anthropic's 500; a part of other codes elsewhere
+_SERVER_WORDS = ("server_error", "internal")  # what is said of a 503, too
+_SERVER_CODES = frozenset({"api_error"})  # Anthropic's 500; a part of other codes elsewhere
 
 _STATUSES: dict[int, ErrorKind] = {
     401: "authorisation",
@@ -98,7 +98,10 @@ _INVITES = re.compile(
 
 def kind_of(said: Said) -> ErrorKind | None:
     """Return the kind of what an error says: by its codes, its status, the names of its classes; None if none tells."""
-    return _by_code(said) or _by_status(said.status) or _by_name(said.names)
+    kind = _by_code(said) or _by_status(said.status)
+    if kind is None and any(code in _SERVER_CODES or _has(code, _SERVER_WORDS) for code in said.codes):
+        return "server"
+    return kind or _by_name(said.names)
 
 
 def kind_along(chain: Sequence[Said]) -> ErrorKind:
@@ -109,8 +112,8 @@ def kind_along(chain: Sequence[Said]) -> ErrorKind:
             return kind
     if any(_TIMED_OUT.search(said.text) for said in chain):
         return "timeout"
-    broken = bool(chain) and chain[0].retryable is True and all(said.status is None for said in chain)
-    return "connection" if broken else "other"
+    refused = any(said.status is not None and said.status >= _CLIENT_ERROR for said in chain)
+    return "connection" if chain[0].retryable is True and not refused else "other"
 
 
 def passes(said: Said) -> bool:
@@ -124,9 +127,13 @@ def passes(said: Said) -> bool:
 
 def _by_code(said: Said) -> ErrorKind | None:
     for kind, words in _WORDS:
-        if any(word in code for code in said.codes for word in words):
+        if any(_has(code, words) for code in said.codes):
             return kind
-    return next((_EXACT[code] for code in said.codes if code in _EXACT), None)
+    return None
+
+
+def _has(code: str, words: Iterable[str]) -> bool:
+    return any(word in code for word in words)
 
 
 def _by_status(status: int | None) -> ErrorKind | None:

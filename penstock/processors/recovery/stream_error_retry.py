@@ -125,7 +125,11 @@ class StreamErrorRetryProcessor(Processor[Tries]):
         self.on_retry = on_retry
         self._clock = clock
         self._random = random
-        if self.deadline is not None or breaker is not None:
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Claim the stages that the options need, and to be awaited if one of the user's functions is."""
+        if self.deadline is not None or self.breaker is not None:
             self.stages = _HEARING
         own = [self.delay, self.on_retry, *(one for m in self.matchers for one in (m.delay, m.on_retry))]
         if any(is_async(one) for one in own):

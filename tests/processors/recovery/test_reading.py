@@ -126,7 +126,6 @@ def test_what_does_not_pass_is_let_be(error: object) -> None:
 
 def test_an_error_is_read_through_what_it_came_of() -> None:
     """Wrapped with a cause, wrapped by accident, or hidden on purpose."""
-
     inner = SDKError(status_code=429)
     wrapped, by_accident, hidden = RuntimeError(), RuntimeError(), RuntimeError()
     wrapped.__cause__ = inner
