@@ -23,7 +23,7 @@ class Plans:
     With ``orders``, of what stands in an agent's arrays: each stage is served by the nodes of its array.
     """
 
-    __slots__ = ("_compiled", "_release", "_resolved", "name", "orders", "root", "shadowed", "told_live")
+    __slots__ = ("_beside", "_compiled", "_release", "_resolved", "name", "orders", "root", "shadowed", "told_live")
 
     def __init__(self, name: str, root: Sequence, orders: Orders | None = None) -> None:
         self.name = name
@@ -32,6 +32,7 @@ class Plans:
         self._resolved: Sequence | None = None
         self._compiled: dict[str, Block | None] = {}
         self._release: Release | None = None
+        self._beside: bool | None = None
         self.shadowed = _in_shadow(root)
         self.told_live = False  # whether the log has said that answers leave before all guards have judged them
 
@@ -59,8 +60,10 @@ class Plans:
     @property
     def waits_beside(self) -> bool:
         """Whether something of it may go on beside the model: timers in its stream, checks that overlap."""
-        timed = any(step.timed for step in plan_steps(self.stage("process_output_stream"), fallbacks=True))
-        return timed or any(isinstance(node, (Step, Sequence)) and node.policy.overlap for node in walk(self.root))
+        if self._beside is None:
+            timed = any(step.timed for step in plan_steps(self.stage("process_output_stream"), fallbacks=True))
+            self._beside = timed or _overlaps(self.root)
+        return self._beside
 
     def _found_release(self) -> Release:
         streams = {step.path for step in enforced_steps(self.stage("process_output_stream"))}
@@ -81,3 +84,7 @@ class Plans:
 
 def _in_shadow(root: Node) -> bool:
     return any(isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow" for node in walk(root))
+
+
+def _overlaps(root: Node) -> bool:
+    return any(isinstance(node, (Step, Sequence)) and node.policy.overlap is not None for node in walk(root))

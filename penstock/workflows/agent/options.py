@@ -183,7 +183,7 @@ def check_array(name: str, given: object) -> None:
     if callable(given) and not isinstance(given, (type, Processor)):
         return
     if isinstance(given, str) or not isinstance(given, Sequence):
-        kind = type(cast("object", given)).__name__
+        kind = type(given).__name__
         raise OptionError("Agent", name, kind, "a list of processors and workflows, or a function that gives one")
 
 

@@ -119,7 +119,8 @@ class AgentStream(Generic[T]):
         self._result: AgentResult[T] | None = None
         self._taken = False
         self._buffer: deque[Chunk] = deque()
-        self._lock = anyio.Lock(fast_acquire=True)
+        self._busy: anyio.Event | None = None  # set when a pull has ended that another waits for
+        self._reading = False
         self._pulling: anyio.CancelScope | None = None
         self._cancelled = False
         self._raised = False
@@ -239,19 +240,29 @@ class AgentStream(Generic[T]):
         Raises:
             Exception: what the request failed with, to the first that reads to the end.
         """
-        async with self._lock:
-            if self._buffer and not keep:
-                return self._buffer.popleft()
-            if self._result is not None:
-                return None
+        while self._reading:
+            self._busy = self._busy or anyio.Event()
+            await self._busy.wait()
+        if self._buffer and not keep:
+            return self._buffer.popleft()
+        if self._result is not None:
+            return None
+        self._reading = True
+        try:
             chunk = await self._pulled()
             if chunk is None:
                 await self._finished()
                 return None
-            if keep:
-                self._buffer.append(chunk)
+        finally:
+            self._reading = False
+            if self._busy is not None:
+                self._busy.set()
+                self._busy = None
+        if keep:
+            self._buffer.append(chunk)
+        if self._options.on_chunk is not None:
             await self._tell("on_chunk", chunk)
-            return chunk
+        return chunk
 
     async def _pulled(self) -> Chunk | None:
         chunks = cast("AsyncGenerator[Chunk]", self._chunks)
@@ -329,8 +340,9 @@ class AgentStream(Generic[T]):
         if self._pulling is not None:
             self.cancel()
             with anyio.CancelScope(shield=True):
-                async with self._lock:
-                    pass  # whoever reads has seen it
+                while self._reading:  # until whoever reads has seen it
+                    self._busy = self._busy or anyio.Event()
+                    await self._busy.wait()
         try:
             with anyio.move_on_after(_PATIENCE, shield=True):
                 await chunks.aclose()
