@@ -142,7 +142,7 @@ def _object(value: object) -> Value:
 
 def _names(value: Value) -> tuple[str, ...]:
     """Return the names of a dataclass's fields."""
-    kind: type[object] = type(value)
+    kind = cast("type[object]", type(value))
     names = _NAMES.get(kind)
     if names is None:
         names = _NAMES[kind] = tuple(field.name for field in fields(value))

@@ -55,6 +55,8 @@ SESSIONS: dict[str, tuple[Fields, list[Fields], Fields]] = {
     "a usage": ({}, [call(chunks=TOLD), call()], {}),
     "an error behind a text": ({}, [call(chunks=[*SAID, {"type": "error", "payload": {}}]), call()], {}),
     "a framework's notes": ({}, [noted(mastra={"a": 1}), noted(mastra={"a": 2}), noted(openai={"a": 1})], {}),
+    "no time": ({"ttl": 0}, [call(), call()], {}),
+    "a scope without a name": ({"scope": ""}, [call(), call()], {}),
     "a cache that cannot be read, twice": ({}, [call(), call()], {"cache_fails_on": "get"}),
     "a cache that cannot be written, two users": ({}, [call(resource="u1"), call()], {"cache_fails_on": "set"}),
 }

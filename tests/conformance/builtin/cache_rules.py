@@ -16,6 +16,7 @@ SAID = [
     {"type": "text-delta", "payload": {"id": "t", "text": "hi"}},
     {"type": "finish", "payload": {"finishReason": "stop"}},
 ]
+OPTIONS = ("agent_id", "bust", "key", "scope", "ttl")
 KEPT = ("stop", "length", "tool-calls")
 CALL = frozenset({"prompt", "model", "step", "resource", "override", "chunks", "wait_ms"})
 """What a call says that is no parameter of its request, but the prompt and the model."""
@@ -51,8 +52,17 @@ def calls_of_tools_are_not_given_again(options: Fields, given: Fields, expected:
 
 def a_kept_answer_says_so(_options: Fields, _given: Fields, expected: Fields) -> Fields | None:
     """A hit's metadata has ``cached``, and its end a usage of nothing."""
+    if "calls" not in expected:
+        return None
     calls = [{**call, "chunks": marked(call["chunks"])} if "chunks" in call else call for call in expected["calls"]]
     return {**expected, "calls": calls}
+
+
+def what_is_empty_or_over_at_once_is_refused(options: Fields, given: Fields, _expected: Fields) -> Fields | None:
+    """A time of nothing, and a key, scope or agent without a name, are errors when the cache is made."""
+    empty = [name for name in ("agent_id", "key", "scope") if options.get(name) == ""]
+    over = ["ttl"] if options["ttl"] is not None and options["ttl"] <= 0 else []
+    return {"error": " ".join((empty + over)[:1])} if empty + over and given["method"] == "cache_session" else None
 
 
 # What the rules share
@@ -94,7 +104,7 @@ def called(
     writes = is_kept(chunks, better) and given.get("cache_fails_on") != "set"
     if writes:
         kept[key] = chunks
-    ttl = options["ttl"]
+    ttl = options["ttl"]  # seconds
     return {"hit": False, "ttl_seconds": ttl, "stored": key in kept, "written": ttl * 1000 if writes else None}
 
 

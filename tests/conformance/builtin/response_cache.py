@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import anyio
 
 from penstock import Chunk, ModelRequest, ResponseCache, Run, Workflow, parse_messages
+from penstock.engine.errors import OptionError
 from penstock.engine.streams.assembly import Assembly
 from tests.conformance.builtin import cache_invented, cache_rules
 from tests.conformance.builtin.cache_rules import SAID, complete, rest_of
 from tests.conformance.builtin.frame import Family, Fields, Given
-from tests.conformance.builtin.shapes import chunk, recorded, streamed, told
+from tests.conformance.builtin.shapes import chunk, options_named, recorded, streamed, told
 
 ANSWERS = "penstock:response:"
 _HASH = re.compile(r"<sha256/\d+>|[0-9a-f]{8,}")
@@ -125,7 +126,10 @@ def key_function(template: str) -> Callable[[Any], str]:
 
 def run(given: Given) -> Fields:
     """Make all calls of the session."""
-    session = Session(given.options, given.input.get("cache_fails_on"))
+    try:
+        session = Session(given.options, given.input.get("cache_fails_on"))
+    except OptionError as error:
+        return {"error": str(error)}
 
     async def play() -> Fields:
         for call in given.input["calls"]:
@@ -145,6 +149,8 @@ def projection(fields: Fields) -> Fields:
 
     For how long something would be kept that is not is no result.
     """
+    if "error" in fields:
+        fields["error"] = options_named(fields["error"], cache_rules.OPTIONS)
     if "key_shape" in fields:
         fields["key_shape"] = [_HASH.sub("#", _HEAD.sub("", key)) for key in fields["key_shape"]]
     for call in fields.get("calls", []):
@@ -165,6 +171,7 @@ FAMILY = Family(
         cache_rules.what_could_never_be_a_hit_is_not_written,
         cache_rules.calls_of_tools_are_not_given_again,
         cache_rules.a_kept_answer_says_so,
+        cache_rules.what_is_empty_or_over_at_once_is_refused,
     ),
     defaults=complete,
     invented=cache_invented.rows,
