@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.model import ToolSpec, Usage
@@ -34,36 +35,31 @@ class Forecast(NamedTuple):
     usage: Usage
 
 
+@dataclass(frozen=True, slots=True)
 class Forecaster:
     """Estimates calls. Lives as long as the processor it was made for.
 
-    Args:
+    Attributes:
         counting: counts texts.
         prices: counts messages, in tokens.
         answer: the tokens of an answer that no setting limits.
     """
 
-    def __init__(self, counting: Counting, prices: Prices, answer: int) -> None:
-        self._counting = counting
-        self._prices = prices
-        self._answer = answer
+    counting: Counting
+    prices: Prices
+    answer: int
 
     def of_step(self, ctx: InputStepContext[Value], model: Value) -> Forecast:
         """Return what the call of a step may take, as far as its settings are known by then."""
-        name = name_of(model)
-        if name is None:
-            return Forecast(None, Usage(0, 0))
         tools: Values = ctx.tools or {}
         offered = tools if ctx.active_tools is None else {one: tools[one] for one in ctx.active_tools if one in tools}
         messages = (*ctx.message_list.system, *ctx.message_list.all)
         prompt = self._messages(messages) + self._tools(offered.values()) + self._form(ctx.response_format)
-        return Forecast(name, Usage(prompt, self._longest(ctx.model_settings, ctx.provider_options)))
+        return Forecast(name_of(model), Usage(prompt, self._longest(ctx.model_settings, ctx.provider_options)))
 
     def of_request(self, ctx: LLMRequestContext[Value]) -> Forecast:
         """Return what a call may take, just before it is made."""
         name, request = name_of(ctx.model), ctx.request
-        if name is None:
-            return Forecast(None, Usage(0, 0))
         prompt = self._messages(ctx.messages)
         if request is None:
             tools: Values = ctx.tools or {}
@@ -72,15 +68,15 @@ class Forecaster:
         return Forecast(name, Usage(prompt, self._longest(request.settings, request.provider_options)))
 
     def _messages(self, messages: Iterable[Message]) -> int:
-        costs = self._prices.costs
-        return int(costs.conversation + sum(map(self._prices.sent, messages)))
+        costs = self.prices.costs
+        return int(costs.conversation + sum(map(self.prices.sent, messages)))
 
     def _tools(self, tools: Iterable[Value]) -> int:
-        return sum(_TOOL + self._counting.count(_written(tool)) for tool in tools)
+        return sum(_TOOL + self.counting.count(_written(tool)) for tool in tools)
 
     def _form(self, form: Value) -> int:
         schema = getattr(form, "schema", form)
-        return self._counting.count(compact(schema)) if isinstance(schema, Mapping) else 0
+        return self.counting.count(compact(schema)) if isinstance(schema, Mapping) else 0
 
     def _longest(self, *settings: Values | None) -> int:
         """Return how long the answer may be, the provider's own options before the settings."""
@@ -89,7 +85,7 @@ class Forecaster:
                 limit = (told or {}).get(name)
                 if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0:
                     return limit
-        return self._answer
+        return self.answer
 
 
 def name_of(model: object) -> str | None:

@@ -327,5 +327,9 @@ class TokenCostControl(Processor[Bill]):
             log.warning("%s: %s", self.id, told.message)
 
     def _violated(self, report: CostReport) -> None:
-        if self.on_violation is not None:
+        if self.on_violation is None:
+            return
+        try:
             self.on_violation(report)
+        except Exception as error:  # noqa: BLE001 - what is done about it does not hang on who is told
+            log.warning("%s: on_violation failed: %s", self.id, type(error).__name__)
