@@ -158,6 +158,10 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.view import View as View
     from penstock.engine.workflow import Workflow as Workflow
     from penstock.engine.workflow import member as member
+    from penstock.processors.budgets.cost_report import CostReport as CostReport
+    from penstock.processors.budgets.memory_ledger import InMemoryLedger as InMemoryLedger
+    from penstock.processors.budgets.price_tables import Price as Price
+    from penstock.processors.budgets.token_cost_control import TokenCostControl as TokenCostControl
     from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
     from penstock.processors.caching.memory_cache import MemoryCache as MemoryCache
     from penstock.processors.caching.requests import CacheRequest as CacheRequest
@@ -329,6 +333,10 @@ _HOMES = {
         "Workflow",
         "member",
     ),
+    "penstock.processors.budgets.cost_report": ("CostReport",),
+    "penstock.processors.budgets.memory_ledger": ("InMemoryLedger",),
+    "penstock.processors.budgets.price_tables": ("Price",),
+    "penstock.processors.budgets.token_cost_control": ("TokenCostControl",),
     "penstock.processors.budgets.token_limiter": ("TokenLimiterProcessor",),
     "penstock.processors.discovery.agents_md": ("AgentsMDInjector",),
     "penstock.processors.discovery.file_reader": ("FileReader",),
