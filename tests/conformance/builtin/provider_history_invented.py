@@ -65,9 +65,9 @@ def stored(*ids: str) -> list[Fields]:
     return [{"id": "a1", "role": "assistant", "createdAt": "2026-01-01T00:00:08.000Z", "content": content}]
 
 
-def error(name: str, message: str, before: list[Fields], after: list[Fields], *, retried: bool) -> Row:
+def error(name: str, told: Fields, before: list[Fields], after: list[Fields], *, retried: bool) -> Row:
     """Return a row on an error."""
-    given = {"method": "process_api_error", "error": {"message": message}, "retry_count": 0, "messages": before}
+    given = {"method": "process_api_error", "error": told, "retry_count": 0, "messages": before}
     shown = [{"id": row["id"], "parts": row["content"]["parts"]} for row in after]
     expected = {"result": {"retry": True} if retried else None, "messages": shown}
     return Row("provider_history_compat", name, Given({}, given), expected)
@@ -123,9 +123,13 @@ def tools() -> list[Row]:
 
 def rows() -> Sequence[Row]:
     """Return the rows."""
+    body = {"message": "Bad Request", "responseBody": REFUSED}
     return [
         *thoughts(),
         *tools(),
-        error("fix_tool_id", REFUSED, stored("a.1", "ok"), stored("a_1", "ok"), retried=True),
-        error("fix_tool_id_collision", REFUSED, stored("a.1", "a:1"), stored("a_1", "a_1"), retried=True),
+        error("fix_tool_id", {"message": REFUSED}, stored("a.1", "ok"), stored("a_1", "ok"), retried=True),
+        error("fix_tool_id_collision", {"message": REFUSED}, stored("a.1", "a:1"), stored("a_1", "a_1"), retried=True),
+        error("fix_by_body", {**body, "api_call_error": True}, stored("a.1"), stored("a_1"), retried=True),
+        error("body_of_a_plain_error", body, stored("a.1"), stored("a.1"), retried=False),
+        error("no_error", {"plain": {"message": REFUSED}}, stored("a.1"), stored("a.1"), retried=False),
     ]
