@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.chunks import Chunk
     from penstock.engine.context import AnyContext
     from penstock.engine.frozen import Values
-    from penstock.engine.model import ModelAnswer
+    from penstock.engine.model import ModelAnswer, Usage
     from penstock.processors.structure._form import Form
 
 Maker: TypeAlias = Callable[[ModelRequest], Value]
@@ -109,15 +109,17 @@ class Asking:
         """Return what is answered, as a text or as the object itself."""
         if not isinstance(self.model, Model):
             return await self._made(self.model, request)
+        usage: Usage | None = None
         try:
             answer = await _whole(self.model.stream(request))
+            usage = answer.usage
         except ModelError as error:
-            ctx.spend(self.model.name, None)
             if request.response_format is None or not _rejects_format(error):
                 raise
             self._by_prompt = True
             return await self._said(self._bare(request), ctx)
-        ctx.spend(self.model.name, answer.usage)
+        finally:
+            ctx.spend(self.model.name, usage)  # also where it broke off, or took too long
         if answer.refused or answer.finish_reason in ("content-filter", "error"):
             raise unreadable("it was refused, or broke off", "refused")
         return answer.text

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 LONGEST = 1_000_000
 """How many characters of an answer are read at most."""
 
-_MOST_TO_GUESS = 100_000  # the library that guesses took a second for six times as much, at its worst
+_MOST_TO_GUESS = 100_000  # characters: the library that guesses took 0.2 s for so many at its worst, nesting apart
+_DEEPEST_TO_GUESS = 64  # levels: it took a second for 8,000 of them
 _FENCED = re.compile(r"^[ \t]*```[\w-]*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _OPENS = re.compile(r"[{\[]")
+_BRACKETS = re.compile(r"[{\[\]}]")
 
 
 def spoken(text: str) -> str:
@@ -69,12 +71,22 @@ def check_guesses() -> None:
         raise MissingExtraError("repair=True", "repair") from error
 
 
+def _is_deep(text: str) -> bool:
+    """Tell whether brackets nest deeper than is guessed about; those in strings count, too."""
+    depth = 0
+    for bracket in _BRACKETS.findall(text):
+        depth = depth + 1 if bracket in "{[" else max(depth - 1, 0)
+        if depth > _DEEPEST_TO_GUESS:
+            return True
+    return False
+
+
 def guessed(text: str) -> list[Value]:
     """Return the value that broken JSON was probably meant to be; nothing if that cannot be guessed."""
     import json_repair
 
     start = _OPENS.search(text)
-    if start is None or len(text) > _MOST_TO_GUESS:
+    if start is None or len(text) > _MOST_TO_GUESS or _is_deep(text):
         return []
     try:
         value: Value = json_repair.loads(text[start.start() :], skip_json_loads=True, strict=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from pydantic import TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
 from pydantic_core.core_schema import ErrorType
 
 from penstock.engine.errors import OptionError
@@ -39,10 +39,12 @@ class TypeForm(Form):
         try:
             return self._adapter.validate_json(written)
         except ValidationError as error:
-            found = error  # raised below: it quotes the answer, so it is to be no context of what is raised
+            found: Exception = error  # raised below: it quotes the answer, so it is to be no context of what is raised
         except Exception as error:  # noqa: BLE001 - the validators of a type are its author's, and may raise anything
-            return _refuse(error)
-        raise self._unfit(found, written)
+            found = error
+        if isinstance(found, ValidationError):
+            raise self._unfit(found, written)
+        raise unreadable(f"it could not be validated ({type(found).__name__})", "validator")
 
     def own(self, value: Value) -> Value:
         try:
@@ -53,13 +55,11 @@ class TypeForm(Form):
 
     def data(self, value: Value) -> Value:
         try:
-            return self._adapter.dump_python(value, mode="json", by_alias=True)
+            return from_json(self._adapter.dump_json(value, by_alias=True))
         except PydanticSerializationError:
             return to_jsonable_python(value, by_alias=True, fallback=lambda part: type(part).__name__)
 
     def _unfit(self, error: ValidationError, written: str) -> UnfitError:
-        from pydantic_core import from_json
-
         data: Value = from_json(written)
         found = error.errors(include_url=False, include_input=False, include_context=False)
         return UnfitError(
@@ -73,10 +73,6 @@ class TypeForm(Form):
                 for each in found
             )
         )
-
-
-def _refuse(error: Exception) -> Value:
-    raise unreadable(f"it could not be validated ({type(error).__name__})", "validator") from None
 
 
 def _bare(schema: Value) -> Value:

@@ -3,6 +3,7 @@
 import builtins
 from datetime import date
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,6 +149,8 @@ def test_values_become_json_for_clients() -> None:
 
     form = form_of(Account)
     assert form.data(form.value({"Kind": "a", "key": "k"})) == {"Kind": "a", "key": "**********"}
+    assert form_of(float).data(float("nan")) is None
+    assert form_of(Path).data(object()) == "object"
 
 
 def test_a_json_schema_wants_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,12 @@
 """Objects and guards: whatever an object says, the guards around it have seen, wherever each of them stands."""
 
+import json
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from penstock import (
@@ -17,7 +21,9 @@ from penstock import (
     Workflow,
     processor,
 )
+from penstock.engine.context import AnyContext
 from penstock.engine.frozen import thaw
+from penstock.engine.processor import StageName
 from penstock.testing import ScriptedModel
 
 
@@ -205,3 +211,39 @@ async def test_the_answer_stays_the_last_that_was_said() -> None:
 
     await ended(Workflow("w").then(StructuredOutputProcessor(Contact, ScriptedModel(MADE))).then(reads), PROSE)
     assert seen == [PROSE]
+
+
+def takes_out(stage: StageName) -> Any:
+    """Return a guard that takes a word out, in one stage."""
+
+    def guard(ctx: AnyContext) -> MessageList:
+        return ctx.message_list.map_text(lambda text: text.replace("secret", "***"))
+
+    return processor(stage, edits="spans", id=f"guard-{stage.replace('_', '-')}")(guard)
+
+
+def quoted(text: str, random: Random) -> str:
+    """Write a text as JSON does, but some characters as escapes that it does not need."""
+    plain = [json.dumps(char, ensure_ascii=False)[1:-1] for char in text]
+    escaped = [f"\\u{ord(char):04x}" for char in text]
+    return '"' + "".join(random.choices(pair, (4, 1))[0] for pair in zip(plain, escaped, strict=True)) + '"'
+
+
+WORDS = st.lists(st.sampled_from(["sec", "ret", "secret", "\n", '"', "\\", "x"])).map("".join)
+
+
+@given(
+    st.dictionaries(st.text("abc\n{}", max_size=4), WORDS),
+    st.randoms(use_true_random=False),
+    st.sampled_from(["process_output_step", "process_output_result"]),
+)
+def test_no_object_says_what_a_guard_takes_out(data: dict[str, str], random: Random, stage: StageName) -> None:
+    """However the answer writes it, and in whichever stage the guard judges."""
+    answer = ", ".join(f"{quoted(key, random)}: {quoted(value, random)}" for key, value in data.items())
+    workflow = Workflow("w")
+    for item in StructuredOutputProcessor(dict[str, str]).around(takes_out(stage)):
+        workflow = workflow.then(item)
+    run = workflow.start_sync()
+    run.process_output_step(f"{{{answer}}}", finish_reason="stop")
+    found = run.process_output_result().fact(OBJECT)
+    assert found == {key: value.replace("secret", "***") for key, value in data.items()}

@@ -134,6 +134,7 @@ def test_guesses_have_limits() -> None:
     """What has no beginning, or what not even the library dares to guess, is refused."""
     assert refused("nothing", guesses=True)
     assert refused('{"city" "Paris" "temp" 21}', guesses=True)
+    assert refused("{" * 50_000, guesses=True)
 
 
 def test_more_than_can_be_read_is_refused() -> None:

@@ -90,6 +90,19 @@ async def test_prose_is_left_to_the_second_model() -> None:
     assert [(spend.model, spend.usage and spend.usage.input_tokens) for spend in run.spent] == [("small", 7)]
 
 
+async def test_a_call_is_shown_once_and_its_failure_too() -> None:
+    """Though a message of the tool repeats it."""
+    model = ScriptedModel([SAID])
+    async with Workflow("w").then(StructuredOutputProcessor(Weather, model)).start() as run:
+        await run.process_output_step(Message.assistant([ToolPart("c1", "weather", {"q": 1})]))
+        failed = Message.tool([ToolPart("c1", "weather", {"q": 1}, state="error", error="no such city")])
+        run.message_list = run.message_list.add(failed)
+        await run.process_output_step(PROSE, finish_reason="stop")
+    shown = model.requests[0].messages[1].text
+    assert shown.count('weather: {"q": 1}') == 1
+    assert "weather failed: no such city" in shown
+
+
 async def test_the_second_model_is_told_what_was_wrong() -> None:
     """Nothing is given before it fits."""
     model = ScriptedModel([{"object": {"city": "Paris", "temp": "warm"}}, {"text": SAID}])
@@ -243,6 +256,19 @@ async def test_what_hangs_has_failed() -> None:
     with anyio.move_on_after(0.01) as scope:
         await answered(StructuredOutputProcessor(Weather, hangs), PROSE)
     assert scope.cancelled_caught
+
+
+async def test_what_a_call_took_that_came_to_nothing_is_entered() -> None:
+    """Nobody knows how much it was."""
+
+    async def hangs(_request: ModelRequest) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    processor = StructuredOutputProcessor(Weather, ScriptedModel(hangs, name="slow"), timeout=0.01, retries=0)
+    async with Workflow("w").then(processor).start() as run:
+        await run.process_output_step(PROSE)
+    assert [(spend.model, spend.usage, spend.attempts) for spend in run.spent] == [("slow", None, 1)]
 
 
 async def test_a_call_that_failed_is_made_again_if_that_may_help() -> None:
