@@ -364,3 +364,4 @@ def test_choices_may_be_written_as_mappings() -> None:
     written: Any = [{"model": "acme/small", "criteria": "simple questions"}, LARGE]
     assert ModelSelectionProcessor(model=judge, choices=written, retries=0) == choosing(judge)
     assert choosing(judge) != choosing(judge, scope="first-step")
+    assert choosing(judge, id="route").id == "route"
