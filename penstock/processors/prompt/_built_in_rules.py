@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.processors.prompt import _error_rules as errors
-from penstock.processors.prompt import _prompt_rules as prompts
+from penstock.processors.prompt import _error_rules as errors, _prompt_rules as prompts
 from penstock.processors.prompt.history_rules import HistoryRule
 
 BUILT_IN: tuple[HistoryRule, ...] = (
