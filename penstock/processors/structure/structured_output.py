@@ -55,6 +55,10 @@ class _Unset(Enum):
 
     UNSET = "unset"
 
+    def __repr__(self) -> str:
+        """Show that nothing was given."""
+        return "unset"
+
 
 UNSET: Final = _Unset.UNSET
 
