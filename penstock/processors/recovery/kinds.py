@@ -91,7 +91,7 @@ _CONNECTIONS = frozenset(
 _TIMED_OUT = re.compile(r"time limit|timed? ?out|within [\d.]+ seconds", re.IGNORECASE)
 _INVITES = re.compile(
     r"(?<!not )(?:\bretry (?:your|the|this) request\b|\b(?:can|may|please|should) (?:retry|try again)\b"
-    r"|\btry again (?:later|shortly|soon|in \d))",
+    r"|\btry (?:your|the|this) request again\b|\btry again (?:later|shortly|soon|in \d))",
     re.IGNORECASE,
 )
 
@@ -113,7 +113,7 @@ def kind_along(chain: Sequence[Said]) -> ErrorKind:
     if any(_TIMED_OUT.search(said.text) for said in chain):
         return "timeout"
     refused = any(said.status is not None and said.status >= _CLIENT_ERROR for said in chain)
-    return "connection" if chain[0].retryable is True and not refused else "other"
+    return "connection" if chain and chain[0].retryable is True and not refused else "other"
 
 
 def passes(said: Said) -> bool:

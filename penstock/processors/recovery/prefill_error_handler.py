@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.messages import Message
 from penstock.engine.processor import Processor
 from penstock.engine.results import Retry
-from penstock.processors.recovery.options import text as check_text
-from penstock.processors.recovery.options import texts
+from penstock.processors.recovery.options import text as check_text, texts
 from penstock.processors.recovery.reading import causes, said_in_answer
 
 if TYPE_CHECKING:
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 # What providers say where a conversation ends with an answer, and the model takes none to go on from.
 _PHRASES = (
-    r"does not support assistant message prefill",  # Anthropic
+    r"do(?:es)? not support assistant (?:message |response )?prefill",  # Anthropic
     r"assistant response prefill is incompatible with enable[-_ ]?thinking",  # Qwen
-    r"requests ending with a model turn (?:are|is) not supported",  # Gemini
+    r"requests? ending with a model turn",  # Gemini
     r"conversation must end with a user message",  # Bedrock
     r"expected last role (?:to be )?user or tool",  # Mistral
 )

@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
+from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.errors import ModelError
 from penstock.engine.frozen import is_items, is_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from penstock.engine.frozen import Value, Values
@@ -97,7 +99,7 @@ def read(error: object, now: datetime) -> Said:
         "\n".join(_texts(said)),
         _retryable(error),
         _wait(error, now),
-        any(body.get("type") in _EVENTS for body in bodies),
+        any(_is_event(body) for body in bodies),
         frozenset(kind.__name__ for kind in type(error).__mro__),
     )
 
@@ -159,8 +161,15 @@ def _codes(said: list[object]) -> Iterator[str]:
 def _texts(said: list[object]) -> Iterator[str]:
     for thing in said:
         if isinstance(thing, BaseException):
-            yield str(thing)
+            yield _message(thing)
         yield from (found for found in _given(thing, "message") if isinstance(found, str))
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - see `_attribute`
+        return ""
 
 
 def _retryable(error: object) -> bool | None:
@@ -204,6 +213,11 @@ def _parsed(text: str) -> Value:
         return None
 
 
+def _is_event(body: Values) -> bool:
+    kind = body.get("type")
+    return isinstance(kind, str) and kind in _EVENTS
+
+
 def _parts(body: Values) -> Iterator[Values]:
     """Yield a body and the errors in it: in ``error``, or in the ``response`` of an event."""
     yield body
@@ -228,9 +242,9 @@ def _headers(error: object) -> dict[str, str]:
     found: dict[str, str] = {}
     for place in (error, *_given(error, "response")):
         for headers in _given(place, *_HEADER_NAMES):
-            items: Callable[[], Iterable[tuple[Value, Value]]] | None = _attribute(headers, "items")
-            if callable(items):
-                found.update({str(name).lower(): str(value) for name, value in items()})
+            if isinstance(headers, (Mapping, Message)):
+                items = cast("Iterable[tuple[Value, Value]]", headers.items())
+                found.update({str(name).lower(): str(value) for name, value in items})
     return found
 
 

@@ -82,7 +82,7 @@ class StreamErrorRetryProcessor(Processor[Tries]):
         breaker: CircuitBreaker | None = None,
         on_retry: OnRetry | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        random: Callable[[], float] = chance.random,
+        random: Callable[[], float] | None = None,
         id: str | None = None,
     ) -> None:
         """Check the options.
@@ -102,7 +102,7 @@ class StreamErrorRetryProcessor(Processor[Tries]):
             breaker: stops retries of a model that fails again and again, whoever asks it.
             on_retry: is told before each wait.
             clock: tells the time, for the deadline, the breaker, and waits that are told as a date.
-            random: gives numbers from 0 to 1, for the `Backoff`.
+            random: gives numbers from 0 to 1, for the `Backoff`; None: Python's own.
             id: its name in the graph.
 
         Raises:
@@ -124,7 +124,7 @@ class StreamErrorRetryProcessor(Processor[Tries]):
         options.callback(name, "on_retry", on_retry)
         self.on_retry = on_retry
         self._clock = clock
-        self._random = random
+        self._random = random or chance.random
         self._prepare()
 
     def _prepare(self) -> None:

@@ -35,7 +35,7 @@ def made(options: Fields) -> StreamErrorRetryProcessor:
         max_retries=options["max_retries"],
         matchers=[matcher(one) for one in options["matchers"]],
         retry_unknown_errors=options["retry_unknown_errors"],
-        delay=options["delay_ms"] / SECOND,
+        delay=(options["delay_ms"] or 0) / SECOND,
         max_retry_after=options["max_retry_after_ms"] / SECOND,
     )
 

@@ -10,11 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given, strategies as st
 
 from penstock import ModelError, is_bad_request_error
 from penstock.processors.recovery.judging import judged
 from penstock.processors.recovery.reading import causes, read
 
+NAMES = [
+    *("status", "status_code", "statusCode", "code", "type", "reason", "body", "data", "response_body", "error"),
+    *("message", "headers", "responseHeaders", "retry-after", "x-should-retry", "retryable", "isRetryable"),
+    *("retry_after", "response", "cause", "exceptions", "Error", "ResponseMetadata", "is_stream_consumed", "text"),
+]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REQUEST = httpx.Request("POST", "http://localhost/v1/chat/completions")
 
@@ -232,3 +238,40 @@ def test_attributes_that_raise_say_nothing() -> None:
 def test_a_bad_request_is_known_by_its_status(expected: bool, error: object) -> None:
     """By either name."""
     assert is_bad_request_error(error) is expected
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 600)
+    | st.floats()
+    | st.sampled_from(["error", "response.failed", "server_error", "{", '{"error": {"code": 429}}', "1.5", "true", ""]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), JSON, max_size=8), st.booleans())
+def test_any_error_can_be_read(attributes: dict[str, Any], mapping: bool) -> None:
+    """Whatever stands where something is looked for, as attributes or in an event: it is judged; waits are waits."""
+    error = attributes if mapping else SDKError("odd")
+    if not mapping:
+        vars(error).update(attributes)
+    for unknown in (False, True):
+        found = judged(error, (), NOW, unknown=unknown)
+        assert found is None or found.wait is None or 0 <= found.wait < float("inf")
+    assert is_bad_request_error(error) in (True, False)
+
+
+def test_an_error_that_cannot_be_shown_is_read_all_the_same() -> None:
+    """Its message may be broken."""
+
+    class MuteError(Exception):
+        """An error whose text cannot be made."""
+
+        status_code = 500
+
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    assert kind(MuteError()) == "server"
