@@ -10,154 +10,90 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.engine.chunks import Chunk as Chunk
-    from penstock.engine.codec import dump_messages as dump_messages
-    from penstock.engine.codec import parse_messages as parse_messages
+    from penstock.engine.codec import dump_messages as dump_messages, parse_messages as parse_messages
     from penstock.engine.context import (
         APIErrorContext as APIErrorContext,
-    )
-    from penstock.engine.context import (
         Context as Context,
-    )
-    from penstock.engine.context import (
         InputContext as InputContext,
-    )
-    from penstock.engine.context import (
         InputStepContext as InputStepContext,
-    )
-    from penstock.engine.context import (
         LLMRequestContext as LLMRequestContext,
-    )
-    from penstock.engine.context import (
         LLMResponseContext as LLMResponseContext,
-    )
-    from penstock.engine.context import (
         OutputResultContext as OutputResultContext,
-    )
-    from penstock.engine.context import (
         OutputStepContext as OutputStepContext,
-    )
-    from penstock.engine.context import (
         OutputStreamContext as OutputStreamContext,
-    )
-    from penstock.engine.context import (
         ToolCallContext as ToolCallContext,
-    )
-    from penstock.engine.context import (
         ToolResultContext as ToolResultContext,
     )
     from penstock.engine.edits import Edit as Edit
     from penstock.engine.endings import Ended as Ended
     from penstock.engine.errors import (
         BlockedError as BlockedError,
-    )
-    from penstock.engine.errors import (
         DefinitionError as DefinitionError,
-    )
-    from penstock.engine.errors import (
         EditError as EditError,
-    )
-    from penstock.engine.errors import (
         JudgeError as JudgeError,
-    )
-    from penstock.engine.errors import (
         MergeConflictError as MergeConflictError,
-    )
-    from penstock.engine.errors import (
         MessageError as MessageError,
-    )
-    from penstock.engine.errors import (
         MissingExtraError as MissingExtraError,
-    )
-    from penstock.engine.errors import (
         ModelError as ModelError,
-    )
-    from penstock.engine.errors import (
+        NotStoredError as NotStoredError,
         OptionError as OptionError,
-    )
-    from penstock.engine.errors import (
+        OwnershipError as OwnershipError,
         PenstockError as PenstockError,
-    )
-    from penstock.engine.errors import (
         ProcessorError as ProcessorError,
-    )
-    from penstock.engine.errors import (
         StepFailedError as StepFailedError,
-    )
-    from penstock.engine.errors import (
+        StorageConflictError as StorageConflictError,
+        StorageError as StorageError,
         UsageError as UsageError,
-    )
-    from penstock.engine.errors import (
         WorkflowError as WorkflowError,
     )
     from penstock.engine.facts import Key as Key
-    from penstock.engine.merge import Conflict as Conflict
-    from penstock.engine.merge import pick as pick
+    from penstock.engine.merge import Conflict as Conflict, pick as pick
     from penstock.engine.message_list import MessageList as MessageList
     from penstock.engine.messages import (
         AudioPart as AudioPart,
-    )
-    from penstock.engine.messages import (
         DataPart as DataPart,
-    )
-    from penstock.engine.messages import (
         FilePart as FilePart,
-    )
-    from penstock.engine.messages import (
         ImagePart as ImagePart,
-    )
-    from penstock.engine.messages import (
         Message as Message,
-    )
-    from penstock.engine.messages import (
         Part as Part,
-    )
-    from penstock.engine.messages import (
         ReasoningPart as ReasoningPart,
-    )
-    from penstock.engine.messages import (
         SourcePart as SourcePart,
-    )
-    from penstock.engine.messages import (
         StepStartPart as StepStartPart,
-    )
-    from penstock.engine.messages import (
         TextPart as TextPart,
-    )
-    from penstock.engine.messages import (
         ToolPart as ToolPart,
-    )
-    from penstock.engine.messages import (
         UnknownPart as UnknownPart,
     )
-    from penstock.engine.model import ModelAnswer as ModelAnswer
-    from penstock.engine.model import ModelRequest as ModelRequest
-    from penstock.engine.model import ResponseFormat as ResponseFormat
-    from penstock.engine.model import ToolSpec as ToolSpec
-    from penstock.engine.model import Usage as Usage
-    from penstock.engine.nodes import DagEdge as DagEdge
-    from penstock.engine.nodes import Policy as Policy
-    from penstock.engine.outcome import ModelOutcome as ModelOutcome
-    from penstock.engine.outcome import Outcome as Outcome
-    from penstock.engine.processor import Processor as Processor
-    from penstock.engine.processor import processor as processor
+    from penstock.engine.model import (
+        ModelAnswer as ModelAnswer,
+        ModelRequest as ModelRequest,
+        ResponseFormat as ResponseFormat,
+        ToolSpec as ToolSpec,
+        Usage as Usage,
+    )
+    from penstock.engine.nodes import DagEdge as DagEdge, Policy as Policy
+    from penstock.engine.outcome import ModelOutcome as ModelOutcome, Outcome as Outcome
+    from penstock.engine.processor import Processor as Processor, processor as processor
     from penstock.engine.records import Record as Record
-    from penstock.engine.results import Answer as Answer
-    from penstock.engine.results import Overrides as Overrides
-    from penstock.engine.results import Retry as Retry
-    from penstock.engine.results import TextEdits as TextEdits
+    from penstock.engine.remembered import (
+        MemoryRecord as MemoryRecord,
+        Page as Page,
+        StoredMessage as StoredMessage,
+        Thread as Thread,
+        VectorEntry as VectorEntry,
+        VectorHit as VectorHit,
+    )
+    from penstock.engine.results import Answer as Answer, Overrides as Overrides, Retry as Retry, TextEdits as TextEdits
     from penstock.engine.run import Run as Run
     from penstock.engine.run_sync import SyncRun as SyncRun
     from penstock.engine.spending import Spend as Spend
     from penstock.engine.streams.stream import OutputStream as OutputStream
     from penstock.engine.streams.sync import SyncOutputStream as SyncOutputStream
     from penstock.engine.text_guard import TextGuard as TextGuard
-    from penstock.engine.text_window import Hit as Hit
-    from penstock.engine.text_window import TextWindow as TextWindow
+    from penstock.engine.text_window import Hit as Hit, TextWindow as TextWindow
     from penstock.engine.texts import TextPlace as TextPlace
     from penstock.engine.tripwire import Tripwire as Tripwire
     from penstock.engine.view import View as View
-    from penstock.engine.workflow import Workflow as Workflow
-    from penstock.engine.workflow import member as member
+    from penstock.engine.workflow import Workflow as Workflow, member as member
     from penstock.processors.budgets.cost_report import CostReport as CostReport
     from penstock.processors.budgets.memory_ledger import InMemoryLedger as InMemoryLedger
     from penstock.processors.budgets.price_tables import Price as Price
@@ -179,23 +115,28 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.guards.classifier import ClassifierProcessor as ClassifierProcessor
     from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
     from penstock.processors.guards.leak_verdicts import LeakVerdict as LeakVerdict
-    from penstock.processors.guards.moderation import ModerationProcessor as ModerationProcessor
-    from penstock.processors.guards.moderation import ModerationVerdict as ModerationVerdict
+    from penstock.processors.guards.moderation import (
+        ModerationProcessor as ModerationProcessor,
+        ModerationVerdict as ModerationVerdict,
+    )
     from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector
     from penstock.processors.guards.pii_types import PIIType as PIIType
-    from penstock.processors.guards.prompt_injection import InjectionVerdict as InjectionVerdict
-    from penstock.processors.guards.prompt_injection import PromptInjectionDetector as PromptInjectionDetector
+    from penstock.processors.guards.prompt_injection import (
+        InjectionVerdict as InjectionVerdict,
+        PromptInjectionDetector as PromptInjectionDetector,
+    )
     from penstock.processors.guards.questions import Question as Question
     from penstock.processors.guards.restore import Restore as Restore
     from penstock.processors.guards.system_prompt_scrubber import SystemPromptScrubber as SystemPromptScrubber
-    from penstock.processors.guards.vault import VAULT as VAULT
-    from penstock.processors.guards.vault import Vault as Vault
+    from penstock.processors.guards.vault import VAULT as VAULT, Vault as Vault
     from penstock.processors.judges.judge import Judge as Judge
     from penstock.processors.judges.judgement import Judgement as Judgement
     from penstock.processors.memory.drop_messages import DropMessages as DropMessages
     from penstock.processors.memory.drop_parts import DropParts as DropParts
-    from penstock.processors.memory.legacy import LegacyMemory as LegacyMemory
-    from penstock.processors.memory.legacy import LegacyMemoryProcessor as LegacyMemoryProcessor
+    from penstock.processors.memory.legacy import (
+        LegacyMemory as LegacyMemory,
+        LegacyMemoryProcessor as LegacyMemoryProcessor,
+    )
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter as MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter as MemoryToolCallFilter
     from penstock.processors.patterns.rules import RegexRule as RegexRule
@@ -205,31 +146,31 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard as TrailingAssistantGuard
     from penstock.processors.recovery.backoff import Backoff as Backoff
     from penstock.processors.recovery.circuit_breaker import CircuitBreaker as CircuitBreaker
-    from penstock.processors.recovery.matchers import FailedCall as FailedCall
-    from penstock.processors.recovery.matchers import RetryMatcher as RetryMatcher
-    from penstock.processors.recovery.matchers import is_bad_request_error as is_bad_request_error
+    from penstock.processors.recovery.matchers import (
+        FailedCall as FailedCall,
+        RetryMatcher as RetryMatcher,
+        is_bad_request_error as is_bad_request_error,
+    )
     from penstock.processors.recovery.prefill_error_handler import PrefillErrorHandler as PrefillErrorHandler
     from penstock.processors.recovery.stream_error_retry import StreamErrorRetryProcessor as StreamErrorRetryProcessor
-    from penstock.processors.routing.decisions import MODEL_CHOICE as MODEL_CHOICE
-    from penstock.processors.routing.decisions import ModelChoice as ModelChoice
-    from penstock.processors.routing.decisions import ModelDecision as ModelDecision
+    from penstock.processors.routing.decisions import (
+        MODEL_CHOICE as MODEL_CHOICE,
+        ModelChoice as ModelChoice,
+        ModelDecision as ModelDecision,
+    )
     from penstock.processors.routing.model_selection import ModelSelectionProcessor as ModelSelectionProcessor
     from penstock.processors.routing.prepare_step import PrepareStepProcessor as PrepareStepProcessor
     from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor
     from penstock.processors.structure.facts import OBJECT as OBJECT
     from penstock.processors.structure.structured_output import StructuredOutputProcessor as StructuredOutputProcessor
     from penstock.processors.text.regex_filter import RegexFilterProcessor as RegexFilterProcessor
-    from penstock.processors.text.reports import PatternMatch as PatternMatch
-    from penstock.processors.text.reports import Violation as Violation
+    from penstock.processors.text.reports import PatternMatch as PatternMatch, Violation as Violation
     from penstock.processors.text.unicode_normalizer import UnicodeNormalizer as UnicodeNormalizer
     from penstock.processors.tools.context import ToolContext as ToolContext
-    from penstock.processors.tools.errors import ToolError as ToolError
-    from penstock.processors.tools.errors import ToolFailed as ToolFailed
-    from penstock.processors.tools.tool import Tool as Tool
-    from penstock.processors.tools.tool import tool as tool
+    from penstock.processors.tools.errors import ToolError as ToolError, ToolFailed as ToolFailed
+    from penstock.processors.tools.tool import Tool as Tool, tool as tool
     from penstock.workflows.agent.agent import Agent as Agent
-    from penstock.workflows.agent.results import AgentResult as AgentResult
-    from penstock.workflows.agent.results import StepResult as StepResult
+    from penstock.workflows.agent.results import AgentResult as AgentResult, StepResult as StepResult
     from penstock.workflows.agent.stream import AgentStream as AgentStream
     from penstock.workflows.models.naming import model as model
     from penstock.workflows.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
@@ -272,7 +213,11 @@ _HOMES = {
         "OptionError",
         "PenstockError",
         "ProcessorError",
+        "NotStoredError",
+        "OwnershipError",
         "StepFailedError",
+        "StorageConflictError",
+        "StorageError",
         "UsageError",
         "WorkflowError",
     ),
@@ -310,6 +255,14 @@ _HOMES = {
         "processor",
     ),
     "penstock.engine.records": ("Record",),
+    "penstock.engine.remembered": (
+        "MemoryRecord",
+        "Page",
+        "StoredMessage",
+        "Thread",
+        "VectorEntry",
+        "VectorHit",
+    ),
     "penstock.engine.results": (
         "Answer",
         "Overrides",

@@ -13,7 +13,13 @@
     │   └── MergeConflictError   parallel steps changed the same thing differently
     ├── BlockedError             `Outcome.unwrap()` of a blocked outcome
     ├── ModelError               a model could not be asked, or gave no answer
-    └── JudgeError               a judge gave no verdict
+    ├── JudgeError               a judge gave no verdict
+    ├── StorageError             a store could not be reached, is broken, or gave up
+    │   ├── NotStoredError       what was asked for is not in it
+    │   ├── OwnershipError       what was asked for is somebody else's
+    │   └── StorageConflictError what was read has been changed by now
+    ├── ToolError                a call to a tool gave no result (`penstock.processors.tools.errors`)
+    └── ToolFailed               raised in a tool, to say so (there, too)
 
 Each is built from facts, keeps them as attributes, and makes its own message: what, where, what to do.
 """
@@ -235,3 +241,39 @@ class JudgeError(PenstockError):
         self.usage = usage
         asked = {0: "", 1: " after 1 attempt"}.get(attempts, f" after {attempts} attempts")
         super().__init__(f"judge {model!r} gave no verdict{asked}: {problem} ({reason})")
+
+
+class StorageError(PenstockError):
+    """A store that could not be reached, is broken, or gave up. What its library raised is the ``__cause__``.
+
+    No text of it quotes what is kept.
+
+    Attributes:
+        store: the store: its kind, and where it is, without passwords.
+        problem: what happened, and what to do.
+    """
+
+    def __init__(self, store: str, problem: str) -> None:
+        self.store = store
+        self.problem = problem
+        super().__init__(f"{store}: {problem}")
+
+
+class NotStoredError(StorageError):
+    """Something that was asked for is not in the store."""
+
+
+class OwnershipError(StorageError):
+    """Something belongs to another resource, or another thread, than was said: nothing was read or changed."""
+
+
+class StorageConflictError(StorageError):
+    """What was read has been changed by now: read it again, and decide anew.
+
+    Attributes:
+        version: the version that it has; 0 if it is gone.
+    """
+
+    def __init__(self, store: str, problem: str, version: int) -> None:
+        self.version = version
+        super().__init__(store, problem)

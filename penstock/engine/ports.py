@@ -13,9 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from penstock.engine.chunks import Chunk
-    from penstock.engine.frozen import Value
+    from penstock.engine.frozen import Value, Values
+    from penstock.engine.messages import Message
     from penstock.engine.model import ModelRequest
     from penstock.engine.records import Record
+    from penstock.engine.remembered import (
+        MemoryRecord,
+        MemoryScope,
+        Page,
+        StoredMessage,
+        Thread,
+        VectorEntry,
+        VectorHit,
+    )
 
 V_co = TypeVar("V_co", covariant=True)
 
@@ -141,6 +151,169 @@ class Cache(Protocol):
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
         """Keep the value, for ``ttl`` seconds if that is given, in place of what was there."""
+        ...
+
+
+@runtime_checkable
+class Storage(Protocol):
+    """Keeps threads, messages and working memories. What has been awaited is kept, whatever happens to the process.
+
+    Safe under many tasks and several processes. It opens itself at first use. Every method raises `StorageError` where
+    the store cannot be reached, is broken, or gives up; never less than what was asked for is done in silence.
+    """
+
+    async def thread(self, thread_id: str) -> Thread | None:
+        """Return a thread, or None."""
+        ...
+
+    async def create_thread(self, thread: Thread) -> Thread:
+        """Return the thread of that id as it is kept; it is stored if there is none.
+
+        Raises:
+            OwnershipError: there is one, and it is another resource's.
+        """
+        ...
+
+    async def update_thread(
+        self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
+    ) -> Thread:
+        """Store a title, or metadata in place of the ones before, and return the thread.
+
+        Args:
+            thread_id: which.
+            title: the title; None leaves it.
+            metadata: the metadata; None leaves them.
+            expected: the version that it must still have; None: any.
+
+        Raises:
+            StorageConflictError: it has another version by now.
+            NotStoredError: there is no such thread.
+        """
+        ...
+
+    async def threads(
+        self, *, resource_id: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Page[Thread]:
+        """Return threads, the last changed first; ``after``: a page's ``following``."""
+        ...
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Delete a thread with its messages, their vectors, and its working memory; tell whether there was one."""
+        ...
+
+    async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
+        """Store messages, all or none, and return them as they are kept, in the order given.
+
+        Each has an id and a thread. One that is there already is replaced and keeps its place; the others follow the
+        last of their thread, in the order given. Threads that are missing are stored, as the resource's of the message
+        (or, if it has none, the thread's own).
+
+        Raises:
+            MessageError: one has no id or no thread.
+            OwnershipError: a thread is another resource's, or the id is that of another thread's message.
+        """
+        ...
+
+    async def messages(
+        self,
+        thread_id: str,
+        *,
+        resource_id: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> Page[StoredMessage]:
+        """Return messages of a thread, the newest first.
+
+        Args:
+            thread_id: which thread.
+            resource_id: whose they must be; None: anybody's.
+            limit: how many at most, 1 to 10,000.
+            before: where to go on: a page's ``following``, of the same order.
+            oldest_first: the oldest first instead.
+        """
+        ...
+
+    async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
+        """Return those of the messages that there are, each once, by thread and order."""
+        ...
+
+    async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
+        """Return messages and their neighbours in their threads, each once, by thread and order."""
+        ...
+
+    async def delete_messages(self, ids: Sequence[str]) -> int:
+        """Delete messages with their vectors; return how many there were."""
+        ...
+
+    async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
+        """Return the working memory of a thread or a resource as it stands, or None."""
+        ...
+
+    async def put_working_memory(
+        self, scope: MemoryScope, key: str, text: str, *, expected: int | None, author: str = ""
+    ) -> MemoryRecord:
+        """Store a working memory, and return it.
+
+        Args:
+            scope: whose.
+            key: the id of the thread or resource.
+            text: all that it is to hold.
+            expected: the version that it must still have; 0: there must be none; None: whatever there is.
+            author: who changes it.
+
+        Raises:
+            StorageConflictError: it has another version by now: read it again.
+        """
+        ...
+
+    async def working_memory_history(
+        self, scope: MemoryScope, key: str, *, limit: int = 10
+    ) -> tuple[MemoryRecord, ...]:
+        """Return a working memory's last versions, the newest first; a store keeps at least 10."""
+        ...
+
+    async def close(self) -> None:
+        """Close what is open; it may be used again."""
+        ...
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """Keeps vectors by index and finds those near one. A store of messages that is one too deletes them together."""
+
+    async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
+        """Store vectors, all or none; the index is made at first use, of their length.
+
+        Raises:
+            StorageError: a vector has another length than the index's, is empty, or holds what is no finite number.
+        """
+        ...
+
+    async def query_vectors(
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        threshold: float | None = None,
+    ) -> tuple[VectorHit, ...]:
+        """Return the nearest by cosine, the nearest first; of equal ones by id. An index that is not there has none.
+
+        Args:
+            index: which index.
+            vector: near what.
+            limit: how many at most.
+            thread_id: of which thread; None: any.
+            resource_id: of which resource; None: any.
+            threshold: the least score; None: any.
+        """
+        ...
+
+    async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
+        """Delete the vectors of messages from an index; return how many there were."""
         ...
 
 

@@ -11,13 +11,11 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.changes import Delta, Gone
-from penstock.engine.view import View
 from penstock.engine.delta import compose_hints, diff, text_changes
 from penstock.engine.errors import MergeConflictError, StepFailedError
 from penstock.engine.frozen import FrozenDict
 from penstock.engine.history import History
-from penstock.engine.merge import Branch as Changes
-from penstock.engine.merge import merge
+from penstock.engine.merge import Branch as Changes, merge
 from penstock.engine.message_list import MessageList
 from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
 from penstock.engine.payload import Payload
@@ -26,6 +24,7 @@ from penstock.engine.processor import Processor, claims_of
 from penstock.engine.rebuild import rebuild
 from penstock.engine.stages import STAGES, told_edits
 from penstock.engine.texts import TextPlace
+from penstock.engine.view import View
 
 if TYPE_CHECKING:
     from penstock.engine.nodes import DagMember, Node

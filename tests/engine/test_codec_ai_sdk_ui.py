@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.engine.codec import ai_sdk_ui
 from penstock.engine.errors import MessageError

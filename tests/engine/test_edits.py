@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock import Edit, EditError
 from penstock.engine.edits import apply, compose, difference, in_order, merge, normalise, stamp

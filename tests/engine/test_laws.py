@@ -13,8 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, note, settings, strategies as st
 
 from penstock import InputContext, Key, Message, MessageList, Processor, Workflow, processor
 from penstock.engine.driving import drive

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from penstock import Edit, InputContext, Message, MessageList, Overrides, Processor, Workflow, member, pick
 from penstock.engine.edits import Edits, apply, merge, normalise, remainder

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from penstock import DagEdge, Processor, Workflow
 from penstock.engine.nodes import Arm, Branch, Dag, DagMember, Parallel, Policy, Sequence, Step

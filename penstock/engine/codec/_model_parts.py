@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.codec._media import as_url, has_scheme
 from penstock.engine.codec._notes import notes_of
-from penstock.engine.codec._sdk_notes import MODEL as FORMAT
-from penstock.engine.codec._sdk_notes import OPTIONS, read_metadata, write_metadata
+from penstock.engine.codec._sdk_notes import MODEL as FORMAT, OPTIONS, read_metadata, write_metadata
 from penstock.engine.codec._wire import Json, Value, expect_text, maybe_text
 from penstock.engine.frozen import thaw
 from penstock.engine.messages import AudioPart, FilePart, ImagePart, ReasoningPart, TextPart, UnknownPart

@@ -11,8 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from penstock.engine.codec._notes import foreign, kept, notes_of, restored, telling, unknown
-from penstock.engine.codec._sdk_notes import MODEL as FORMAT
-from penstock.engine.codec._sdk_notes import OPTIONS, read_metadata, write_metadata
+from penstock.engine.codec._sdk_notes import MODEL as FORMAT, OPTIONS, read_metadata, write_metadata
 from penstock.engine.codec._tools import as_json
 from penstock.engine.codec._wire import Json, Value, expect_text, is_array, is_object, maybe_text
 from penstock.engine.frozen import EMPTY, thaw

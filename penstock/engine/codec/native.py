@@ -89,8 +89,7 @@ def _write_fields(value: Message | Part) -> Json:
 @cache
 def adapter() -> TypeAdapter[BaseModel]:
     """Return what checks one message of this form; built once."""
-    from pydantic import Field as Described
-    from pydantic import TypeAdapter
+    from pydantic import Field as Described, TypeAdapter
 
     union: Value = Union[tuple(_model(kind) for kind in PART_TYPES)]  # noqa: UP007  # there is no | for a tuple
     parts: Value = list[Annotated[union, Described(discriminator="type")]]

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.codec._chat_calls import is_function_call, read_calls, read_result, write_call, write_function
-from penstock.engine.codec._chat_calls import write_result as _write_result
+from penstock.engine.codec._chat_calls import (
+    is_function_call,
+    read_calls,
+    read_result,
+    write_call,
+    write_function,
+    write_result as _write_result,
+)
 from penstock.engine.codec._chat_fields import (
     REASONING,
     field_of,

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from penstock.engine.changes import Delta
     from penstock.engine.edits import Edits
     from penstock.engine.nodes import Condition
-    from penstock.engine.plan import Block, Call, Way
-    from penstock.engine.plan import Stop as PlanStop
+    from penstock.engine.plan import Block, Call, Stop as PlanStop, Way
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.lanes import Lane
     from penstock.engine.streams.steps import StreamCall

@@ -41,8 +41,10 @@ class GenaiPrices:
 
     def cost(self, model: str, usage: Usage) -> Decimal | None:
         """Return what so many tokens of a model cost; None if the library does not know its price."""
-        from genai_prices import Usage as Counts  # it and its data take half a second to load, once a process
-        from genai_prices import calc_price
+        from genai_prices import (
+            Usage as Counts,  # it and its data take half a second to load, once a process
+            calc_price,
+        )
 
         asked = usage.input_tokens or 0
         cached = min(usage.cached_tokens or 0, asked)

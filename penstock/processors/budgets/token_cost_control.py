@@ -12,8 +12,7 @@ from penstock.engine.facts import Key
 from penstock.engine.ports import SYSTEM_CLOCK
 from penstock.engine.processor import Processor, flag, is_async, one_of
 from penstock.engine.results import Overrides
-from penstock.processors.budgets import _cost_options as options
-from penstock.processors.budgets import _scopes, _windows
+from penstock.processors.budgets import _cost_options as options, _scopes, _windows
 from penstock.processors.budgets._bills import UNLIMITED, Account, Bill, settled
 from penstock.processors.budgets._forecasts import Forecast, Forecaster, name_of
 from penstock.processors.budgets._pricing import OnUnknownPrice, pricing

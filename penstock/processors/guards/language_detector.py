@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.frozen import Value
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import Message
-    from penstock.engine.ports import Judge as JudgePort
-    from penstock.engine.ports import Judged, Model
+    from penstock.engine.ports import Judge as JudgePort, Judged, Model
     from penstock.engine.text_window import Hit, TextWindow
     from penstock.engine.texts import TextPlace
     from penstock.engine.whole_texts import Text

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.engine.frozen import Value
-    from penstock.engine.ports import Judge as JudgePort
-    from penstock.engine.ports import Judged, Model
+    from penstock.engine.ports import Judge as JudgePort, Judged, Model
     from penstock.processors.guards.options import GuardOptions
 
 Strategy = Literal["block", "warn", "filter"]

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.edits import Edits
     from penstock.engine.frozen import Value
     from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import Judge as JudgePort
-    from penstock.engine.ports import Judged, Model
+    from penstock.engine.ports import Judge as JudgePort, Judged, Model
     from penstock.engine.texts import TextPlace
     from penstock.processors.guards.options import GuardOptions
 

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from penstock.workflows.agent.agent import Agent as Agent
-from penstock.workflows.agent.results import AgentResult as AgentResult
-from penstock.workflows.agent.results import StepResult as StepResult
+from penstock.workflows.agent.results import AgentResult as AgentResult, StepResult as StepResult
 from penstock.workflows.agent.stream import AgentStream as AgentStream

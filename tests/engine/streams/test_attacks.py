@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock import Chunk, Edit, Processor, RegexFilterProcessor, Workflow
 from penstock.engine.chunks import CONTROL

@@ -5,8 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock import Chunk, Message, MessageList, Outcome, TextPart, TokenLimiterProcessor, ToolPart, Workflow
 from penstock.processors.budgets._answers import NOTICE

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.processors.detectors.linear.counting import Counts, load
 from penstock.processors.detectors.linear.hashing import Recipe

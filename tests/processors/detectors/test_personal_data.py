@@ -5,8 +5,7 @@ from __future__ import annotations
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.processors.detectors.personal_data import CONTEXTUAL, EMBEDDED, PersonalData
 from penstock.processors.detectors.spans import Span

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock import Message, ModerationProcessor, OptionError, Outcome, Workflow
 from penstock.engine.messages import ReasoningPart, TextPart, ToolPart

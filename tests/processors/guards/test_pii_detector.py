@@ -7,8 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock import VAULT, Message, PIIDetector, PIIType, Workflow
 from penstock.engine.errors import OptionError

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
 from penstock import Chunk, Message, PIIDetector, SystemPromptScrubber, Workflow

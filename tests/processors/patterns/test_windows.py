@@ -1,8 +1,7 @@
 """A user's rules on a text that comes in pieces: they find what they find in the whole, however it is cut."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.processors.patterns.matching import Finder, FinderState
 from penstock.processors.patterns.rules import checked

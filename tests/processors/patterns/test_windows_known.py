@@ -1,8 +1,7 @@
 """Built-in rules on a text that comes in pieces: they find what they find in the whole, and hold little of it."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.processors.patterns.matching import Finder, FinderState
 from penstock.processors.patterns.presets import PRESETS, preset

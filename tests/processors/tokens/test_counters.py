@@ -9,8 +9,7 @@ from unittest.mock import patch
 
 import pytest
 import tiktoken
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tiktoken_ext import openai_public
 
 from penstock import OptionError, UsageError

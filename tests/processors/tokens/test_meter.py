@@ -3,8 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from penstock.processors.tokens import BPECounter, Counting, HeuristicCounter
 from penstock.processors.tokens.counters import FunctionCounter

@@ -1,8 +1,7 @@
 """How guards read through a disguise: character by character, so a piece of a text reads as it does in the whole."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.processors.unicode.disguises import Places, is_plain, read
 

@@ -4,8 +4,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from penstock.engine.edits import apply, normalise
 from penstock.processors.unicode._normal_form import _RANGES, form_edits

@@ -1,11 +1,9 @@
 """A profile on one text: the reference's behaviour by explicit options, ours by default, and laws for both."""
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
-from penstock.engine.edits import apply
-from penstock.engine.edits import normalise as checked
+from penstock.engine.edits import apply, normalise as checked
 from penstock.processors.unicode.normalizing import Profile, normalise
 
 CHARS = (

@@ -11,30 +11,25 @@ from typing import Any
 import anyio
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import exceptions
-from pydantic_ai import messages as theirs
+from pydantic_ai import exceptions, messages as theirs
 from pydantic_ai.messages import (
     BinaryContent,
     Citation,
     DocumentCitationSource,
     FilePart,
+    ModelRequest as TheirRequest,
     ModelResponse,
     NativeToolCallPart,
     PartDeltaEvent,
     PartEndEvent,
     PartStartEvent,
     SpeechPart,
+    TextPart as TheirText,
     TextPartDelta,
     ThinkingPart,
     ToolCallPart,
     ToolCallPartDelta,
     WebCitationSource,
-)
-from pydantic_ai.messages import (
-    ModelRequest as TheirRequest,
-)
-from pydantic_ai.messages import (
-    TextPart as TheirText,
 )
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
@@ -47,6 +42,7 @@ from penstock import Message, MessageError, OptionError
 from penstock.engine.errors import MissingExtraError, ModelError
 from penstock.engine.messages import (
     AudioPart,
+    FilePart as OurFile,
     ImagePart,
     ReasoningPart,
     SourcePart,
@@ -54,9 +50,6 @@ from penstock.engine.messages import (
     TextPart,
     ToolPart,
     UnknownPart,
-)
-from penstock.engine.messages import (
-    FilePart as OurFile,
 )
 from penstock.engine.model import ModelAnswer, ModelRequest, ResponseFormat, ToolSpec, Usage
 from penstock.engine.ports import Model
