@@ -271,6 +271,28 @@ async def test_a_run_that_fails_keeps_nothing_of_what_was_said_before() -> None:
     assert shared.answers == []
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        "text-start",
+        "text-delta",
+        "text-end",
+        pytest.param(
+            "step-finish", marks=pytest.mark.xfail(reason="a run that was left counts as completed", strict=False)
+        ),
+    ],
+)
+async def test_an_answer_that_the_client_did_not_wait_for_is_not_kept(last: str) -> None:
+    """The last stage has not judged it; it would have stopped the run."""
+    shared = Shared()
+    agent = Agent(said("Hi"), processors=[ResponseCache(shared), blocks_result], release="live")
+    async with agent.stream("hello") as stream:
+        async for chunk in stream.full_stream:
+            if chunk.type == last:
+                break
+    assert shared.answers == []
+
+
 async def test_an_answer_to_a_prompt_that_was_changed_behind_the_cache_is_not_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
