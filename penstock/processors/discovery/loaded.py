@@ -100,6 +100,14 @@ class Loads:
         while self._threads and next(iter(self._threads.values()))[0] <= over:
             self._threads.popitem(last=False)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Copy and pickle what it holds, without the lock."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
+
     def __len__(self) -> int:
         """Return how many threads are remembered."""
         return len(self._threads)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex
+from anyio import to_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +34,9 @@ WHOLE_NAME = 3.0
 SHORTEST_WORD = 2
 SHORTEST_BEGINNING = 3
 """How long a word must be to count, and to find a name by its beginning alone: ``in`` begins too many."""
+
+MUCH = 50_000
+"""From how many characters on a text is read in a thread: some 20 ms of reading."""
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+[+#]*|[+#]+[\p{L}\p{M}\p{N}]+")  # c++ is a word; `re` parts Hindi
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -96,6 +100,21 @@ class Index:
             return 0.0
         parts = sum(word in document.name for word in words)
         return score + PART_OF_NAME * parts + WHOLE_NAME * _times_said(document.name_words, words)
+
+
+async def hits_of(query: str, texts: Iterable[tuple[str, str]]) -> list[Hit]:
+    """Return which of the names with what is said about them a query is about, the best first.
+
+    Where there is much to read, that is done in a worker thread.
+    """
+    given = tuple(texts)
+    if sum(len(text) for _, text in given) < MUCH:
+        return index_of(given).search(query)
+    return await to_thread.run_sync(_searched, given, query, abandon_on_cancel=True)
+
+
+def _searched(texts: tuple[tuple[str, str], ...], query: str) -> list[Hit]:
+    return index_of(texts).search(query)
 
 
 @lru_cache(maxsize=16)

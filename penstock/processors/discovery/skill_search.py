@@ -13,7 +13,7 @@ from penstock.engine.results import Overrides
 from penstock.processors.discovery.loaded import LOADED, Loads
 from penstock.processors.discovery.notices import with_notices
 from penstock.processors.discovery.options import count, function, in_one_line, score
-from penstock.processors.discovery.ranking import index_of
+from penstock.processors.discovery.ranking import hits_of
 from penstock.processors.discovery.shadowing import Shadowing
 from penstock.processors.discovery.skill_sources import SkillSource
 from penstock.processors.discovery.skill_texts import fenced
@@ -81,8 +81,8 @@ class SkillDesk:
             found = self._finder(query, self._top_k)
             return await found if inspect.isawaitable(found) else found
         names = list(self.skills)
-        texts = tuple((skill.name, f"{skill.description}\n{skill.instructions}") for skill in self.skills.values())
-        return [(names[hit.place], hit.score) for hit in index_of(texts).search(query)]
+        texts = [(skill.name, f"{skill.description}\n{skill.instructions}") for skill in self.skills.values()]
+        return [(names[hit.place], hit.score) for hit in await hits_of(query, texts)]
 
     def _hit(self, name: str, reached: float) -> dict[str, Value]:
         return {"name": name, "description": in_one_line(self.skills[name].description), "score": round(reached, 2)}

@@ -18,7 +18,7 @@ SkillFormat = Literal["xml", "json", "markdown"]
 
 ELEMENT = "skill_instructions"
 
-_MARK = re.compile(rf"[<＜﹤‹](?=[^\w<>]*{ELEMENT})", re.IGNORECASE)
+_MARK = re.compile(rf"[<＜﹤‹](?=[^\w<＜﹤‹>]*{ELEMENT})", re.IGNORECASE)
 
 
 def catalogue(skills: Iterable[Skill], form: str, located: Callable[[Skill], str | None]) -> str:

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from penstock.engine.frozen import Value
@@ -37,7 +37,7 @@ class ToolAccess:
 ToolFilter: TypeAlias = Callable[[ToolAccess], bool | Awaitable[bool]]
 """Answers: True, and nothing else, allows."""
 
-Asked: TypeAlias = Callable[[ToolPhase, str, Any], Awaitable[bool]]
+Asked: TypeAlias = "Callable[[ToolPhase, str, Value], Awaitable[bool]]"
 """Whether a phase of a tool is allowed in the request at hand: phase, name, tool."""
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.processors.discovery.options import in_one_line
-from penstock.processors.discovery.ranking import index_of
+from penstock.processors.discovery.ranking import hits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.engine.frozen import Value, Values
 
 
@@ -27,11 +25,11 @@ class Catalogue:
     def __init__(self, tools: Values) -> None:
         self.tools = tools
 
-    def search(self, query: str) -> Iterator[tuple[str, float]]:
-        """Yield the names that a query is about, with their scores, the best first."""
-        texts = tuple((name, description_of(tool)) for name, tool in self.tools.items())
-        for hit in index_of(texts).search(query):
-            yield texts[hit.place][0], hit.score
+    async def search(self, query: str) -> list[tuple[str, float]]:
+        """Return the names that a query is about, with their scores, the best first."""
+        names = list(self.tools)
+        hits = await hits_of(query, [(name, description_of(tool)) for name, tool in self.tools.items()])
+        return [(names[hit.place], hit.score) for hit in hits]
 
     def short(self, name: str) -> str:
         """Return the beginning of a tool's description, in one line."""

@@ -83,7 +83,7 @@ class ToolDesk:
 
     async def _hits(self, query: str) -> AsyncIterator[tuple[str, float]]:
         left = self._ways.top_k
-        for name, score in self.catalogue.search(query):
+        for name, score in await self.catalogue.search(query):
             if left == 0 or score <= self._ways.min_score:
                 return
             if await self._may("search", name):

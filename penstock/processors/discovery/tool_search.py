@@ -55,7 +55,7 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
 
     def __init__(
         self,
-        tools: Tools = (),
+        tools: Tools | None = None,
         *,
         include_resolved_tools: bool = False,
         inject_catalog: bool = False,
@@ -79,28 +79,27 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
             inject_catalog: list all tools in the system prompt, each with the beginning of its description.
             top_k: how many tools a search finds at most.
             min_score: what has this score or less is not found. Scores begin at 0, have no upper end, and depend on
-                the other tools: BM25 of name and description, 2 for each word of the query that the name has in it,
-                3 more where the query says the whole name.
+                the other tools: see `penstock.processors.discovery.ranking`.
             auto_load: what is found is loaded at once; there is no ``load_tool``.
-            storage: where it is kept what was loaded. ``in-memory``: in this process, by the request's ``resource_id``
-                and ``thread_id``; requests without a thread keep it to themselves. ``context``: nowhere but in the
-                conversation, whose tool results tell it.
+            storage: where it is kept what was loaded. ``in-memory``: in this process, by ``resource_id`` and
+                ``thread_id``; without a thread, by request. ``context``: in the results that the conversation holds.
             ttl: for how many seconds a thread is remembered that nobody asks for; None: for ever.
             max_threads: how many threads are remembered, those of late.
-            filter: is asked before a tool is shown among hits, loaded, and offered: see `ToolAccess`. Anything but
-                True, an exception included, is no.
+            filter: is asked before a tool is shown, loaded, and offered: see `ToolAccess`. Only True allows.
             clock: by what time passes.
             id: its name in the graph.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option that is not allowed; or no tools at all can be meant to be found.
         """
         owner = type(self).__name__
         if id is not None:
             self.id = id
+        self.include_resolved_tools = flag(owner, "include_resolved_tools", include_resolved_tools)
+        if tools is None and not include_resolved_tools:
+            raise OptionError(owner, "tools", tools, "tools, where include_resolved_tools=True does not hide others")
         self._tools = as_tools(tools, owner)
         _check_names(owner, self._tools)
-        self.include_resolved_tools = flag(owner, "include_resolved_tools", include_resolved_tools)
         self.inject_catalog = flag(owner, "inject_catalog", inject_catalog)
         self.top_k = count(owner, "top_k", top_k)
         self.min_score = score(owner, "min_score", min_score)

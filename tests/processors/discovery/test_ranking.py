@@ -1,10 +1,9 @@
 """Which texts a query is about: words however they are written, names before descriptions, scores as recorded."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from penstock.processors.discovery.ranking import Index, index_of
+from penstock.processors.discovery.ranking import MUCH, Index, hits_of, index_of
 
 TOOLS = {
     "create_issue": "Create a GitHub issue in a repository",
@@ -77,6 +76,12 @@ def test_equal_scores_keep_the_order_given() -> None:
 def test_the_index_of_equal_texts_is_made_once() -> None:
     """Requests with the same tools share it."""
     assert index_of((("a", "b"),)) is index_of((("a", "b"),))
+
+
+async def test_much_is_read_in_a_thread_with_the_same_hits() -> None:
+    """So that no other request waits for it."""
+    texts = [("one", "word " * MUCH), ("two", "needle")]
+    assert await hits_of("needle", texts) == Index(texts).search("needle")
 
 
 @given(st.text(max_size=40), st.lists(st.tuples(st.text(max_size=12), st.text(max_size=40)), max_size=6))

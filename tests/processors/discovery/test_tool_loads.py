@@ -1,10 +1,12 @@
 """Which requests share what was loaded: by thread, for how long, or as the conversation tells."""
 
+import copy
 from typing import Any
 
 import pytest
 
 from penstock import Message, MessageList, ToolAccess, ToolPart, ToolSearchProcessor
+from penstock.processors.tools.tool import Tool
 from penstock.testing import ScriptedModel, VirtualClock, run_stage
 from penstock.workflows.agent.agent import Agent
 from tests.processors.discovery.tool_sessions import META, TOOLS, call, session
@@ -58,6 +60,16 @@ async def test_only_so_many_threads_are_remembered() -> None:
     kept = ["get_weather" in (await session(processor, thread_id=thread)).tools for thread in "cb"]
     assert kept == [True, True]
     assert "get_weather" not in (await session(processor, thread_id="a")).tools
+
+
+async def test_a_copy_goes_its_own_way() -> None:
+    """It knows what was loaded by then; copied or pickled, as workflows may be."""
+    processor = ToolSearchProcessor([Tool.external("get_weather")])
+    await (await session(processor, thread_id="t")).call("load_tool", tool_name="get_weather")
+    twin: Any = copy.deepcopy(processor)
+    assert "get_weather" in (await session(twin, thread_id="t")).tools
+    await (await session(twin, thread_id="u")).call("load_tool", tool_name="get_weather")
+    assert "get_weather" not in (await session(processor, thread_id="u")).tools
 
 
 # In the conversation

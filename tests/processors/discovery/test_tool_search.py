@@ -117,7 +117,7 @@ async def test_all_tools_can_be_listed_in_the_prompt_each_in_one_line() -> None:
 
 async def test_where_there_is_nothing_to_find_nothing_is_added() -> None:
     """No tools, no notice."""
-    asked = await session(ToolSearchProcessor(), get_weather)
+    asked = await session(ToolSearchProcessor([]), get_weather)
     assert list(asked.tools) == ["get_weather"]
     assert asked.system == []
 
@@ -187,6 +187,7 @@ async def test_a_tool_with_the_name_of_ours_is_shadowed_and_the_log_says_so_once
 @pytest.mark.parametrize(
     ("option", "given"),
     [
+        ("tools", None),
         ("tools", 3),
         ("tools", [get_weather, get_weather]),
         ("tools", {"search_tools": get_weather}),
