@@ -68,6 +68,11 @@ class View:
         return self._call.run.request_context.get("resource_id")
 
     @property
+    def unchecked(self) -> bool:
+        """Whether checks that run beside the model have given no verdict yet: nothing may be stored before they do."""
+        return bool(self._call.run.pending)
+
+    @property
     def retry_count(self) -> int:
         """How often the model's answer was rejected since the last accepted one."""
         return self._call.run.retry_count

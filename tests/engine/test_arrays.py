@@ -34,6 +34,7 @@ def reads(ctx: InputContext) -> None:
 
 
 async def both_ends(run: Run) -> None:
+    """Run the first and the last stage."""
     await run.process_input("hi")
     await run.process_output_result()
 

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
-from penstock import APIErrorContext, Ended, InputContext, Message, Retry, Spend, Usage, Workflow, processor
+from penstock import (
+    APIErrorContext,
+    Ended,
+    InputContext,
+    LLMRequestContext,
+    LLMResponseContext,
+    Message,
+    Processor,
+    Retry,
+    Spend,
+    Usage,
+    Workflow,
+    processor,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -26,10 +40,14 @@ async def test_whoever_asked_is_told_once_how_the_run_ended() -> None:
         async with workflow.start() as run:
             await run.process_input(text)
     with pytest.raises(ZeroDivisionError):
-        async with workflow.start() as run:
-            await run.process_input("go")
-            raise ZeroDivisionError
+        await _broken(workflow)
     assert told == [(True, True), (False, False), (False, True)]
+
+
+async def _broken(workflow: Workflow) -> None:
+    async with workflow.start() as run:
+        await run.process_input("go")
+        raise ZeroDivisionError
 
 
 async def test_what_is_told_at_the_end_may_wait_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
@@ -105,3 +123,26 @@ async def test_a_step_that_failed_is_no_attempt() -> None:
     await run.process_api_error(TimeoutError())
     await run.process_input_step()
     assert run.step_number == 0
+
+
+async def test_a_hook_can_tell_that_checks_have_given_no_verdict_yet() -> None:
+    """Those that run beside the model; behind it they have."""
+    seen: list[bool] = []
+
+    @processor(edits="nothing")
+    async def check(ctx: InputContext) -> None:
+        """Let everything pass."""
+
+    class Looks(Processor[dict[str, Any]]):
+        def process_llm_request(self, ctx: LLMRequestContext) -> None:
+            seen.append(ctx.unchecked)
+
+        def process_llm_response(self, ctx: LLMResponseContext) -> None:
+            seen.append(ctx.unchecked)
+
+    workflow = Workflow("w").then(check, overlap="model").then(Looks())
+    async with workflow.start(overlap=True) as run:
+        await run.process_input("hi")
+        await run.process_llm_request()
+        await run.process_llm_response("hello")
+    assert seen == [True, False]
