@@ -13,6 +13,7 @@ import pytest
 
 from penstock import (
     Agent,
+    CircuitBreaker,
     FailedCall,
     Message,
     MessageList,
@@ -28,6 +29,7 @@ from penstock import (
     Workflow,
     is_bad_request_error,
 )
+from penstock.testing import ScriptedModel, VirtualClock
 from penstock.testing.provider import FakeProvider, Reply, Sent, Wire, failing, rate_limited
 from tests.workflows.models.conftest import KEY, Making
 
@@ -151,6 +153,22 @@ async def test_an_agent_gives_up_when_the_budget_is_used(asking: Making) -> None
             with pytest.raises(ModelError, match="HTTP 500"):
                 await wanted.generate("Hi")
             assert len(server.requests) == 10
+
+
+async def test_an_agent_tells_when_calls_begin_and_are_answered() -> None:
+    """So a deadline counts from there, and a breaker closes."""
+    clock, breaker = VirtualClock(), CircuitBreaker(failures=2, pause=30)
+    processor = StreamErrorRetryProcessor(
+        max_retries=9, delay=0, deadline=10, clock=clock, on_retry=lambda call: clock.advance(4)
+    )
+    down = ScriptedModel([{"error": {"status": 503}}], repeat_last=True)
+    with pytest.raises(ModelError):
+        await Agent(down, processors=[processor], max_error_retries=9).generate("Hi")
+    assert len(down.requests) == 4
+    flaky = ScriptedModel([{"error": {"status": 503}}, "Hello!", {"error": {"status": 503}}, "Hello again!"])
+    agent = Agent(flaky, processors=[StreamErrorRetryProcessor(delay=0, breaker=breaker, clock=clock)])
+    assert [(await agent.generate("Hi")).text for _ in range(2)] == ["Hello!", "Hello again!"]
+    assert not breaker.is_open(flaky.name)
 
 
 async def test_a_caller_who_gives_up_ends_the_wait_and_the_request(asking: Making) -> None:
