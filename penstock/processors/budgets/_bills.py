@@ -75,14 +75,16 @@ class Account:
         self._clock = clock
         self._trouble: Exception | None = None
         self._waiting: list[Awaitable[None]] = []
+        self._dropped: weakref.finalize[..., Account] | None = None
+        self._holds = False
 
     def follow(self, ctx: AnyContext) -> None:
         """Enter all that the run has spent and will spend; let go of what is set aside when it ends, or is dropped."""
         ctx.on_spend(self._heard)
         ctx.at_end(self._ended)
         if not is_async(self.ledger.release):  # what runs in sync form tells nobody that it has ended
-            dropped = weakref.finalize(self, self.ledger.release, self.key, self._book.holder)
-            dropped.atexit = False
+            self._dropped = weakref.finalize(self, _give_back, self.ledger, self.key, self._book.holder)
+            self._dropped.atexit = False
 
     async def reserve(
         self, cost: Decimal, limit: Decimal | None, since: datetime | None, at: datetime, until: datetime
@@ -96,9 +98,11 @@ class Account:
         if self._trouble is not None:
             raise self._trouble
         bound = None if limit == UNLIMITED else limit
-        return await settled(
+        standing = await settled(
             self.ledger.reserve(self.key, self._book.holder, cost, limit=bound, since=since, at=at, until=until)
         )
+        self._holds = standing.granted and cost > 0
+        return standing
 
     async def breakdown(self, since: datetime | None, most: int) -> dict[str, Decimal]:
         """Return what was spent by the models that spent most; nothing where the ledger cannot tell."""
@@ -112,7 +116,9 @@ class Account:
     def let_go(self) -> None:
         """Give back what is set aside."""
         self.forecast = None
-        self._later(self.ledger.release(self.key, self._book.holder))
+        if self._holds:
+            self._holds = False
+            self._later(self.ledger.release(self.key, self._book.holder))
 
     def _heard(self, spend: Spend) -> None:
         """Enter a spend; what goes wrong is told before the next call, for whoever spends is not to blame."""
@@ -143,8 +149,18 @@ class Account:
             await result
 
     def _ended(self, _: Ended) -> Awaitable[None] | None:
+        if self._dropped is not None:
+            self._dropped.detach()
         self.let_go()
         return self._settled() if self._waiting else None
+
+
+def _give_back(ledger: CostLedger, key: str, holder: str) -> None:
+    """Give back what a run had set aside that was dropped; nobody is there to be told of a failure."""
+    try:
+        ledger.release(key, holder)
+    except Exception as error:  # noqa: BLE001 - see above; it is forgotten when its time is over
+        _LOG.warning("what a run had set aside could not be given back: %s", type(error).__name__)
 
 
 async def settled(made: Awaitable[T] | T) -> T:

@@ -47,7 +47,7 @@ class CostLedger(Protocol):
         at: datetime,
         until: datetime,
     ) -> Standing | Awaitable[Standing]:
-        """Set an amount aside in place of what the holder has set aside before, if `fits` says so.
+        """Set an amount aside in place of what the holder has set aside before, if `fits` says so; else nothing.
 
         Args:
             key: the account.

@@ -1,5 +1,6 @@
 """Budgets of money where something is amiss: unknown prices, broken ledgers, options that cannot be meant."""
 
+import gc
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -10,7 +11,16 @@ import pytest
 
 from penstock import MissingExtraError, OptionError, Usage, Workflow
 from penstock.engine.errors import UsageError
-from penstock.processors.budgets import FREE, InMemoryLedger, Price, PriceList, Standing, TokenCostControl, list_prices
+from penstock.processors.budgets import (
+    FREE,
+    CostReport,
+    InMemoryLedger,
+    Price,
+    PriceList,
+    Standing,
+    TokenCostControl,
+    list_prices,
+)
 from penstock.testing import ScriptedModel
 
 EACH = Price(1_000_000, 1_000_000)
@@ -123,6 +133,49 @@ async def test_what_cannot_be_entered_blocks_the_next_call_not_who_spent_it(capl
         run.spend("m", Usage(1, 1))
         assert "could not be entered: ConnectionError" in caplog.text
         assert (await run.process_input_step()).blocked
+
+
+async def test_what_is_set_aside_is_given_back_once() -> None:
+    """At the end of the run, and only if there is something."""
+    given_back: list[str] = []
+
+    class Counting(InMemoryLedger):
+        def release(self, key: str, holder: str) -> None:
+            given_back.append(key)
+            super().release(key, holder)
+
+    flow = Workflow("w").then(control(100, ledger=Counting(), output_tokens=0))
+    for model in (None, "m"):
+        async with flow.start(request_context=RES) as run:
+            await run.process_input("hi")
+            await run.process_input_step(model=model)
+        del run
+        gc.collect()
+    assert given_back == ["resource:r"]
+
+
+def test_what_a_dropped_run_cannot_give_back_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is there to be told; it is forgotten when its time is over."""
+    run = Workflow("w").then(control(100, ledger=Broken("release"))).start_sync(request_context=RES)
+    run.process_input("hi")
+    del run
+    gc.collect()
+    assert "could not be given back: ConnectionError" in caplog.text
+
+
+async def test_a_callback_that_breaks_spoils_no_verdict(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged by the error's name."""
+
+    def broken(report: CostReport) -> None:
+        raise ValueError(report.scope_key)
+
+    async with Workflow("w").then(control(on_violation=broken)).start(request_context=RES) as run:
+        await run.process_input("hi")
+        run.spend("m", Usage(20, 0))
+        outcome = await run.process_input_step()
+    assert outcome.tripwire is not None
+    assert "failed" not in outcome.tripwire.metadata
+    assert "on_violation failed: ValueError" in caplog.text
 
 
 async def test_a_ledger_that_cannot_tell_models_apart_spoils_no_verdict() -> None:

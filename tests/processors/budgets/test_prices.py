@@ -8,8 +8,9 @@ import pytest
 
 from penstock import MissingExtraError, OptionError, Usage
 from penstock.engine.frozen import FrozenDict
-from penstock.processors.budgets import FREE, GenaiPrices, Price, PriceList, list_prices
+from penstock.processors.budgets import FREE, GenaiPrices, Price, PriceList, TokenCostControl, list_prices
 from penstock.processors.budgets.money import amount, told
+from penstock.testing import run_stage
 
 MILLION = 1_000_000
 
@@ -86,6 +87,17 @@ def test_list_prices_are_found_by_provider_and_model() -> None:
     assert prices.cost("openai/gpt-4o", Usage(MILLION, 0)) == Decimal("2.5")  # OpenAI's price list of 2024
     unknown = ("ollama/gpt-4o", "openai-compatible/gpt-4o", "openai/no-such-model", "scripted")
     assert [prices.cost(name, usage) for name in unknown] == [None] * 4
+
+
+def test_a_budget_has_list_prices_unless_it_is_given_others() -> None:
+    """Behind a mapping, too."""
+    for prices in (None, {"m": FREE}):
+        control = TokenCostControl(1, prices=prices)
+        settings = {"max_tokens": 10}
+        outcome = run_stage(control, "process_input_step", "hi", model="openai/gpt-4o", model_settings=settings)
+        assert outcome.facts[control.standing]["estimate"] == pytest.approx(8 * 2.5e-6 + 10 * 10e-6)
+    assert GenaiPrices() == GenaiPrices()
+    assert (hash(GenaiPrices()), repr(GenaiPrices())) == (hash(GenaiPrices), "GenaiPrices()")
 
 
 def test_cached_tokens_cost_less_by_list_prices() -> None:
