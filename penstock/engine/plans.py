@@ -58,6 +58,12 @@ class Plans:
         return self._release
 
     @property
+    def wants_retries(self) -> int:
+        """How often a failed model call is made again if all processors get what they ask for (``wants_retries``)."""
+        steps = plan_steps(self.stage("process_api_error"))
+        return max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
+
+    @property
     def waits_beside(self) -> bool:
         """Whether something of it may go on beside the model: timers in its stream, checks that overlap."""
         if self._beside is None:

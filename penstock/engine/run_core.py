@@ -94,6 +94,7 @@ class RunCore:
         self._shown: list[tuple[int, Sequence[str]]] = []  # texts that are out: how many answers were before, their ids
         self._held: list[Held] = []  # answers that wait for the last stage
         self._stream_mark = 0
+        self._abandoned = False
 
     @property
     def message_list(self) -> MessageList:
@@ -188,9 +189,9 @@ class RunCore:
             if background is not None:
                 await background.close(error)
         finally:
-            self.abandon()
+            self._forget_held()
             if self._state.at_end:
-                completed = error is None and self.tripwire is None
+                completed = error is None and self.tripwire is None and not self._abandoned
                 await tell(self._state.at_end, Ended(self.message_list, self.tripwire, completed))
         if self._take_pending() and error is None and self.tripwire is None:
             raise UsageError("overlapping checks never ran: call the model through run.call_model(...)")
@@ -268,11 +269,15 @@ class RunCore:
             self._stop(verdict)
         self._ledger.roll_back(stage, self._ledger.queued_from or before, ends=not granted)
         if not granted:
-            self.abandon()
+            self._forget_held()
         return Outcome(call, self._ledger.payload.stopped(verdict, end.failure), records, granted)
 
     def abandon(self) -> None:
-        """Take back the answers that wait for `process_output_result`, where it will not be called any more."""
+        """Give the run up: it is not completed, and answers that wait for `process_output_result` are taken back."""
+        self._abandoned = True
+        self._forget_held()
+
+    def _forget_held(self) -> None:
         if self._held:
             waiting = [held.message.id for held in self._held if held.message.id in self.message_list]
             self._held = []

@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 import sniffio
 
 from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.frozen import EMPTY, freeze
+from penstock.engine.frozen import freeze
 from penstock.engine.placing import is_name
-from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK, Model
+from penstock.engine.ports import Model
 from penstock.engine.render import render
 from penstock.engine.run import Run
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.processors.tools.tool_sets import as_tools
 from penstock.workflows.agent.arrays import AgentMemory, Arrays
-from penstock.workflows.agent.options import ARRAY_OPTIONS, MAX_STEPS, RequestOptions
+from penstock.workflows.agent.options import AGENT_OPTIONS, ARRAY_OPTIONS, RequestOptions, check_names
 from penstock.workflows.agent.progress import Task
 from penstock.workflows.agent.prompting import as_model, conversation
 from penstock.workflows.agent.stream import AgentStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from typing_extensions import Unpack
 
     from penstock.engine.frozen import Value, Values
-    from penstock.engine.ports import Clock, Ids, Observer
-    from penstock.engine.run_streams import Release
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.options import (
-        Approve,
-        Array,
+        AgentOptions,
         CallOptions,
-        Instructions,
-        PrepareStep,
         RequestContext,
-        StopWhen,
     )
     from penstock.workflows.agent.results import AgentResult
 
@@ -51,31 +46,31 @@ class Agent:
             request context that gives one of those.
         id: what the agent is called in errors and diagrams.
         name: the same, for people; the id by default.
-        instructions: what the model is told first: a text, messages, or a function of the request context.
-        tools: functions, `Tool`s, specs of tools that the caller's side runs; a list, or a mapping by name.
-        processors: processors and workflows that are bound at every stage that they have. This and the other arrays may
-            hold functions of the request context, or be one; each is evaluated once a request.
-        input_processors: those of the input's stages only; behind ``processors``.
-        output_processors: those of the output's stages only; behind ``processors``.
-        error_processors: those that are asked when a model call failed; behind ``processors``.
         memory: a memory, whose processors are placed around the others.
-        max_processor_retries: how often in a row an answer may be rejected and asked for anew; None: never.
-        max_error_retries: how often a failed model call may be made again within a step, if a processor asks for it.
-            None: as ``max_processor_retries`` says, else 3.
-        max_steps: how many accepted answers of the model a request may have.
-        stop_when: functions of the steps so far that may end a request after a step whose tools have run.
-        release: when an answer's chunks may leave a stream; see `Run.process_output_stream`.
-        settings: temperature, max_tokens … for the model.
-        provider_options: what goes to the provider as it stands.
-        tool_choice: ``auto``, ``none``, ``required``, or the names of the tools of which one must be called.
-        active_tools: the names of the tools on offer; None: all.
-        output_type: the type of the object to answer with: whatever pydantic can validate; see `AgentResult.object`.
-        prepare_step: called before each model call, behind all input processors; returns what `process_input_step` may.
-        approve: decides about calls to tools that want approval: True, False or a reason, or None, which ends the
-            request with the status ``suspended``. Without it all of them do.
-        allow_empty: whether the model may be asked without any message but the system's.
-        observers: who is told what steps do.
-        ids, clock: where ids and times come from.
+        options: what holds for all requests, and what a call may say otherwise:
+
+            - ``instructions``: what the model is told first: a text, messages, or a function of the request context.
+            - ``tools``: functions, `Tool`s, specs of tools that the caller's side runs; a list, or a mapping by name.
+            - ``processors``: processors and workflows, bound at every stage that they have. This and the other arrays
+              may hold functions of the request context, or be one; each is evaluated once a request.
+            - ``input_processors``, ``output_processors``: bound at the stages of input or output only, behind those.
+            - ``error_processors``: those that are asked when a model call failed.
+            - ``max_processor_retries``: how often in a row an answer may be rejected and asked for anew; None: never.
+            - ``max_error_retries``: how often a failed model call may be made again within a step, if a processor asks
+              for it. None: as ``max_processor_retries`` says, else 3, or what the error processors want.
+            - ``max_steps``: how many accepted answers of the model a request may have: 5.
+            - ``stop_when``: functions of the steps so far that may end a request after a step whose tools have run.
+            - ``release``: when an answer's chunks may leave a stream; see `Run.process_output_stream`.
+            - ``settings``, ``provider_options``: temperature, max_tokens …; what goes to the provider as it stands.
+            - ``tool_choice``: ``auto``, ``none``, ``required``, or the names of the tools of which one must be called.
+            - ``active_tools``: the names of the tools on offer; None: all.
+            - ``output_type``: the type of the object to answer with: whatever pydantic can validate.
+            - ``prepare_step``: called before each model call, behind the input's processors; returns what
+              `process_input_step` may.
+            - ``approve``: decides about calls to tools that want approval: True, False or a reason, or None, which ends
+              the request with the status ``suspended``. Without it all of them do.
+            - ``allow_empty``: whether the model may be asked without any message but the system's.
+            - ``observers``: who is told what steps do. ``ids``, ``clock``: where ids and times come from.
 
     Raises:
         OptionError: an option is not allowed; of an entry of an array it tells the place.
@@ -88,29 +83,8 @@ class Agent:
         *,
         id: str | None = None,
         name: str | None = None,
-        instructions: Instructions = "",
-        tools: Value = (),
-        processors: Array = (),
-        input_processors: Array = (),
-        output_processors: Array = (),
-        error_processors: Array = (),
         memory: AgentMemory | None = None,
-        max_processor_retries: int | None = None,
-        max_error_retries: int | None = None,
-        max_steps: int = MAX_STEPS,
-        stop_when: StopWhen | Sequence[StopWhen] = (),
-        release: Release = "auto",
-        settings: Values = EMPTY,
-        provider_options: Values = EMPTY,
-        tool_choice: str | Sequence[str] = "auto",
-        active_tools: Sequence[str] | None = None,
-        output_type: Value = None,
-        prepare_step: PrepareStep | None = None,
-        approve: Approve | None = None,
-        allow_empty: bool = False,
-        observers: Sequence[Observer] = (),
-        ids: Ids = RANDOM_IDS,
-        clock: Clock = SYSTEM_CLOCK,
+        **options: Unpack[AgentOptions],
     ) -> None:
         self.id = _named(id or name or "agent")
         self.name = name or self.id
@@ -120,32 +94,9 @@ class Agent:
                 "Agent", "memory", type(memory).__name__, "a Memory: something that places processors around"
             )
         self.memory = memory
-        self.tools = as_tools(tools)
-        self._options = RequestOptions(
-            model=self.model,
-            instructions=instructions,
-            tools=self.tools,
-            processors=processors,
-            input_processors=input_processors,
-            output_processors=output_processors,
-            error_processors=error_processors,
-            max_processor_retries=max_processor_retries,
-            max_error_retries=max_error_retries,
-            max_steps=max_steps,
-            stop_when=stop_when,
-            release=release,
-            settings=settings,
-            provider_options=provider_options,
-            tool_choice=tool_choice,
-            active_tools=active_tools,
-            output_type=output_type,
-            prepare_step=prepare_step,
-            approve=approve,
-            allow_empty=allow_empty,
-            observers=observers,
-            ids=ids,
-            clock=clock,
-        )
+        check_names("an agent", options, AGENT_OPTIONS)
+        self.tools = as_tools(options.get("tools", ()))
+        self._options = replace(RequestOptions(model=self.model, **options), tools=self.tools)
         arrays = self._arrays(self._options)
         self._plans = arrays.compiled(self.id) if arrays.fixed else None
 
@@ -251,7 +202,7 @@ class Agent:
             observers=options.observers,
             overlap=True,
             max_processor_retries=options.max_processor_retries,
-            max_error_retries=options.error_retries,
+            max_error_retries=options.error_retries(plans.wants_retries),
             ids=options.ids,
             clock=options.clock,
         )
@@ -259,19 +210,17 @@ class Agent:
 
     def _arrays(self, options: RequestOptions) -> Arrays:
         """Return the arrays of a request, with what the agent itself adds."""
-        own_input: list[Item] = []
-        own_output: list[Item] = []
+        objects: tuple[Item, ...] = ()
         if options.output_type is not None:
             from penstock.processors.structure import StructuredOutputProcessor  # loaded where an object is asked for
 
-            structured = StructuredOutputProcessor(options.output_type)
-            own_input.append(structured)
-            own_output.append(structured)
-        own_input.append(TrailingAssistantGuard())
+            objects = StructuredOutputProcessor(options.output_type).around()
+        own_input = list(objects[:1])
         if options.prepare_step is not None:
             from penstock.processors.routing import PrepareStepProcessor  # loaded where a callback is given
 
             own_input.append(PrepareStepProcessor(options.prepare_step))
+        own_input.append(TrailingAssistantGuard())  # behind whatever chooses the model
         return Arrays(
             options.processors,
             options.input_processors,
@@ -279,7 +228,8 @@ class Agent:
             options.error_processors,
             self.memory,
             tuple(own_input),
-            tuple(own_output),
+            objects[:1],
+            objects[1:],
         )
 
 

@@ -7,7 +7,7 @@ The output's: the user's processors, then memory, so that nothing is saved befor
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, runtime_checkable
 
 from penstock.engine.arrays import arrayed, stages_of
@@ -59,7 +59,8 @@ class Arrays:
         error: bound where a model call failed.
         memory: what places itself around them.
         own_input: the agent's own, behind the user's input processors.
-        own_output: the agent's own, behind the user's output processors.
+        own_judging: the agent's own, before the user's output processors.
+        own_output: the agent's own, behind them.
     """
 
     processors: Array = ()
@@ -68,7 +69,8 @@ class Arrays:
     error: Array = ()
     memory: AgentMemory | None = None
     own_input: tuple[Item, ...] = ()
-    own_output: tuple[Item, ...] = field(default=())
+    own_judging: tuple[Item, ...] = ()
+    own_output: tuple[Item, ...] = ()
 
     @property
     def fixed(self) -> bool:
@@ -109,7 +111,13 @@ class Arrays:
             name,
             {
                 "input": [*_of("input", (*before, *every)), *given, *self.own_input, *_of("input", after)],
-                "output": [*_of("output", every), *judging, *self.own_output, *_of("output", (*before, *after))],
+                "output": [
+                    *self.own_judging,
+                    *_of("output", every),
+                    *judging,
+                    *self.own_output,
+                    *_of("output", (*before, *after)),
+                ],
                 "error": [*_of("error", every), *error],
             },
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast, get_args
 
@@ -49,13 +49,10 @@ StopWhen: TypeAlias = "Callable[[Sequence[StepResult]], bool | Awaitable[bool]]"
 """Tells, after a step whose tools have run, whether the run is to end there."""
 
 
-class CallOptions(TypedDict, total=False):
-    """What a call may say in place of the agent, and what only a call can say."""
+class AgentOptions(TypedDict, total=False):
+    """What an agent says for all requests, and a call in its place; see `Agent`."""
 
-    model: Model | str
     instructions: Instructions
-    system: Messages
-    context: Messages
     tools: Value
     processors: Array
     input_processors: Array
@@ -74,18 +71,43 @@ class CallOptions(TypedDict, total=False):
     prepare_step: PrepareStep | None
     approve: Approve | None
     allow_empty: bool
+    observers: Sequence[Observer]
+    ids: Ids
+    clock: Clock
+
+
+class CallOptions(AgentOptions, total=False):
+    """What a call may say: what an agent may, and what only a call can; see `Agent.generate`."""
+
+    model: Model | str
+    system: Messages
+    context: Messages
     request_context: RequestContext | None
     thread_id: str | None
     resource_id: str | None
     run_id: str | None
     records: bool
-    observers: Sequence[Observer]
     on_chunk: Callable[[Chunk], Any] | None
     on_step_finish: Callable[[StepResult], Any] | None
     on_finish: Callable[[AgentResult[Any]], Any] | None
     on_error: Callable[[Exception], Any] | None
-    ids: Ids
-    clock: Clock
+
+
+AGENT_OPTIONS = frozenset(AgentOptions.__annotations__)
+CALL_OPTIONS = AGENT_OPTIONS | frozenset(CallOptions.__annotations__)
+
+
+def check_names(what: str, given: Iterable[str], known: frozenset[str]) -> None:
+    """Refuse an option that there is not.
+
+    Raises:
+        UsageError: there is no such option; the error names those that there are.
+    """
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {close[0]!r}? " if close else ""
+            raise UsageError(f"{what} has no option {name!r}; {meant}there are {', '.join(sorted(known))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +176,7 @@ class RequestOptions:
             UsageError: there is no such option.
             OptionError: a value is not allowed.
         """
-        for name in given:
-            if name not in CallOptions.__annotations__:
-                close = difflib.get_close_matches(name, CallOptions.__annotations__, n=1)
-                meant = f"did you mean {close[0]!r}? " if close else ""
-                there = ", ".join(CallOptions.__annotations__)
-                raise UsageError(f"a request has no option {name!r}; {meant}there are {there}")
+        check_names("a request", given, CALL_OPTIONS)
         return replace(self, **given) if given else self
 
     @property
@@ -167,12 +184,11 @@ class RequestOptions:
         """What may end a request after a step, as functions."""
         return (self.stop_when,) if callable(self.stop_when) else tuple(self.stop_when)
 
-    @property
-    def error_retries(self) -> int:
-        """How often a failed model call may be made again."""
+    def error_retries(self, wanted: int) -> int:
+        """Return how often a failed model call may be made again; ``wanted``: what processors ask for."""
         if self.max_error_retries is not None:
             return self.max_error_retries
-        return MAX_ERROR_RETRIES if self.max_processor_retries is None else self.max_processor_retries
+        return max(MAX_ERROR_RETRIES, wanted) if self.max_processor_retries is None else self.max_processor_retries
 
 
 ARRAY_OPTIONS = ("processors", "input_processors", "output_processors", "error_processors")
@@ -183,7 +199,7 @@ def check_array(name: str, given: object) -> None:
     if callable(given) and not isinstance(given, (type, Processor)):
         return
     if isinstance(given, str) or not isinstance(given, Sequence):
-        kind = type(given).__name__
+        kind = type(cast("Value", given)).__name__
         raise OptionError("Agent", name, kind, "a list of processors and workflows, or a function that gives one")
 
 

@@ -93,7 +93,7 @@ def asking(prepared: Outcome) -> Asking:
     offered = _offered(tools, left.get("active_tools"))
     choice = _choice(left.get("tool_choice"), tools)
     if choice == "none":
-        offered = {}
+        offered = EMPTY
     request = ModelRequest(
         (),
         tuple(tool.spec for tool in offered.values()),
@@ -123,7 +123,7 @@ def as_model(given: object) -> Model:
     raise OptionError("Agent", "model", type(given).__name__, allowed)
 
 
-def _offered(tools: Mapping[str, Tool], active: Value) -> Mapping[str, Tool]:
+def _offered(tools: Mapping[str, Tool], active: Sequence[str] | None) -> Mapping[str, Tool]:
     if active is None:
         return tools
     unknown = sorted(set(active) - set(tools))

@@ -86,7 +86,6 @@ class ModelStep:
 
     async def _answered(self, ask: Asking, attempt: Attempt, steps: Sequence[StepResult]) -> AsyncGenerator[Chunk]:
         run = self._run
-        known = {message.id for message in run.message_list.all}
         info: dict[str, Value] = {
             "steps": steps,
             "model": attempt.model,
@@ -108,17 +107,18 @@ class ModelStep:
                     yield chunk
             return
         self._spent(attempt)
-        judged = stream.outcome
+        judged, answer = stream.outcome, stream.message
         if stream.judged is None and judged is not None and not judged.blocked:
-            judged = await self._judged(stream.message, attempt, info)
+            answer = run.message_list.completed(answer)
+            judged = await self._judged(answer, attempt, info)
             for chunk in judged.chunks if judged.blocked else ():
                 yield chunk
         if judged is None or judged.blocked:
             self._rejected(ask, attempt, judged)
             return
-        made = [message for message in run.message_list.response if message.id not in known]
+        message = run.message_list.get(answer.id)
         reason = attempt.finish_reason if stream.judged is None else judged.told.get("finish_reason")
-        async with aclosing(self._accepted(ask, attempt, judged, made[:1], str(reason or "other"))) as chunks:
+        async with aclosing(self._accepted(ask, attempt, judged, message, str(reason or "other"))) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -126,10 +126,9 @@ class ModelStep:
         if not attempt.from_cache:
             self._run.spend(attempt.model.name, attempt.usage)
 
-    async def _judged(self, answer: Message, attempt: Attempt, info: Values) -> Outcome:
+    async def _judged(self, message: Message, attempt: Attempt, info: Values) -> Outcome:
         """Have an answer judged whose chunks are out."""
         run = self._run
-        message = run.message_list.completed(answer)
         told: dict[str, Value] = {**info, "finish_reason": attempt.finish_reason, "usage": attempt.usage}
         outcome = await run.process_llm_response([message], **told)
         if outcome.blocked:
@@ -189,10 +188,9 @@ class ModelStep:
     # What an accepted answer leads to
 
     async def _accepted(
-        self, ask: Asking, attempt: Attempt, judged: Outcome, answer: list[Message], reason: str
+        self, ask: Asking, attempt: Attempt, judged: Outcome, message: Message | None, reason: str
     ) -> AsyncGenerator[Chunk]:
         run, progress = self._run, self._progress
-        message = answer[0] if answer else None
         progress.steps.append(
             StepResult(
                 run.step_number,

@@ -277,9 +277,7 @@ async def test_a_run_that_fails_keeps_nothing_of_what_was_said_before() -> None:
         "text-start",
         "text-delta",
         "text-end",
-        pytest.param(
-            "step-finish", marks=pytest.mark.xfail(reason="a run that was left counts as completed", strict=False)
-        ),
+        "step-finish",
     ],
 )
 async def test_an_answer_that_the_client_did_not_wait_for_is_not_kept(last: str) -> None:
