@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections import deque
 from collections.abc import Awaitable
 from dataclasses import replace
 from decimal import Decimal
@@ -79,11 +80,11 @@ class Account:
         self._holds = False
 
     def follow(self, ctx: AnyContext) -> None:
-        """Enter all that the run has spent and will spend; let go of what is set aside when it ends, or is dropped."""
+        """Enter all that the run has spent and will spend; give back what is set aside when it ends, or is dropped."""
         ctx.on_spend(self._heard)
         ctx.at_end(self._ended)
         if not is_async(self.ledger.release):  # what runs in sync form tells nobody that it has ended
-            self._dropped = weakref.finalize(self, _give_back, self.ledger, self.key, self._book.holder)
+            self._dropped = weakref.finalize(self, _DROPPED.append, (self.ledger, self.key, self._book.holder))
             self._dropped.atexit = False
 
     async def reserve(
@@ -94,6 +95,7 @@ class Account:
         Raises:
             Exception: what was spent could not be entered, so that nobody knows how the account stands.
         """
+        _give_back_dropped()
         await self._settled()
         if self._trouble is not None:
             raise self._trouble
@@ -155,12 +157,22 @@ class Account:
         return self._settled() if self._waiting else None
 
 
-def _give_back(ledger: CostLedger, key: str, holder: str) -> None:
-    """Give back what a run had set aside that was dropped; nobody is there to be told of a failure."""
-    try:
-        ledger.release(key, holder)
-    except Exception as error:  # noqa: BLE001 - see above; it is forgotten when its time is over
-        _LOG.warning("what a run had set aside could not be given back: %s", type(error).__name__)
+_DROPPED: deque[tuple[CostLedger, str, str]] = deque()
+"""What runs that were dropped had set aside. The collector may find that out in the midst of a ledger's own work, so it
+only notes it; whoever sets aside next gives it back."""
+
+
+def _give_back_dropped() -> None:
+    """Give back what runs that were dropped had set aside; nobody is there to be told of a failure."""
+    for _ in range(len(_DROPPED)):
+        try:
+            ledger, key, holder = _DROPPED.popleft()
+        except IndexError:  # another thread was faster
+            return
+        try:
+            ledger.release(key, holder)
+        except Exception as error:  # noqa: BLE001 - see above; it is forgotten when its time is over
+            _LOG.warning("what a run had set aside could not be given back: %s", type(error).__name__)
 
 
 async def settled(made: Awaitable[T] | T) -> T:

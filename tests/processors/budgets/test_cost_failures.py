@@ -21,7 +21,7 @@ from penstock.processors.budgets import (
     TokenCostControl,
     list_prices,
 )
-from penstock.testing import ScriptedModel
+from penstock.testing import ScriptedModel, run_stage
 
 EACH = Price(1_000_000, 1_000_000)
 RES = {"resource_id": "r"}
@@ -160,6 +160,7 @@ def test_what_a_dropped_run_cannot_give_back_is_logged(caplog: pytest.LogCapture
     run.process_input("hi")
     del run
     gc.collect()
+    run_stage(control(), "process_input")
     assert "could not be given back: ConnectionError" in caplog.text
 
 
