@@ -118,7 +118,7 @@ class TokenCostControl(Processor[Bill]):
         token_counter: TokenCounter | Callable[[str], int] | str | None = None,
         cost_unit: str = "usd",
         on_error: ErrorPolicy | None = None,
-        clock: Clock = SYSTEM_CLOCK,
+        clock: Clock | None = None,
         id: str | None = None,
     ) -> None:
         """Check the options; begin to load the vocabulary and the list prices, in threads.
@@ -147,7 +147,7 @@ class TokenCostControl(Processor[Bill]):
         self.reserve = flag(name, "reserve", reserve)
         self._reserved_for = timedelta(seconds=options.seconds(name, reserved_for))
         self.cost_unit = options.text(name, "cost_unit", cost_unit) or ""
-        self._clock = clock
+        self._clock = SYSTEM_CLOCK if clock is None else clock
         self._claim(name, on_error)
         counting = as_counting(name, token_counter, "o200k_base")
         self._forecaster = Forecaster(counting, in_tokens(counting, "chat"), options.tokens(name, output_tokens))
