@@ -1,0 +1,1 @@
+"""Stores of what is remembered: threads, messages, working memories, vectors; they know no processor."""

@@ -1,0 +1,24 @@
+"""What every store must do, as classes of tests: a store's own tests derive from them; they know no store.
+
+A test module of a store says::
+
+    class TestMyStore(StoreSuite, SharedSuite):
+        @pytest.fixture
+        async def store(self, ...): yield an empty store, and close it
+        @pytest.fixture
+        async def second(self, store, ...): yield another store over the same data, as another process has it
+
+`StoreSuite` needs ``store`` alone; `SharedSuite` is for stores whose data several processes may share.
+"""
+
+from tests.processors.storage.suite_memory import MemorySuite
+from tests.processors.storage.suite_messages import MessagesSuite
+from tests.processors.storage.suite_shared import SharedSuite
+from tests.processors.storage.suite_threads import ThreadsSuite
+from tests.processors.storage.suite_vectors import VectorsSuite
+
+__all__ = ["SharedSuite", "StoreSuite"]
+
+
+class StoreSuite(ThreadsSuite, MessagesSuite, MemorySuite, VectorsSuite):
+    """All that a store of its own must do."""
