@@ -118,7 +118,8 @@ async def judge(one: Scenario, world: Any, recorded: Mapping[str, Any] | None = 
         ours = await one.play(world, recorded["given"])
     except Exception as error:  # noqa: BLE001 - whatever a broken engine does is a finding
         ours = {"crashed": repr(error)}
-    return [compare(one.file, recorded["given"], path, how, theirs, ours) for path, how, theirs in treated]
+    said = getattr(world, "said", None) or (lambda value: value)
+    return [compare(one.file, recorded["given"], path, how, theirs, ours, said) for path, how, theirs in treated]
 
 
 def treatments(
@@ -148,8 +149,16 @@ def _fits(path: tuple[str, ...], pattern: str) -> bool:
 _ABSENT = object()
 
 
-def compare(file: str, given: Any, path: tuple[str, ...], how: Treatment, theirs: Any, ours: Any) -> Finding:
-    """Return what came of one key."""
+def compare(  # noqa: PLR0913, PLR0917 - two sides, and how they are held against each other
+    file: str,
+    given: Any,
+    path: tuple[str, ...],
+    how: Treatment,
+    theirs: Any,
+    ours: Any,
+    said: Callable[[Any], Any] = lambda value: value,
+) -> Finding:
+    """Return what came of one key; ``said`` leaves out on both sides what the model's carrier cannot say."""
     name = "/".join(path)
     if isinstance(how, Neutral):
         return Finding(file, name, "neutral")
@@ -160,10 +169,14 @@ def compare(file: str, given: Any, path: tuple[str, ...], how: Treatment, theirs
     expected = how.rule(given, path, theirs) if isinstance(how, Better) else project(theirs, path[-1])
     if mine is _ABSENT:
         return Finding(file, name, "missing", rule, expected, ours)
+    if path[-1] in said({path[-1]: None}):
+        expected, mine = said(expected), said(mine)
+    else:
+        return Finding(file, name, "neutral")
     if isinstance(how, Better):
         good = mine == expected and expected != project(theirs, path[-1])
         return Finding(file, name, "better" if good else "differs", rule, expected, mine)
-    shown = project(mine, path[-1])
+    shown = said(project(mine, path[-1]))
     return Finding(file, name, "same" if shown == expected else "differs", "", expected, shown)
 
 

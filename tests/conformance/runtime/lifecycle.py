@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Message
+from penstock import Message, ModelRequest
 from tests.conformance.runtime import rules
+from tests.conformance.runtime.carriers import NAME
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
-from tests.conformance.runtime.frame import AGENT, SAME, Better, Neutral, scenario
-from tests.conformance.runtime.shapes import call_of, camel, lines, told_error
+from tests.conformance.runtime.frame import SAME, Better, Neutral, scenario
+from tests.conformance.runtime.shapes import call_of, camel, lines, plain, prompt, told_error, usage_of
 from tests.conformance.runtime.turns import Mode
 
 STAGES_OF = {
@@ -40,7 +41,7 @@ async def single_step(world: Any, given: Any) -> Any:
         talk = await Talk(world.start(workflow), given["model_turns"], mode=mode).play(
             conversation(given["input"], system=given["instructions"])
         )
-        return {"log": log, "result": {"text": talk.text, "finishReason": talk.finish_reason}}
+        return {"log": log, "result": {"text": talk.text, "finishReason": talk.ended()["finishReason"]}}
 
     return await in_both(play)
 
@@ -53,12 +54,13 @@ def _told(ctx: Any, *names: str) -> dict[str, Any]:
         "text": lambda: ctx.text,
     }
     words |= {"finishReason": lambda: ctx.finish_reason, "toolChoice": lambda: ctx.tool_choice}
-    words |= {"activeTools": lambda: ctx.active_tools, "model": lambda: ctx.model, "toolName": lambda: ctx.tool_name}
+    words |= {"activeTools": lambda: ctx.active_tools, "model": lambda: ctx.model.name, "toolName": lambda: ctx.tool_name}
     words |= {
         "toolCallId": lambda: ctx.call_id,
         "args": lambda: dict(ctx.arguments),
         "result": lambda: dict(ctx.result),
     }
+    words |= {"usage": lambda: usage_of(ctx.usage)}
     words |= {"stepNumber": lambda: ctx.step_number, "steps_len": lambda: len(ctx.steps)}
     found = {name: words[name]() for name in names}
     told = {name: value for name, value in found.items() if value is not None or name == "activeTools"}
@@ -80,13 +82,10 @@ def _joined(shown: list[str]) -> list[str]:
     "A02",
     {
         "*/log/4": Better(rules.a_tool_result_belongs_to_its_step),
-        "*/log/7": AGENT,  # the result's own text, usage and steps
         "*/log/*": SAME,
         "*/model_calls/*/method": Neutral("one way to call a model"),
         "*/model_calls/*/*": SAME,
-        "*/result/text*": AGENT,  # of all steps, or of the last one
-        "*/result/status": AGENT,
-        "*/result/usage": AGENT,
+        "stream/result/text_promise": Better(rules.one_text_for_both),
         "*/result/*": SAME,
     },
 )
@@ -106,12 +105,11 @@ async def _tool_loop(mode: Mode, world: Any, given: Any) -> Any:
         return {stage: lambda ctx: log.append([id, stage, _told(ctx, *names)])}
 
     before = ("stepNumber", "steps_len", "tools", "toolChoice", "activeTools", "model")
-    after = ("stepNumber", "steps_len", "finishReason", "text", "toolCalls")
+    after = ("stepNumber", "steps_len", "finishReason", "text", "toolCalls", "usage")
     got = ("stepNumber", "toolName", "toolCallId", "args", "result")
     a = Hooks("A", claims=LOOKS_ON, **note("A", "process_input"), **note("A", "process_input_step", *before))
     c = Hooks("C", claims=LOOKS_ON, **note("C", "process_output_step", *after), **_result_hook(log, got))
-    settings = {"tools": {"lookup": use}, "tool_choice": "auto", "model": "mock-1"}
-    talk = Talk(world.start(chain(a, c)), given["model_turns"], mode=mode, tools={"lookup": use}, settings=settings)
+    talk = Talk(world.start(chain(a, c)), given["model_turns"], mode=mode, tools={"lookup": use})
     await talk.play(conversation(given["input"], system="Be nice."))
     return {"log": log, "model_calls": [_call(call) for call in talk.calls], "result": talk.result()}
 
@@ -119,16 +117,30 @@ async def _tool_loop(mode: Mode, world: Any, given: Any) -> Any:
 def _result_hook(log: list[Any], names: tuple[str, ...]) -> Any:
     return {
         "process_tool_result": lambda ctx: log.append(["C", "processToolResult", _told(ctx, *names)]),
-        "process_output_result": lambda _ctx: log.append(["C", "processOutputResult", {}]),
+        "process_output_result": lambda ctx: log.append(["C", "processOutputResult", _told_at_the_end(ctx)]),
     }
 
 
-def _call(call: dict[str, Any]) -> dict[str, Any]:
+def _told_at_the_end(ctx: Any) -> dict[str, Any]:
+    steps = [
+        {
+            "text": step.text,
+            "finishReason": step.finish_reason,
+            "toolCalls": [call.name for call in step.tool_calls],
+            "toolResults": [plain(call.result) for call in step.tool_results],
+        }
+        for step in ctx.steps
+    ]
+    result = {"text": ctx.text, "finishReason": ctx.finish_reason, "usage": usage_of(ctx.usage), "steps": steps}
+    return {"retryCount": ctx.retry_count, "messages": _joined(lines(ctx.messages)), "result": result}
+
+
+def _call(call: ModelRequest) -> dict[str, Any]:
     return {
-        "model": call["model"],
-        "prompt": call["prompt"],
-        "tools": list(call["tools"]),
-        "toolChoice": call["tool_choice"],
+        "model": NAME,
+        "prompt": prompt(call.messages),
+        "tools": [tool.name for tool in call.tools],
+        "toolChoice": call.tool_choice,
     }
 
 
@@ -255,7 +267,6 @@ def _remembering(id: str, stages: list[str]) -> Hooks:
         "empty_array/*": Better(rules.an_empty_list_is_refused),
         "void/stream/text_deltas": SAME,
         "*/stream/text_deltas": Better(rules.what_leaves_is_what_was_judged),
-        "*/generate/usage": AGENT,
         "*/*/*": SAME,
     },
 )
@@ -313,6 +324,8 @@ async def one_request_context(world: Any, given: Any) -> Any:
 
     b = Hooks("B", process_output_step=read("outputStep"), process_output_result=read("outputResult"))
     b.process_output_stream = stream
-    run = world.start(chain(a, b))
-    await Talk(run).play(conversation("Hi"))
-    return {"log": log, "defined_when_not_passed": [run.request_context is not None]}
+    there = lambda ctx: log.append(["there", ctx.request_context is not None])  # noqa: E731
+    await Talk(world.start(chain(a, b))).play(conversation("Hi"))
+    seen = list(log)
+    await Talk(world.start(Hooks("C", process_input=there)), request_context=None).play(conversation("Hi"))
+    return {"log": seen, "defined_when_not_passed": [there for name, there in log if name == "there"]}

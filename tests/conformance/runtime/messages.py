@@ -9,9 +9,9 @@ from typing import Any
 from penstock import Message, TextPart
 from tests.conformance.runtime import rules
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
-from tests.conformance.runtime.frame import AGENT, SAME, Better, scenario
+from tests.conformance.runtime.frame import SAME, Better, scenario
 from tests.conformance.runtime.lifecycle import kind_of
-from tests.conformance.runtime.shapes import line, lines
+from tests.conformance.runtime.shapes import lines
 
 KEEPS_ORDER = Better(rules.order_given_is_order_kept)
 ONE_ID = Better(rules.one_id_is_one_message)
@@ -101,7 +101,8 @@ async def system_messages_are_not_doubled(world: Any, given: Any) -> Any:
     {
         "add_assistant/messages": Better(rules.added_messages_stand_by_themselves),
         "*/messages": SAME,
-        "*/text": AGENT,
+        "replace_id/text": SAME,
+        "*/text": Better(rules.text_is_what_the_model_said),
     },
 )
 async def lists_of_the_result(world: Any, given: Any) -> Any:
@@ -130,5 +131,7 @@ async def a_rejected_answer_is_not_kept(world: Any, given: Any) -> Any:
     limit = given["maxProcessorRetries"]
     run = world.start(chain(Hooks("A", process_output_step=judge)), max_processor_retries=limit)
     talk = await Talk(run, given["model_turns"]).play(conversation("Hi"))
-    assert [line(m) for m in run.message_list.system] == lines(run.message_list.tagged(None))  # no feedback is left
+    assert talk.came is not None
+    system = talk.came.message_list
+    assert lines(system.system) == lines(system.tagged(None))  # no feedback is left
     return {"text": talk.result()["text"], "saved": talk.messages}

@@ -10,7 +10,7 @@ import anyio.lowlevel
 from penstock import Message, TextPart, Workflow
 from tests.conformance.runtime import rules
 from tests.conformance.runtime.driver import Hooks, Talk, conversation
-from tests.conformance.runtime.frame import AGENT, SAME, Better, Neutral, scenario
+from tests.conformance.runtime.frame import SAME, Better, Neutral, scenario
 from tests.conformance.runtime.lifecycle import kind_of
 from tests.conformance.runtime.shapes import lines
 
@@ -179,13 +179,11 @@ WINS = Better(rules.the_first_tripwire_wins)
     {
         "A aborts at once, B slow/log_at_return": WINS,
         "A aborts at once, B slow/waited_for_slow_sibling": WINS,
-        "A aborts at once, B slow/messages": WINS,
         "A aborts late, B aborts early/tripwire": WINS,
         "A throws, B aborts/tripwire": WINS,
         "A throws, B aborts/threw": WINS,
         "A aborts retry+metadata/log_at_return": WINS,
-        "A aborts retry+metadata/messages": WINS,
-        "*/messages": AGENT,
+        "*/messages": WINS,
         "*/*": SAME,
     },
 )

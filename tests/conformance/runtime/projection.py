@@ -35,13 +35,16 @@ _FEEDBACK = (
 )
 _DEFAULT_REASON = (re.compile(r"Tripwire triggered by (\S+)"), re.compile(r"stopped by (\S+)"))
 _ERRORS = ("threw", "error")
-_FORGOTTEN = ("usage", "method", "runId", "from")
+_FORGOTTEN = ("method", "runId", "from")
+_TOKENS = ("inputTokens", "outputTokens")  # their sum, and the same in a provider's own words, say no more
 
 
 def project(value: Any, key: str = "") -> Any:
     """Return the value without what is only spelling."""
     if isinstance(value, dict) and (key in _ERRORS or value.keys() == {"rejected"}):
         return "an error"
+    if isinstance(value, dict) and key == "usage":
+        return {name: value[name] for name in _TOKENS if name in value}
     if isinstance(value, dict) and value.get("type") == "error":
         return {"type": "error"}
     if isinstance(value, dict):

@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.conformance.runtime import rules
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
-from tests.conformance.runtime.frame import AGENT, SAME, Better, scenario
+from tests.conformance.runtime.frame import SAME, Better, scenario
 from tests.conformance.runtime.projection import project
 from tests.conformance.runtime.shapes import entry_of
 from tests.conformance.runtime.turns import Mode
-from tests.conformance.runtime.verdicts import GONE, LEAKING, STOPS
+from tests.conformance.runtime.verdicts import GONE, LEAKING, ONE, STOPS
 
 
 def strict(log: list[Any], reasons: list[str], **options: Any) -> Hooks:
@@ -43,16 +43,17 @@ async def _retried(world: Any, given: Any, **options: Any) -> Any:
     return await in_both(play)
 
 
-ACCOUNTS = {"*/result/usage": AGENT, "*/result/status": AGENT}
 RETRIED = {
-    **ACCOUNTS,
     "*/result/chunks": Better(rules.a_rejected_attempt_does_not_leave),
     "*/result/*": SAME,
     "*/log": SAME,
     "*/model_calls": SAME,
     "*/prompts": SAME,
 }
-EXHAUSTED = {f"*/result/{key}": STOPS for key in (*LEAKING, *GONE) if key != "chunks"}
+EXHAUSTED = {
+    **{f"*/result/{key}": STOPS for key in (*LEAKING, *GONE) if key != "chunks"},
+    "stream/result/status": ONE,
+}
 HELD = "DESIGN §9: what a later guard is to judge does not leave before"
 
 
@@ -92,9 +93,9 @@ MORE = Better(rules.retries_do_not_use_up_steps)
 @scenario(
     "C10",
     {
-        **ACCOUNTS,
         "*/model_calls": MORE,
         "*/result/tripwire*": SAME,
+        "*/result/status": SAME,
         "*/result/*": MORE,
         "*/prompts": MORE,
         "*/log/*": SAME,
@@ -110,11 +111,11 @@ async def retries_beside_steps(world: Any, given: Any) -> Any:
 
 @scenario(
     "C24",
-    {"system_messages_by_call": Better(rules.feedback_is_for_one_retry), "text": AGENT, "steps": SAME},
+    {"system_messages_by_call": Better(rules.feedback_is_for_one_retry), "text": SAME, "steps": SAME},
 )
 async def feedback_for_one_retry(world: Any, given: Any) -> Any:
     """Only the attempt behind a rejection is told of it."""
     run = world.start(chain(strict([], given["reasons"])), max_processor_retries=given["maxProcessorRetries"])
     talk = await Talk(run, given["model_turns"]).play(conversation("Hi"))
     system = [[entry["text"] for entry in prompt if entry["role"] == "system"] for prompt in project(talk.prompts)]
-    return {"system_messages_by_call": system, "steps": talk.result()["steps"]}
+    return {"system_messages_by_call": system, "text": talk.text, "steps": talk.steps}

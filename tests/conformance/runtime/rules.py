@@ -25,7 +25,8 @@ def everything_stops_at_a_verdict(given: Any, path: Path, theirs: Any) -> Any:
     if key == "log":
         return _log_of_what_runs(theirs)
     if key == "messages":
-        return [message for message in theirs if message["role"] == "user"]
+        kept = () if _stage(given) == "processInput" else ("user",)
+        return [message for message in theirs if message["role"] in kept]
     if key == "steps":
         return _blocked_steps(theirs) if _stage(given) == "processOutputStep" else []
     if key == "called":
@@ -37,8 +38,30 @@ def everything_stops_at_a_verdict(given: Any, path: Path, theirs: Any) -> Any:
 
 def one_outcome_for_every_stage(_given: Any, path: Path, _theirs: Any) -> Any:
     """Exactly one tripwire chunk, which names its run; no text; and the reason to finish is *other*."""
-    told = {"finishReason": "other", "text": ""}
+    told = {"finishReason": "other", "text": "", "status": "blocked"}
     return told.get(path[-1].removeprefix("generate_").removeprefix("stream_"), True)
+
+
+def every_attempt_is_a_step(given: Any, path: Path, theirs: Any) -> Any:
+    """An attempt that was blocked is a step too, at whatever stage: without text, with its verdict."""
+    assert theirs == []
+    tripwire = _verdict(given, path[0])["payload"]
+    turn = given["model_turns"][0]
+    called = _stage(given) == "processToolResult" or "deltas" not in turn and "text" not in turn
+    calls = {"toolCalls": [call["name"] for call in turn["tool_calls"]]} if called else {}
+    return [{"text": "", "finishReason": "other", **calls, "tripwire": tripwire}]
+
+
+def what_was_spent_is_told(_given: Any, _path: Path, theirs: Any) -> Any:
+    """The tokens of an attempt that was blocked count, once the model has told them."""
+    assert theirs == {}
+    return {"inputTokens": 10, "outputTokens": 5}
+
+
+def one_text_for_both(_given: Any, path: Path, theirs: Any) -> Any:
+    """The text of a request is that of all its accepted steps, streamed or not."""
+    assert (path[-1], theirs) == ("text_promise", "done")
+    return "let me seedone"
 
 
 def _stage(given: Any) -> str:
@@ -52,14 +75,18 @@ def _log_of_what_runs(theirs: list[Any]) -> list[Any]:
     return [project(entry) for entry in theirs[: last + 1]]
 
 
-def _verdict(given: Any) -> Any:
+def _verdict(given: Any, case: str = "") -> Any:
     """Return the tripwire chunk that follows from what was given."""
+    if "abort_on" in given:
+        given = {"outputProcessors": [f'abort("no {case}")']}
     if "abort" in given:
         told = {"reason": given["abort"]["reason"], **given["abort"]["options"]}
     elif "reason" in given:
         told = {"reason": given["reason"], "retry": True}
-    else:
+    elif "outputProcessors" in given:
         told = {"reason": re.findall(r'abort\("(.*?)"\)', given["outputProcessors"][0])[0]}
+    else:
+        told = {"reason": "no tools"}
     return {"type": "tripwire", "payload": {"retry": False, "metadata": {}, **told, "processorId": "A"}}
 
 
@@ -114,8 +141,10 @@ def an_error_is_the_end(_given: Any, path: Path, theirs: Any) -> Any:
     """What waited for the check that broke does not leave, and there is no result."""
     if path[-1] == "chunks":
         return [theirs[0], "error"]
-    threw = {"error": "StepFailedError", "processor": "A", "stage": project(path[0]), "cause": "WrongReturnError"}
-    return {"rejected": threw}
+    stage = project(path[0].split(".")[0])
+    kind = "TypeError" if path[0].endswith(".both") else "WrongReturnError"  # there is one field for messages
+    threw = {"error": "StepFailedError", "processor": "A", "stage": stage, "cause": kind}
+    return threw if path[-1] == "threw" else {"rejected": threw}
 
 
 def _blocked_steps(steps: list[Any]) -> list[Any]:
@@ -230,15 +259,17 @@ def a_list_returned_at_the_end_counts(_given: Any, path: Path, theirs: Any) -> A
 
 def overrides_of_all_branches_merge(_given: Any, _path: Path, theirs: Any) -> Any:
     """Fields that only one branch set are all kept."""
-    assert theirs == "auto"  # what was left of B's choice
-    return "none"
+    assert theirs == ["lookup"]  # B chose that no tool be called
+    return []
 
 
 def every_hook_runs_in_a_workflow(_given: Any, path: Path, theirs: Any) -> Any:
     """A workflow has every stage, and tells whoever listens of a verdict."""
     if path[-1] == "hooks_called":
         return [*theirs, "processLLMRequest", "processLLMResponse"]
-    return True
+    if path[-1] == "prompt":  # the call is made again
+        return [theirs, theirs]
+    return None if path[-1] == "threw" else True
 
 
 def every_processor_sees_the_same_scope(_given: Any, _path: Path, theirs: Any) -> Any:
@@ -279,6 +310,11 @@ def added_messages_stand_by_themselves(_given: Any, _path: Path, theirs: Any) ->
     return made
 
 
+def text_is_what_the_model_said(_given: Any, _path: Path, _theirs: Any) -> Any:
+    """What is added to the conversation at the end is no answer of the model."""
+    return "answer"
+
+
 def feedback_is_for_one_retry(_given: Any, _path: Path, theirs: Any) -> Any:
     """Only the attempt that follows a rejection is told why."""
     feedback = [call[-1] for call in theirs[1:3]]
@@ -293,6 +329,8 @@ def retries_do_not_use_up_steps(given: Any, path: Path, theirs: Any) -> Any:
     key = path[-1].removesuffix("_promise").removesuffix("_after")
     if key == "model_calls":
         return attempts
+    if key == "usage":
+        return {name: count // 2 * attempts for name, count in project(theirs, key).items()}
     if key == "chunks":
         rejected, *_ = [chunk for chunk in theirs if chunk["type"] == "step-finish"]
         said = [{**chunk, "text": answer} if "text" in chunk else chunk for chunk in theirs[1:5]]

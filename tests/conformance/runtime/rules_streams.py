@@ -40,7 +40,8 @@ def control_chunks_stay(given: Any, path: Path, theirs: Any) -> Any:
         "steps": [{"text": text, "finishReason": "stop"}],
         "messages": [{"role": "user", "parts": ["Hi"]}, *answer],
     }
-    return {**made, "chunks": chunks} if path[1] == "stream" else made
+    usage = {"inputTokens": 10, "outputTokens": 5}
+    return {**made, "chunks": chunks} if path[1] == "stream" else {**made, "usage": usage}
 
 
 def a_crash_undoes_no_edit(_given: Any, path: Path, theirs: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock import Chunk, Message, MessageList, TextPart, ToolPart
+from penstock import Chunk, DataPart, Message, TextPart, ToolPart, Usage
 
 
 def camel(stage: str) -> str:
@@ -53,16 +53,18 @@ def entry_of(message: Message) -> dict[str, Any]:
         elif isinstance(part, ToolPart):
             result = {"result": plain(part.result)} if part.state == "result" else {}
             parts.append({"tool": part.name, "id": part.call_id, "state": part.state, **result})
+        elif isinstance(part, DataPart):
+            parts.append({"type": f"data-{part.name}", "data": plain(part.data)})
         else:
             parts.append({"type": part.type})
     metadata = {"metadata": plain(message.metadata)} if message.metadata else {}
     return {"role": message.role, "parts": parts, **metadata}
 
 
-def prompt(messages: MessageList) -> list[Any]:
-    """Return what the model is sent as the oracle writes it: system messages first, answered tool calls spelled out."""
+def prompt(messages: Iterable[Message]) -> list[Any]:
+    """Return what the model is sent as the oracle writes it: answered tool calls spelled out."""
     made: list[Any] = []
-    for message in (*messages.system, *messages.all):
+    for message in messages:
         done = [part for part in message.parts if isinstance(part, ToolPart) and part.state == "result"]
         entry: dict[str, Any] = {"role": message.role, **({"text": message.text} if message.text or not done else {})}
         if done:
@@ -101,6 +103,13 @@ def chunk_of(chunk: Chunk) -> dict[str, Any]:
     elif chunk.is_data:
         made |= {"data": plain(told["data"]), **({"transient": True} if chunk.transient else {})}
     return made
+
+
+def usage_of(usage: Usage | None) -> dict[str, Any]:
+    """Return the tokens that something took as the oracle writes them; nothing where nobody says."""
+    if usage is None or usage.input_tokens is None:
+        return {}
+    return {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens}
 
 
 def call_of(part: ToolPart) -> dict[str, Any]:

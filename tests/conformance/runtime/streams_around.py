@@ -11,12 +11,12 @@ import anyio.lowlevel
 from penstock import Chunk, Message, Retry, Workflow
 from tests.conformance.runtime import rules_streams as rules
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
-from tests.conformance.runtime.frame import AGENT, SAME, Better, scenario
+from tests.conformance.runtime.frame import SAME, Better, scenario
 from tests.conformance.runtime.lifecycle import LOOKS_ON
 from tests.conformance.runtime.shapes import camel, entry_of, lines
 from tests.conformance.runtime.streaming import RESULTS, played, streaming, upper
 from tests.conformance.runtime.turns import Mode
-from tests.conformance.runtime.verdicts import ALL_STAGES
+from tests.conformance.runtime.verdicts import ALL_STAGES, EVERY, SPENT
 
 STOPPED = Better(rules.a_stopped_stream_leaves_nothing)
 LATE = ("text-end", "finish", "step-finish")
@@ -30,9 +30,11 @@ LATE = ("text-end", "finish", "step-finish")
         "text-delta/chunks": STOPPED,
         **{f"{place}/{key}": STOPPED for place in LATE for key in ("text_promise", "messages_after")},
         **{f"{place}/generate/messages": STOPPED for place in LATE},
-        "*/generate/usage": AGENT,
+        "*/generate/steps": EVERY,
+        "*/steps": EVERY,
+        **{f"{place}/generate/usage": SPENT for place in ("finish", "step-finish")},
         "*/generate/*": SAME,
-        **{f"*/{key}": SAME for key in ("chunks", "text_promise", "finishReason_promise", "steps")},
+        **{f"*/{key}": SAME for key in ("chunks", "text_promise", "finishReason_promise")},
         **{f"*/{key}": SAME for key in ("tripwire_property", "messages_after")},
     },
 )
@@ -191,7 +193,7 @@ async def two_requests_at_once(world: Any, given: Any) -> Any:
     async with anyio.create_task_group() as group:
         for talk in talks:
             group.start_soon(talk.play, conversation("Hi"))
-    return {"texts": [talk.text for talk in talks], "n": [talk.run.request_context.get("n") for talk in talks]}
+    return {"texts": [talk.text for talk in talks], "n": [talk.start.request_context.get("n") for talk in talks]}
 
 
 # Errors of the model
@@ -205,7 +207,7 @@ async def a_failed_call_is_made_again(world: Any, given: Any) -> Any:
         log: list[Any] = []
 
         def mend(ctx: Any) -> Any:
-            told = {"retryCount": ctx.retry_count, "error": str(ctx.error), "status": ctx.error.status}
+            told = {"retryCount": ctx.retry_count, "error": ctx.error.problem, "status": ctx.error.status}
             shown = {"stepNumber": ctx.step_number, "messages": lines(ctx.messages), "state": json.dumps(ctx.state)}
             log.append(["E", {**told, **shown}])
             return [*ctx.messages, Message.user("fixed")]

@@ -1,7 +1,7 @@
 """A scripted model's turn as the chunks that a provider's adapter would send. It knows no run.
 
-A turn has ``text`` or ``deltas``, ``tool_calls``, ``stream_tool_input``, ``error`` (the call fails) or ``stream_error``
-(it fails behind its deltas).
+A turn has ``text`` or ``deltas``, ``tool_calls``, ``stream_tool_input``, ``error`` (the call fails), ``stream_error``
+(it fails behind its deltas) or ``plain_error`` (it breaks down).
 """
 
 from __future__ import annotations
@@ -10,42 +10,38 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from penstock import Chunk
+from penstock import Chunk, ModelError
 
 Turn = Mapping[str, Any]
 Mode = Literal["generate", "stream"]
 
-
-class ModelError(Exception):
-    """The scripted model's own failure; ``status`` as a provider's transport gives it."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        self.status = status
-        super().__init__(message)
+USAGE = {"input_tokens": 10, "output_tokens": 5}
+"""What the recorded model said that each call took."""
 
 
 def reason_of(turn: Turn) -> str:
     """Return why the model stopped."""
-    return "tool-calls" if turn.get("tool_calls") else "stop"
+    return str(turn.get("finish_reason") or ("tool-calls" if turn.get("tool_calls") else "stop"))
 
 
 def chunks_of(turn: Turn, mode: Mode, id: str) -> Iterator[Chunk]:
-    """Yield a turn's chunks, up to the model's own finish; an answer that was not streamed has its text in one piece.
+    """Yield a turn's chunks; an answer that was not streamed has its text in one piece.
 
     Raises:
         ModelError: the script says so.
+        RuntimeError: the script says that the model breaks down.
     """
-    yield Chunk("step-start")
+    if "plain_error" in turn:
+        raise RuntimeError(turn["plain_error"])
     if "error" in turn:
-        raise ModelError(turn["error"]["message"], turn["error"].get("status"))
+        raise ModelError("mock-1", turn["error"]["message"], status=turn["error"].get("status"))
     yield Chunk("response-metadata")
     yield from _text(turn, mode, id)
     if "stream_error" in turn:
-        raise ModelError(turn["stream_error"])
+        raise ModelError("mock-1", turn["stream_error"])
     for call in turn.get("tool_calls", ()):
         yield from _call(call, streamed=mode == "generate" or turn.get("stream_tool_input", False))
-    if not turn.get("tool_calls"):
-        yield Chunk("finish", payload={"reason": "stop"})
+    yield Chunk("finish", payload={"reason": reason_of(turn), "usage": USAGE})
 
 
 def _text(turn: Turn, mode: Mode, id: str) -> Iterator[Chunk]:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from penstock import Message, MessageList, Overrides
 from tests.conformance.runtime import rules
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
-from tests.conformance.runtime.frame import AGENT, SAME, Better, Neutral, scenario
+from tests.conformance.runtime.frame import SAME, Better, Neutral, scenario
 from tests.conformance.runtime.lifecycle import LOOKS_ON, kind_of
 from tests.conformance.runtime.projection import snake
 from tests.conformance.runtime.shapes import camel, shown, told_error
@@ -68,9 +68,10 @@ async def _aborted_in(mode: Mode, world: Any, given: Any, from_step: int) -> Any
     return {"log": log, **calls, "prompts_after_first": talk.prompts[1:], "result": talk.result()}
 
 
+ONE = Better(rules.one_outcome_for_every_stage)
+STATUS = "DESIGN §6: status is blocked, the same at every stage"
 AS_RECORDED = {
-    "*/result/usage": AGENT,
-    "*/result/status": AGENT,
+    "*/result/status": ONE,
     "*/result/*": SAME,
     "*/log": SAME,
     "*/model_calls_*": SAME,
@@ -78,28 +79,38 @@ AS_RECORDED = {
 }
 
 
-@scenario("B01", {"generate/result/messages": AGENT, "stream/result/messages_after": AGENT, **AS_RECORDED})
+@scenario(
+    "B01",
+    {"*/result/messages*": STOPS, **AS_RECORDED},
+    overrules=f"{STATUS}; and nothing of what was blocked is kept: here, the input",
+)
 async def abort_in_process_input(world: Any, given: Any) -> Any:
     """The model is never called."""
     return await _aborted(world, given)
 
 
-@scenario("B03", AS_RECORDED)
+@scenario("B03", AS_RECORDED, overrules=STATUS)
 async def abort_in_a_later_input_step(world: Any, given: Any) -> Any:
     """What was accepted before stays."""
     return await _aborted(world, given, from_step=1)
 
 
-@scenario("B04", AS_RECORDED)
+@scenario("B04", AS_RECORDED, overrules=STATUS)
 async def abort_in_llm_request(world: Any, given: Any) -> Any:
     """The model is never called."""
     return await _aborted(world, given)
+
+
+EVERY = Better(rules.every_attempt_is_a_step)
+SPENT = Better(rules.what_was_spent_is_told)
+COUNTED = {"*/result/steps": EVERY, "*/result/steps_promise": EVERY, "*/result/usage": SPENT}
 
 
 @scenario(
     "B05",
     {
         **{f"*/result/{key}": STOPS for key in ("messages", "chunks", "text_promise", "messages_after")},
+        **COUNTED,
         **AS_RECORDED,
     },
 )
@@ -130,6 +141,7 @@ async def abort_in_output_step(world: Any, given: Any) -> Any:
         "*/model_calls_after_settling": STOPS,
         "*/prompts_after_first": STOPS,
         **{f"*/result/{key}": STOPS for key in (*GONE, "text_promise")},
+        **COUNTED,
         **{pattern: how for pattern, how in AS_RECORDED.items() if pattern not in ("*/log", "*/prompts_after_first")},
     },
 )
@@ -142,8 +154,7 @@ async def abort_in_tool_result(world: Any, given: Any) -> Any:
     "B17",
     {
         **{f"*/{key}": STOPS for key in (*LEAKING, *GONE)},
-        "*/usage": AGENT,
-        "*/status": AGENT,
+        "*/status": ONE,
         "*/*": SAME,
     },
 )
@@ -175,7 +186,7 @@ async def the_default_reason(world: Any, given: Any) -> Any:
     del given
     stages = [stage for stage in ALL_STAGES if stage != "process_tool_result"]
     talks = {stage: await _stopped_at(world, stage, lambda ctx: ctx.abort()) for stage in stages}
-    return {camel(stage): shown(talk.run.tripwire) for stage, talk in talks.items()}
+    return {camel(stage): shown(talk.tripwire) for stage, talk in talks.items()}
 
 
 CAUSE = Better(rules.the_original_error_is_the_cause)
@@ -227,11 +238,12 @@ LOST = Better(rules.an_error_is_the_end)
 @scenario(
     "B15",
     {
-        "*/stream/threw": AGENT,
+        "processInput/stream/threw": SAME,
+        "*/stream/threw": LOST,
         "processOutputStep/stream/chunks": LOST,
         "processOutputResult/stream/error": SAME,
         "processOutputResult/stream/*": LOST,
-        "processInput/stream/error": AGENT,  # the call itself raises
+        "processInput/stream/error": Neutral("the property of a stream that the reference does not give"),
         "*/*/*": SAME,
     },
     overrules="DESIGN §9: what a later guard is to judge does not leave before; §6: a check that broke has not passed",
@@ -258,7 +270,7 @@ async def a_foreign_list(world: Any, given: Any) -> Any:
         talk = await _stopped_at(world, stage, hook, mode="stream")
         threw = None if talk.error is None else kind_of(talk.error)
         lost = {key: {"rejected": threw} for key in ("text", "finishReason")}
-        found[case]["stream"] = {**lost, "error": threw, "chunks": [chunk["type"] for chunk in talk.chunks]}
+        found[case]["stream"] = {**lost, "error": threw, "threw": threw, "chunks": [chunk["type"] for chunk in talk.chunks]}
     return found
 
 
@@ -311,14 +323,13 @@ async def the_fields_of_a_tripwire(world: Any, given: Any) -> Any:
     return {"variants": found}
 
 
-ONE = Better(rules.one_outcome_for_every_stage)
 LATE = ("processOutputStep", "processOutputResult")
 
 
 @scenario(
     "B24",
     {
-        "table/*/stream_status": AGENT,
+        "table/*/stream_status": ONE,
         "table/processOutputStep/*_finishReason": ONE,
         **{f"table/{stage}/generate_text": ONE for stage in LATE},
         **{f"table/{stage}/stream_emits_tripwire_chunk": ONE for stage in LATE},
@@ -337,10 +348,10 @@ async def one_outcome(world: Any, given: Any) -> Any:
         found: dict[str, Any] = {"generate_throws": talks["generate"].error is not None}
         for mode, talk in talks.items():
             ended = talk.ended()
-            found |= {f"{mode}_finishReason": ended["finishReason"], f"{mode}_text": ended["text"]}
+            found |= {f"{mode}_{name}": ended[name] for name in ("finishReason", "text", "status")}
         by = [(chunk.payload["processor_id"], chunk.payload["stage"]) for chunk in told]
         found |= {"stream_emits_tripwire_chunk": by == [("A", stage)]}
-        found |= {"chunk_has_runId_from": [chunk.run_id for chunk in told] == [talks["stream"].run.run_id]}
+        found |= {"chunk_has_runId_from": [chunk.run_id for chunk in told] == [talks["stream"].came.run_id]}
         table[camel(stage)] = found
     return {"table": table}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Message, Overrides, TextPart, Workflow
+from penstock import Message, Overrides, Retry, TextPart, Workflow
 from tests.conformance.runtime import rules
+from tests.conformance.runtime.carriers import NAME
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
-from tests.conformance.runtime.frame import AGENT, SAME, Better, Neutral, scenario
+from tests.conformance.runtime.frame import SAME, Better, Neutral, scenario
 from tests.conformance.runtime.lifecycle import kind_of
 from tests.conformance.runtime.parallels import JOINS, SPANS, appending, breaking, passing, play, suffix
-from tests.conformance.runtime.shapes import lines, told_error
+from tests.conformance.runtime.shapes import lines, shown, told_error
 
 INPUTS = Neutral("the shape of what a condition is given")
 
@@ -155,7 +156,7 @@ async def errors_in_a_workflow(world: Any, given: Any) -> Any:
     await talk.play(conversation("Hi"))
     threw = told_error(talk.error) if talk.error else None
     found["outputStream: step throws"] = await _broken_stream(world)
-    reason = "error" if talk.error else talk.finish_reason
+    reason = talk.ended()["finishReason"]
     found["outputResult: step throws"] = {"text": talk.result()["text"], "finishReason": reason, "error": threw}
     return found
 
@@ -173,7 +174,7 @@ async def _broken_stream(world: Any) -> Any:
     "E15",
     {
         "call/method": Neutral("one way to call a model"),
-        "call/toolChoice": Better(rules.overrides_of_all_branches_merge),
+        "call/tools": Better(rules.overrides_of_all_branches_merge),
         "call/*": SAME,
         "text": SAME,
         "threw": SAME,
@@ -191,12 +192,11 @@ async def overrides_in_parallel(world: Any, given: Any) -> Any:
         return Overrides(tool_choice="none", messages=added)
 
     hooks = [Hooks(id, process_input_step=hook) for id, hook in (("A", a), ("B", b))]
-    settings = {"model": "mock-1", "tools": {"lookup": "…"}, "tool_choice": "auto"}
-    talk = Talk(world.start(Workflow("w").parallel(*hooks, merge="first")), settings=settings)
+    talk = Talk(world.start(Workflow("w").parallel(*hooks, merge="first")))
     await talk.play(conversation("Hi"))
-    [call] = talk.calls or [{}]
-    shown = {"model": call["model"], "prompt": call["prompt"], "tools": list(call["tools"])}
-    rest = {"toolChoice": call["tool_choice"], "temperature": call["model_settings"]["temperature"]}
+    [call] = talk.calls
+    shown = {"model": NAME, "prompt": talk.prompt, "tools": [tool.name for tool in call.tools]}
+    rest = {"toolChoice": call.tool_choice, "temperature": call.settings["temperature"]}
     return {"call": {**shown, **rest}, "text": talk.result()["text"], "threw": None}
 
 
@@ -209,7 +209,9 @@ RUNS = Better(rules.every_hook_runs_in_a_workflow)
         "hooks_called": RUNS,
         "abort_in_workflow/onViolation_called": RUNS,
         "abort_in_workflow/tripwire": SAME,
-        "error_processor_workflow": AGENT,
+        "error_processor_workflow/prompt": RUNS,
+        "error_processor_workflow/threw": RUNS,
+        "error_processor_workflow/tripwire": SAME,
     },
 )
 async def every_hook_in_a_workflow(world: Any, given: Any) -> Any:
@@ -233,7 +235,12 @@ async def every_hook_in_a_workflow(world: Any, given: Any) -> Any:
     run = world.start(chain(Workflow("inner").then(v)), observers=[Listener()])
     talk = await Talk(run).play(conversation("Hi"))
     violated = any(record.status == "tripped" and record.processor_id == "V" for record in told)
-    return {"hooks_called": called, "abort_in_workflow": {"onViolation_called": violated, **talk.result()}}
+    found = {"hooks_called": called, "abort_in_workflow": {"onViolation_called": violated, **talk.result()}}
+    again = Workflow("errors").then(Hooks("E", process_api_error=lambda _ctx: Retry()))
+    turns = [{"error": {"status": 400, "message": "bad"}}, {"text": "ok"}]
+    talk = await Talk(world.start(error_processors=[again]), turns).play(conversation("Hi"))
+    mended = {"threw": None if talk.error is None else told_error(talk.error), "tripwire": shown(talk.tripwire)}
+    return {**found, "error_processor_workflow": {**mended, "prompt": talk.prompts}}
 
 
 @scenario(
