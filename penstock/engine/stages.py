@@ -100,6 +100,11 @@ def _shown_text(payload: Payload, call: StageCall) -> str:
     return "\n".join([message.text for message in call.stage.shows(payload.message_list)])
 
 
+def _run_text(payload: Payload, call: StageCall) -> str:
+    """What the model said in all steps, one after the other: the text of a run, as its result has it."""
+    return "".join([message.text for message in call.stage.shows(payload.message_list)])
+
+
 def _answer_text(payload: Payload, call: StageCall) -> str:
     """The text of the answer at hand: of the messages that came with the call, else of the last response."""
     responses = payload.message_list.response
@@ -378,7 +383,7 @@ _ROWS: dict[str, dict[str, Any]] = {
         "returns": "None (unchanged), a JSON value (the result), TextEdits(...), or Answer(...)",
         "fields": ("result",),
     },
-    "process_output_result": {"shows": _response, "array": "output", "source": "response"},
+    "process_output_result": {"shows": _response, "text": _run_text, "array": "output", "source": "response"},
 }
 
 _DEFAULTS: dict[str, Any] = {

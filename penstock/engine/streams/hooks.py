@@ -52,6 +52,14 @@ class Pipe(Protocol):
         ...
 
 
+def _is_unseen(chunk: Chunk) -> bool:
+    """Tell whether hooks are not shown a chunk: an end that only says that tools are to be called.
+
+    The step goes on, and its ``step-finish`` tells all that this one does.
+    """
+    return chunk.type == "finish" and chunk.payload.get("reason") == "tool-calls"
+
+
 def _is_delta(chunk: Chunk, result: Value) -> bool:
     return type(result) is Chunk and result.type == chunk.type
 
@@ -170,7 +178,7 @@ class HookPipe:
             step = self._steps[index]
             if ending:
                 out.extend(await self._on(await self._asked(step, step.flush), index + 1))
-            made = await self._called(step, chunk)
+            made = (chunk,) if _is_unseen(chunk) else await self._called(step, chunk)
             if ending:
                 step.out = False
             if len(made) != 1:

@@ -83,6 +83,11 @@ class Attempt:
         return next((chunk.payload for chunk in reversed(self.chunks) if chunk.type == "finish"), EMPTY)
 
     @property
+    def called(self) -> bool:
+        """Whether the model called a tool, whatever has become of the call."""
+        return any(chunk.type == "tool-call" for chunk in self.chunks)
+
+    @property
     def finish_reason(self) -> str:
         """Why the answer ended: as the end that left says, else as the model's does; ``other`` if neither does."""
         return str(self._left.get("reason") or self.end.get("reason") or "other")

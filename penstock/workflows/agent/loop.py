@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import Chunk
 from penstock.engine.errors import ModelError, PenstockError
-from penstock.workflows.agent.passing import is_for_client, passed
+from penstock.workflows.agent.passing import is_for_client, keep_data, passed
 from penstock.workflows.agent.progress import Progress
 from penstock.workflows.agent.results import counted, summed
 from penstock.workflows.agent.step import ModelStep
@@ -61,7 +61,7 @@ class Loop:
                 yield Chunk("error", payload=_described(error), run_id=run_id)
                 if self.progress.finish_reason == "error":  # it is the model that failed, and ended its step
                     yield Chunk("step-finish", payload={"reason": "error", "is_continued": False}, run_id=run_id)
-                yield self._finish("error")
+                    yield self._finish("error")
 
     async def _run(self) -> AsyncGenerator[Chunk]:
         run = self.run
@@ -72,7 +72,9 @@ class Loop:
             return
         self._started = True
         yield Chunk("start", payload={"run_id": run.run_id}, run_id=run.run_id)
-        for chunk in (await passed(run, outcome.data)).chunks:
+        left = await passed(run, outcome.data)
+        self.progress.data = left.let
+        for chunk in left.chunks:
             yield chunk
         goes_on = run.tripwire is None
         while goes_on:
@@ -108,12 +110,15 @@ class Loop:
         run, progress = self.run, self.progress
         steps = progress.now(run.message_list)
         usage = summed(step.usage for step in steps)
+        known = [message.id for message in run.message_list.response]
         outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
         for chunk in filter(is_for_client, outcome.chunks):
             yield chunk
         if outcome.blocked:
             return
+        progress.renamed(known, [message.id for message in outcome.message_list.response])
         left = await passed(run, outcome.data)
+        keep_data(run, progress.last_answer, left.let)
         for chunk in left.chunks:
             yield chunk
         if not left.blocked:

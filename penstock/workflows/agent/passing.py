@@ -20,9 +20,16 @@ def is_for_client(chunk: Chunk) -> bool:
 
 
 class Passed(NamedTuple):
-    """Chunks that belong to no answer, as they left the stream's stage."""
+    """Chunks that belong to no answer, as they left the stream's stage.
+
+    Attributes:
+        chunks: what may leave now.
+        let: what the guards let pass: it leaves now, or behind an answer that is held.
+        outcome: their verdict, if there was a stage.
+    """
 
     chunks: Sequence[Chunk]
+    let: Sequence[Chunk] = ()
     outcome: Outcome | None = None
 
     @property
@@ -37,20 +44,24 @@ async def passed(run: Run, chunks: Iterable[Chunk]) -> Passed:
     if not made:
         return Passed(())
     if not run.serves("process_output_stream"):
-        return Passed(run.let_out(made))
+        return Passed(run.let_out(made), made)
     async with run.process_output_chunks(made) as stream:
         left = [chunk async for chunk in stream]
     blocked = stream.outcome is not None and stream.outcome.blocked
-    return Passed(left if blocked else run.let_out(left), stream.outcome)
+    return Passed(left, (), stream.outcome) if blocked else Passed(run.let_out(left), left, stream.outcome)
 
 
-def keep_data(run: Run, answer: str, chunks: Iterable[Chunk]) -> None:
-    """Keep data that has left with the answer of that id, unless it is only to be shown."""
+def keep_data(run: Run, answer: str, chunks: Iterable[Chunk], *, before: Iterable[Chunk] = ()) -> None:
+    """Keep data with the answer of that id, unless it is only to be shown; ``before``: what was written before it."""
     message = run.message_list.get(answer)
-    parts = [
+    first, last = _data_parts(before), _data_parts(chunks)
+    if message is not None and (first or last):
+        run.message_list = run.message_list.replace(message.with_parts((*first, *message.parts, *last)))
+
+
+def _data_parts(chunks: Iterable[Chunk]) -> tuple[DataPart, ...]:
+    return tuple([
         DataPart(chunk.type.removeprefix("data-"), chunk.payload.get("data", chunk.payload))
         for chunk in chunks
         if chunk.is_data and not chunk.transient
-    ]
-    if parts and message is not None:
-        run.message_list = run.message_list.replace(message.with_parts((*message.parts, *parts)))
+    ])

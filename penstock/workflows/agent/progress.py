@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.chunks import Chunk
     from penstock.engine.frozen import Values
     from penstock.engine.message_list import MessageList
     from penstock.engine.messages import ToolPart
@@ -48,6 +51,7 @@ class Progress:
         finish_reason: why the last accepted one ended.
         pending: calls that nobody has answered.
         error: what the loop failed with.
+        data: what was written before the first answer, and is to be kept with it.
     """
 
     steps: list[StepResult] = field(default_factory=list[StepResult])
@@ -55,6 +59,20 @@ class Progress:
     finish_reason: str | None = None
     pending: tuple[ToolPart, ...] = ()
     error: Exception | None = None
+    data: Sequence[Chunk] = ()
+
+    @property
+    def last_answer(self) -> str:
+        """The id of the last accepted answer; empty if there is none."""
+        return next((step.message_id for step in reversed(self.steps) if step.message_id), "")
+
+    def renamed(self, before: Sequence[str], after: Sequence[str]) -> None:
+        """Follow answers that were given other ids, if as many are new as are gone."""
+        gone = [id for id in before if id not in after]
+        new = [id for id in after if id not in before]
+        if gone and len(gone) == len(new):
+            names = dict(zip(gone, new, strict=True))
+            self.steps = [replace(step, message_id=names.get(step.message_id, step.message_id)) for step in self.steps]
 
     def now(self, messages: MessageList) -> tuple[StepResult, ...]:
         """Return the steps with the answers as they stand in the conversation by now."""

@@ -47,6 +47,7 @@ class ModelStep:
         self._task = task
         self._progress = progress
         self._group = group
+        self._early: Sequence[Chunk] = ()  # what the stages before the answer wrote
 
     async def chunks(self) -> AsyncGenerator[Chunk]:
         """Yield what leaves; the model is asked, and its tools are used."""
@@ -65,6 +66,7 @@ class ModelStep:
                 yield chunk
             return
         data = await passed(run, (*prepared.data, *asked.data))
+        self._early = data.let
         for chunk in data.chunks:
             yield chunk
         if data.blocked:
@@ -206,7 +208,8 @@ class ModelStep:
             )
         )
         left = await passed(run, judged.data)
-        keep_data(run, "" if message is None else message.id, left.chunks)
+        keep_data(run, "" if message is None else message.id, left.let, before=(*progress.data, *self._early))
+        progress.data = ()
         for chunk in left.chunks:
             yield chunk
         if left.blocked:
@@ -223,7 +226,7 @@ class ModelStep:
         progress.accepted += 1
         progress.finish_reason = reason
         progress.pending = tools.pending
-        goes_on = bool(tools.answered) and not tools.pending
+        goes_on = not tools.pending and (bool(tools.answered) or (reason == "tool-calls" and attempt.called))
         left = await passed(run, [self._end(reason, goes_on=goes_on, attempt=attempt)])
         for chunk in left.chunks:
             yield chunk

@@ -261,7 +261,12 @@ class AgentStream(Generic[T]):
         if keep:
             self._buffer.append(chunk)
         if self._options.on_chunk is not None:
-            await self._tell("on_chunk", chunk)
+            try:
+                await self._tell("on_chunk", chunk)
+            except BaseException:  # whoever reads was cancelled; the chunk is for the next that reads
+                if not keep:
+                    self._buffer.appendleft(chunk)
+                raise
         return chunk
 
     async def _pulled(self) -> Chunk | None:
@@ -272,6 +277,9 @@ class AgentStream(Generic[T]):
                     return await chunks.__anext__()
             except StopAsyncIteration:
                 return None
+            except BaseException:  # whoever reads was cancelled, and with him the loop: what is left is its end
+                self._cancelled = True
+                raise
             finally:
                 self._pulling = None
         await chunks.aclose()

@@ -127,7 +127,7 @@ class ToolStep:
         if left.blocked:
             self.verdict = left.outcome
         else:
-            keep_data(self._run, answer.id, left.chunks)
+            keep_data(self._run, answer.id, left.let)
         return left.chunks
 
     def _context(self, call: ToolPart, send: Callable[[Chunk], None]) -> ToolContext:
