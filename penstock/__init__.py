@@ -160,6 +160,10 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     )
     from penstock.processors.routing.model_selection import ModelSelectionProcessor as ModelSelectionProcessor
     from penstock.processors.routing.prepare_step import PrepareStepProcessor as PrepareStepProcessor
+    from penstock.processors.storage.sqlite.storage import (
+        InMemoryStorage as InMemoryStorage,
+        SQLiteStorage as SQLiteStorage,
+    )
     from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor
     from penstock.processors.structure.facts import OBJECT as OBJECT
     from penstock.processors.structure.structured_output import StructuredOutputProcessor as StructuredOutputProcessor
@@ -334,6 +338,7 @@ _HOMES = {
     "penstock.processors.routing.decisions": ("MODEL_CHOICE", "ModelChoice", "ModelDecision"),
     "penstock.processors.routing.model_selection": ("ModelSelectionProcessor",),
     "penstock.processors.routing.prepare_step": ("PrepareStepProcessor",),
+    "penstock.processors.storage.sqlite.storage": ("InMemoryStorage", "SQLiteStorage"),
     "penstock.processors.streaming.batch_parts": ("BatchPartsProcessor",),
     "penstock.processors.structure.facts": ("OBJECT",),
     "penstock.processors.structure.structured_output": ("StructuredOutputProcessor",),

@@ -1,6 +1,6 @@
 """The public tools for tests: fakes of the ports, calls that run a stage, and a fake provider of models.
 
-The provider's names are loaded when they are first asked for: a test without a server needs none of it.
+The store's and the provider's names are loaded when they are first asked for: most tests need none of them.
 """
 
 from typing import TYPE_CHECKING
@@ -22,16 +22,19 @@ if TYPE_CHECKING:
         rate_limited,
         recorded,
     )
+    from penstock.testing.stores import InMemoryStorage
 else:
     __getattr__, __dir__ = lazily(
         __name__,
         provider=["FakeProvider", "Gate", "Received", "Reply", "Sent", "Wire", "failing", "rate_limited", "recorded"],
+        stores=["InMemoryStorage"],
     )
 
 __all__ = [
     "CountingIds",
     "FakeProvider",
     "Gate",
+    "InMemoryStorage",
     "Received",
     "RecordingObserver",
     "Reply",

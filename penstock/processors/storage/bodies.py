@@ -1,0 +1,111 @@
+"""Messages and mappings as the JSON text that a store keeps, and times as ISO text; it knows no store.
+
+Messages have Penstock's own form (`penstock.engine.codec.native`). What a store wrote itself is built without asking
+pydantic, which takes a fifth of the time; whatever does not fit is left to the codec, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from penstock.engine.codec import native
+from penstock.engine.errors import MessageError
+from penstock.engine.frozen import Value, Values, thaw
+from penstock.engine.messages import PART_TYPES, Message
+
+if TYPE_CHECKING:
+    from penstock.engine.messages import Part
+
+_KINDS: dict[str, type[Part]] = {
+    str(next(field.default for field in fields(kind) if field.name == "type")): kind for kind in PART_TYPES
+}
+
+
+def write_message(message: Message, place: str = "message") -> str:
+    """Return a message as JSON text.
+
+    Raises:
+        MessageError: it holds what is no JSON value; ``place`` says where the message stands.
+    """
+    return _written(native.write([message])[0], place)
+
+
+def write_values(values: Values, place: str) -> str:
+    """Return a mapping as JSON text.
+
+    Raises:
+        MessageError: it holds what is no JSON value.
+    """
+    return _written(thaw(dict(values)), place)
+
+
+def _written(item: Value, place: str) -> str:
+    """Return the JSON text; characters are themselves, unless halves of surrogates are among them."""
+    try:
+        text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise MessageError(place, "it holds a value that JSON has no form for; convert it first") from error
+    if text.isascii() or _encodes(text):
+        return text
+    return json.dumps(item, separators=(",", ":"))
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_message(text: str) -> Message:
+    """Return the message that `write_message` wrote.
+
+    Raises:
+        MessageError: it is none, or has what this version does not know.
+    """
+    try:
+        item = json.loads(text)
+        return _built(dict(item))
+    except (TypeError, ValueError, KeyError, AttributeError, MessageError):
+        return _explained(text)
+
+
+def _built(item: dict[str, Value]) -> Message:
+    item["parts"] = tuple([_part(dict(part)) for part in item["parts"]])
+    at = item.get("created_at")
+    if at is not None:
+        item["created_at"] = datetime.fromisoformat(at)
+    return Message(**item)
+
+
+def _part(item: dict[str, Value]) -> Part:
+    return _KINDS[item.pop("type")](**item)
+
+
+def _explained(text: str) -> Message:
+    try:
+        item = json.loads(text)
+    except ValueError:
+        raise MessageError("message", "it is no JSON") from None
+    return native.read([item])[0]
+
+
+def read_values(text: str) -> Values:
+    """Return the mapping that `write_values` wrote."""
+    found: Values = json.loads(text)
+    return found
+
+
+def write_time(time: datetime) -> str:
+    """Return a time as ISO text in UTC, to the microsecond and of one length, so that texts sort as times do."""
+    aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def read_time(text: str) -> datetime:
+    """Return the time that `write_time` wrote."""
+    return datetime.fromisoformat(text)
