@@ -1,0 +1,98 @@
+"""How a thread's history enters a conversation: remembered messages before the input, and none twice.
+
+It knows stored messages and what the caller sent, no store and no stage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.errors import OwnershipError
+from penstock.engine.message_list import Entry
+from penstock.processors.conversations.pairs import pair_key, says_something
+from penstock.processors.conversations.relaying import laid_out
+from penstock.processors.memory._updates import answered, is_update, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from penstock.engine.context import AnyContext
+    from penstock.engine.message_list import MessageList
+    from penstock.engine.messages import Message, ToolPart
+    from penstock.engine.ports import Storage
+    from penstock.engine.remembered import StoredMessage, Thread
+
+
+def thread_of(ctx: AnyContext) -> str | None:
+    """Return the id of the thread at hand; None if the caller named none."""
+    return ctx.thread_id or None
+
+
+def own(storage: Storage, thread: Thread | None, resource_id: str | None) -> Thread | None:
+    """Return the thread, if there is one.
+
+    Raises:
+        OwnershipError: it is another resource's.
+    """
+    if thread is not None and resource_id is not None and thread.resource_id != resource_id:
+        raise OwnershipError(
+            type(storage).__name__, "the thread is another resource's; give its own, or another thread"
+        )
+    return thread
+
+
+class Joined(NamedTuple):
+    """A conversation with its history.
+
+    Attributes:
+        messages: the conversation; None if nothing has changed.
+        loaded: how many messages were remembered.
+    """
+
+    messages: MessageList | None
+    loaded: int
+
+
+def joined(listed: MessageList, rows: Iterable[StoredMessage]) -> Joined:
+    """Return a conversation with stored messages before its input.
+
+    What is stored counts, and not what the caller sent under the same id. Only the results of tools that ran at the
+    caller's are taken from there: a message whose calls get their answers so is input, and judged as such.
+    """
+    taken = {entry.message.id for entry in listed.entries if entry.source != "input"}
+    stored = [row.message for row in sorted(rows, key=lambda row: row.order) if row.message.id not in taken]
+    updates = _updates(listed.input, waiting(stored))
+    remembered: list[Entry] = []
+    for message in stored:
+        filled = answered(message, updates)
+        remembered.append(Entry(filled, "memory" if filled is message else "input"))
+    known = {message.id for message in stored}
+    entries: list[Entry] = []
+    for entry in listed.entries:
+        if entry.source == "input":
+            entries += remembered
+            remembered = []
+            entries += _fresh(entry, known, updates)
+        else:
+            entries.append(entry)
+    changed = bool(stored) or len(entries) != len(listed.entries)
+    return Joined(laid_out(listed, [*entries, *remembered]) if changed else None, len(stored))
+
+
+def _updates(sent: Sequence[Message], calls: set[str]) -> dict[str, ToolPart]:
+    """Return what answers calls that wait, of what the caller sent as the assistant's."""
+    parts = [part for message in sent if message.role == "assistant" for part in message.parts]
+    return {pair_key(part): part for part in parts if is_update(part) and pair_key(part) in calls}
+
+
+def _fresh(entry: Entry, known: set[str], updates: Mapping[str, ToolPart]) -> list[Entry]:
+    """Return what is new in a message that the caller sent."""
+    message = entry.message
+    if message.id in known:
+        return []
+    if message.role != "assistant" or not updates:
+        return [entry]
+    parts = [part for part in message.parts if not (is_update(part) and pair_key(part) in updates)]
+    if len(parts) == len(message.parts):
+        return [entry]
+    return [entry._replace(message=message.with_parts(parts))] if says_something(parts) else []
