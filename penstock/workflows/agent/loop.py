@@ -33,7 +33,7 @@ class Loop:
         run: the run that it drives.
         task: what it is to do.
         group: where tools run; it outlives the loop.
-        told: is told each step that was accepted.
+        told: is told each step that was accepted, once no later stage can take it back.
 
     Attributes:
         progress: how far it has come.
@@ -46,6 +46,13 @@ class Loop:
         self._group = group
         self._told = told
         self._started = False
+        self._waiting: list[int] = []  # the steps that nobody was told of yet
+        self._finished = False
+
+    @property
+    def over(self) -> bool:
+        """Whether how it ends is settled: by a verdict, an error, or the ``finish`` that is about to leave."""
+        return self._finished or self.run.tripwire is not None or self.progress.error is not None
 
     async def chunks(self) -> AsyncGenerator[Chunk]:
         """Yield all that leaves, up to a ``tripwire`` or the ``finish``; of an error the end tells, and `progress`."""
@@ -82,15 +89,21 @@ class Loop:
             async with aclosing(step.chunks()) as chunks:
                 async for chunk in chunks:
                     yield chunk
-            if step.accepted:
-                told = self._told(self.progress.now(run.message_list)[-1])
-                if inspect.isawaitable(told):
-                    await told
+            if step.accepted and not step.held:
+                await self._tell(len(self.progress.steps) - 1)
+            elif step.accepted:
+                self._waiting.append(len(self.progress.steps) - 1)
             goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
         if run.tripwire is None:
             async with aclosing(self._ended()) as chunks:
                 async for chunk in chunks:
                     yield chunk
+
+    async def _tell(self, place: int) -> None:
+        """Tell whoever listens of a step."""
+        told = self._told(self.progress.now(self.run.message_list)[place])
+        if inspect.isawaitable(told):
+            await told
 
     async def _wants_more(self, *, accepted: bool) -> bool:
         """Tell whether the budget of steps, and whoever may end the run, let it go on."""
@@ -117,11 +130,14 @@ class Loop:
         if outcome.blocked:
             return
         progress.renamed(known, [message.id for message in outcome.message_list.response])
+        for place in self._waiting:
+            await self._tell(place)
         left = await passed(run, outcome.data)
         keep_data(run, progress.last_answer, left.let)
         for chunk in left.chunks:
             yield chunk
         if not left.blocked:
+            self._finished = True
             yield self._finish(progress.finish_reason)
 
     def _finish(self, reason: str | None) -> Chunk:

@@ -60,8 +60,10 @@ def keep_data(run: Run, answer: str, chunks: Iterable[Chunk], *, before: Iterabl
 
 
 def _data_parts(chunks: Iterable[Chunk]) -> tuple[DataPart, ...]:
-    return tuple([
-        DataPart(chunk.type.removeprefix("data-"), chunk.payload.get("data", chunk.payload))
-        for chunk in chunks
-        if chunk.is_data and not chunk.transient
-    ])
+    return tuple(
+        [
+            DataPart(chunk.type.removeprefix("data-"), chunk.payload.get("data", chunk.payload))
+            for chunk in chunks
+            if chunk.is_data and not chunk.transient
+        ]
+    )

@@ -19,7 +19,7 @@ from penstock.workflows.agent.results import StepResult, calls_of, counted, reas
 from penstock.workflows.agent.tool_step import ToolStep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Collection, Sequence
 
     from penstock.engine.background import Background
     from penstock.engine.frozen import Value, Values
@@ -38,11 +38,13 @@ class ModelStep:
     Attributes:
         goes_on: whether another step is to follow: the attempt was rejected or failed, or tools have answered.
         accepted: whether its answer was accepted.
+        held: whether its answer waits for the verdict about the whole.
     """
 
     def __init__(self, run: Run, task: Task, progress: Progress, group: Background) -> None:
         self.goes_on = False
         self.accepted = False
+        self.held = False
         self._run = run
         self._task = task
         self._progress = progress
@@ -72,9 +74,21 @@ class ModelStep:
         if data.blocked:
             return
         attempt = Attempt(ask.model, replace(request, messages=self._prompt(asked)), asked.answer)
-        async with aclosing(self._answered(ask, attempt, steps)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        known = {message.id for message in run.message_list.response}
+        try:
+            async with aclosing(self._answered(ask, attempt, steps)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            if len(self._progress.steps) == len(steps):  # given up, or broken, before it was accepted
+                self._forget(known)
+
+    def _forget(self, known: Collection[str]) -> None:
+        """Take out of the conversation what was said in this step."""
+        messages = self._run.message_list
+        said = [message.id for message in messages.response if message.id not in known]
+        if said:
+            self._run.message_list = messages.remove(*said)
 
     def _prompt(self, asked: Outcome) -> tuple[Message, ...]:
         if not self._task.allow_empty and not any(message.role != "system" for message in asked.messages):
@@ -169,6 +183,7 @@ class ModelStep:
             self._spent(attempt)
         outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.steps))
         if outcome.blocked and not outcome.retry_granted:
+            self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
             for chunk in outcome.chunks:
                 yield chunk
             return
@@ -234,6 +249,7 @@ class ModelStep:
             self._taken_back(ask, attempt, left.outcome)
             return
         self.accepted, self.goes_on = True, goes_on
+        self.held = bool(left.let) and not left.chunks
 
     def _taken_back(self, ask: Asking, attempt: Attempt, outcome: Outcome | None) -> None:
         """Note that an answer which was accepted is rejected after all."""

@@ -10,7 +10,7 @@ import functools
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Generic, Self, cast
 
@@ -20,11 +20,13 @@ from typing_extensions import TypeVar
 from penstock.engine.background import Background
 from penstock.engine.chunks import Chunk
 from penstock.engine.errors import UsageError
+from penstock.engine.notices import tripwire_chunk
 from penstock.workflows.agent.ending import ended
 from penstock.workflows.agent.loop import Loop
+from penstock.workflows.agent.readers import Chunks, Field, Texts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
     from types import TracebackType
 
     from anyio.streams.memory import MemoryObjectSendStream
@@ -44,63 +46,9 @@ _PATIENCE = 10.0
 """Seconds for closing what is still open when a stream is left."""
 
 T = TypeVar("T", default=object)
-V = TypeVar("V")
 
 Prepare = Callable[[], Awaitable["tuple[Run, Task]"]]
 """Makes ready what a request needs."""
-
-
-class Field(Generic[V]):
-    """Something that is known when the stream has ended: await it. What is left of the stream is read for it."""
-
-    __slots__ = ("_read",)
-
-    def __init__(self, read: Callable[[], Awaitable[V]]) -> None:
-        self._read = read
-
-    def __await__(self) -> Generator[object, None, V]:
-        """Wait for it."""
-        return self._read().__await__()
-
-
-class Chunks:
-    """Reads a stream's chunks; no generator, which would have to be closed by whoever reads only some."""
-
-    __slots__ = ("_next",)
-
-    def __init__(self, following: Callable[[], Awaitable[Chunk | None]]) -> None:
-        self._next = following
-
-    def __aiter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __anext__(self) -> Chunk:
-        """Return the next chunk."""
-        chunk = await self._next()
-        if chunk is None:
-            raise StopAsyncIteration
-        return chunk
-
-
-class Texts:
-    """Reads a stream's pieces of text."""
-
-    __slots__ = ("_chunks",)
-
-    def __init__(self, chunks: Chunks) -> None:
-        self._chunks = chunks
-
-    def __aiter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __anext__(self) -> str:
-        """Return the next piece."""
-        while True:
-            chunk = await self._chunks.__anext__()
-            if chunk.type == "text-delta":
-                return chunk.text
 
 
 class AgentStream(Generic[T]):
@@ -123,7 +71,7 @@ class AgentStream(Generic[T]):
         self._reading = False
         self._pulling: anyio.CancelScope | None = None
         self._cancelled = False
-        self._raised = False
+        self._due: Exception | None = None  # what it failed with, until somebody was told
 
     # What comes
 
@@ -220,54 +168,71 @@ class AgentStream(Generic[T]):
         if self._result is None and self._chunks is None:
             raise UsageError("enter the stream first: async with agent.stream(...) as stream")
         while self._result is None:
-            chunk = await self._next(keep=True)
-            if chunk is None:
-                break
-        return cast("AgentResult[T]", self._result)
+            await self._more()
+        self._raise_due()
+        return self._result
 
     def cancel(self) -> None:
-        """End the request; what is left to read is one ``abort`` chunk. The fields tell what came until then."""
-        if self._result is None:
+        """End the request; what is left to read is one ``abort`` chunk. The fields tell what came until then.
+
+        Where the request has ended already, or a verdict has ended it, it changes nothing.
+        """
+        if self._result is None and not self._over:
             self._cancelled = True
             if self._pulling is not None:
                 self._pulling.cancel()
 
     # Reading
 
-    async def _next(self, *, keep: bool = False) -> Chunk | None:
-        """Return the next chunk; None at the end. ``keep``: it stays for whoever iterates.
+    async def _next(self) -> Chunk | None:
+        """Return the next chunk; None at the end.
 
         Raises:
             Exception: what the request failed with, to the first that reads to the end.
         """
-        while self._reading:
+        while not self._buffer:
+            if self._result is not None:
+                self._raise_due()
+                return None
+            await self._more()
+        return self._buffer.popleft()
+
+    async def _more(self) -> None:
+        """Read on by a chunk, or wait for somebody who does. Behind the last chunk the result is there at once."""
+        if self._reading:
             self._busy = self._busy or anyio.Event()
             await self._busy.wait()
-        if self._buffer and not keep:
-            return self._buffer.popleft()
-        if self._result is not None:
-            return None
+            return
         self._reading = True
+        made: list[Chunk] = []
         try:
-            chunk = await self._pulled()
-            if chunk is None:
-                await self._finished()
-                return None
+            while self._result is None and (self._over or not made):
+                chunk = await self._pulled()
+                if chunk is None:
+                    self._result = self._ended()
+                else:
+                    made.append(chunk)
         finally:
             self._reading = False
             if self._busy is not None:
                 self._busy.set()
                 self._busy = None
-        if keep:
-            self._buffer.append(chunk)
+            self._buffer.extend(made)
+        await self._tell_all(made)
+
+    async def _tell_all(self, made: Sequence[Chunk]) -> None:
         if self._options.on_chunk is not None:
-            try:
+            for chunk in made:
                 await self._tell("on_chunk", chunk)
-            except BaseException:  # whoever reads was cancelled; the chunk is for the next that reads
-                if not keep:
-                    self._buffer.appendleft(chunk)
-                raise
-        return chunk
+        if self._result is not None and self._result.status != "cancelled":
+            if self._due is not None:
+                await self._tell("on_error", self._due)
+            await self._tell("on_finish", self._result)
+
+    @property
+    def _over(self) -> bool:
+        """Whether nothing can change any more how it ends."""
+        return self._loop is not None and self._loop.over
 
     async def _pulled(self) -> Chunk | None:
         chunks = cast("AsyncGenerator[Chunk]", self._chunks)
@@ -283,22 +248,25 @@ class AgentStream(Generic[T]):
             finally:
                 self._pulling = None
         await chunks.aclose()
-        cast("Loop", self._loop).run.abandon()
-        self._result = self._ended("cancelled")
-        return Chunk("abort", run_id=self._result.run_id)
+        self._result = self._given_up()
+        tripwire, run_id = self._result.tripwire, self._result.run_id
+        return Chunk("abort", run_id=run_id) if tripwire is None else tripwire_chunk(tripwire, run_id)
 
-    async def _finished(self) -> None:
-        """Note how it ended, and tell; raise what it failed with."""
-        self._result = self._ended()
-        error = self._result.error
-        if error is not None:
-            await self._tell("on_error", error)
-        await self._tell("on_finish", self._result)
+    def _raise_due(self) -> None:
+        """Raise what it failed with, once."""
+        error, self._due = self._due, None
         if error is not None:
             raise error
 
+    def _given_up(self) -> AgentResult[T]:
+        """Return what came of a request that was given up; a verdict or an error that was there before counts."""
+        loop = cast("Loop", self._loop)
+        loop.run.abandon()
+        return self._ended(None if loop.over else "cancelled")
+
     def _ended(self, status: Status | None = None) -> AgentResult[T]:
         loop = cast("Loop", self._loop)
+        self._due = loop.progress.error
         return cast("AgentResult[T]", ended(loop.run, loop.progress, status, self._options.output_type))
 
     async def _tell(self, name: str, what: Value) -> None:
@@ -355,8 +323,7 @@ class AgentStream(Generic[T]):
             with anyio.move_on_after(_PATIENCE, shield=True):
                 await chunks.aclose()
             if self._result is None:
-                cast("Loop", self._loop).run.abandon()
-                self._result = self._ended("cancelled")
+                self._result, self._due = self._given_up(), None
         finally:
             await self._closing.__aexit__(kind, error, trace)
 
@@ -364,22 +331,27 @@ class AgentStream(Generic[T]):
     async def _conducted(chunks: AsyncGenerator[Chunk], background: Background) -> AsyncGenerator[Chunk]:
         """Yield chunks that a task of its own reads, one at a time."""
         send, receive = anyio.create_memory_object_stream[Chunk](0)
-        background.start(_conduct, chunks, send)
+        done = anyio.Event()
+        background.start(_conduct, chunks, send, done)
         try:
             async with receive:
                 async for chunk in receive:
                     yield chunk
         finally:
             background.cancel()
+            with anyio.move_on_after(_PATIENCE, shield=True):
+                await done.wait()  # what the loop takes back when it is left is not there any more behind this
 
 
-async def _conduct(chunks: AsyncGenerator[Chunk], send: MemoryObjectSendStream[Chunk]) -> None:
-    async with send, aclosing(chunks):
-        try:
+async def _conduct(chunks: AsyncGenerator[Chunk], send: MemoryObjectSendStream[Chunk], done: anyio.Event) -> None:
+    try:
+        async with send, aclosing(chunks):
             async for chunk in chunks:
                 await send.send(chunk)
-        except anyio.BrokenResourceError:
-            return  # nobody reads any more
+    except anyio.BrokenResourceError:
+        return  # nobody reads any more
+    finally:
+        done.set()
 
 
 async def _close(

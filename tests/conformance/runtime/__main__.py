@@ -8,10 +8,13 @@ from collections import Counter
 import anyio
 
 from tests.conformance.runtime import (
+    configuration,
+    failures,
     lifecycle,
     messages,
     parallels,
     retries,
+    storing,
     streaming,
     streams_around,
     verdicts,
@@ -20,7 +23,7 @@ from tests.conformance.runtime import (
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Finding, judge
 
-_ = (lifecycle, messages, parallels, retries, streaming, streams_around, verdicts, workflows)
+_ = (configuration, failures, lifecycle, messages, parallels, retries, storing, streaming, streams_around, verdicts, workflows)
 
 
 async def _all() -> list[Finding]:

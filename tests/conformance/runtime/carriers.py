@@ -28,10 +28,13 @@ TOOL_INPUT = ("tool-input-start", "tool-input-delta", "tool-input-end")
 UNSAID: Mapping[Carrier, tuple[str, ...]] = {
     "direct": (),
     "http": TOOL_INPUT,
-    "pydantic-ai": (*TOOL_INPUT, "usage"),
+    "pydantic-ai": TOOL_INPUT,
 }
 """What is not compared: whether and in which pieces a call's arguments are announced before it is for a provider to
-say; and a `FunctionModel` that streams makes up its usage itself."""
+say."""
+
+UNSAID_STREAMING: Mapping[Carrier, tuple[str, ...]] = {"direct": (), "http": (), "pydantic-ai": ("usage",)}
+"""What is not compared besides where answers stream: a `FunctionModel` makes up its usage then."""
 
 
 class Direct:
@@ -120,7 +123,7 @@ async def _pydantic_ai(turns: Sequence[Turn], mode: Mode) -> AsyncIterator[Any]:
             yield piece
         _raise(turn, "stream_error")
         for index, call in enumerate(turn.get("tool_calls", ())):
-            yield {index: DeltaToolCall(call["name"], json.dumps(call["args"]), call["id"])}
+            yield {index: DeltaToolCall(call["name"], json.dumps(call["args"]), tool_call_id=call["id"])}
 
     model = FunctionModel(whole, stream_function=in_pieces, model_name=NAME)
     yield PydanticAIModel(model, streaming=mode == "stream")
@@ -149,15 +152,17 @@ CARRIERS: Mapping[Carrier, Callable[[Sequence[Turn], Mode], AbstractAsyncContext
 }
 
 
-def without_unsaid(value: Any, carrier: Carrier) -> Any:
+def without_unsaid(value: Any, carrier: Carrier, *, streamed: bool) -> Any:
     """Return a value without what the carrier cannot say."""
-    unsaid = UNSAID[carrier]
-    if not unsaid:
-        return value
+    unsaid = (*UNSAID[carrier], *(UNSAID_STREAMING[carrier] if streamed else ()))
+    return _without(value, unsaid) if unsaid else value
+
+
+def _without(value: Any, unsaid: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
-        return {key: without_unsaid(below, carrier) for key, below in value.items() if key not in unsaid}
+        return {key: _without(below, unsaid) for key, below in value.items() if key not in unsaid}
     if isinstance(value, (list, tuple)):
-        return [without_unsaid(item, carrier) for item in value if not _names_one(item, unsaid)]
+        return [_without(item, unsaid) for item in value if not _names_one(item, unsaid)]
     return value
 
 

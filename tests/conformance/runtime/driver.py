@@ -6,7 +6,7 @@ Nothing is decided here. Where the scripted model sits, in the process, behind H
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,9 +70,9 @@ class World:
         arrays = self.arrays({**given, **({"processors": processors} if processors else {})})
         return Start(self, arrays, options, {} if request_context is None else request_context)
 
-    def said(self, value: Any) -> Any:
-        """Return a value without what the model's carrier cannot say."""
-        return without_unsaid(value, self.carrier)
+    def said(self, value: Any, path: Sequence[str]) -> Any:
+        """Return what stands at a path of the observations, without what the model's carrier cannot say."""
+        return without_unsaid(value, self.carrier, streamed="stream" in path)
 
 
 HONEST = World()

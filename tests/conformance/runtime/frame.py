@@ -2,7 +2,7 @@
 
 Every key of ``observed`` has a treatment, found by its path (names joined by ``/``; ``*`` stands for any one):
 `SAME` (equal after the projection), `Better` (equal to a rule's new exact expectation, and unlike the reference),
-`Neutral` (no user can see it), `Later` (it waits for the agent). A key without one is an error, so no
+`Neutral` (no user can see it). A key without one is an error, so no
 observation is overlooked; where the recorded advice is *match*, `Better` is an error unless the design overrules it.
 """
 
@@ -42,16 +42,8 @@ class Neutral:
     why: str
 
 
-@dataclass(frozen=True)
-class Later:
-    """It cannot be seen before that exists."""
-
-    needs: Literal["agent"]
-
-
-Treatment = Same | Better | Neutral | Later
+Treatment = Same | Better | Neutral
 SAME = Same()
-AGENT = Later("agent")
 LOGGED = Neutral("log lines: their wording and number are the reference's own")
 
 
@@ -61,7 +53,7 @@ class Finding:
 
     file: str
     path: str
-    kind: Literal["same", "better", "neutral", "agent", "differs", "missing"]
+    kind: Literal["same", "better", "neutral", "differs", "missing"]
     rule: str = ""
     expected: Any = field(default=None, repr=False)
     ours: Any = field(default=None, repr=False)
@@ -118,8 +110,7 @@ async def judge(one: Scenario, world: Any, recorded: Mapping[str, Any] | None = 
         ours = await one.play(world, recorded["given"])
     except Exception as error:  # noqa: BLE001 - whatever a broken engine does is a finding
         ours = {"crashed": repr(error)}
-    said = getattr(world, "said", None) or (lambda value: value)
-    return [compare(one.file, recorded["given"], path, how, theirs, ours, said) for path, how, theirs in treated]
+    return [compare(one.file, recorded["given"], path, how, theirs, ours, world.said) for path, how, theirs in treated]
 
 
 def treatments(
@@ -156,27 +147,22 @@ def compare(  # noqa: PLR0913, PLR0917 - two sides, and how they are held agains
     how: Treatment,
     theirs: Any,
     ours: Any,
-    said: Callable[[Any], Any] = lambda value: value,
+    said: Callable[[Any, tuple[str, ...]], Any],
 ) -> Finding:
     """Return what came of one key; ``said`` leaves out on both sides what the model's carrier cannot say."""
     name = "/".join(path)
     if isinstance(how, Neutral):
         return Finding(file, name, "neutral")
-    if isinstance(how, Later):
-        return Finding(file, name, how.needs)
     mine = at(ours, path)
     rule = how.rule.__name__ if isinstance(how, Better) else ""
     expected = how.rule(given, path, theirs) if isinstance(how, Better) else project(theirs, path[-1])
     if mine is _ABSENT:
         return Finding(file, name, "missing", rule, expected, ours)
-    if path[-1] in said({path[-1]: None}):
-        expected, mine = said(expected), said(mine)
-    else:
-        return Finding(file, name, "neutral")
+    expected, mine = said(expected, path), said(mine, path)
     if isinstance(how, Better):
         good = mine == expected and expected != project(theirs, path[-1])
         return Finding(file, name, "better" if good else "differs", rule, expected, mine)
-    shown = said(project(mine, path[-1]))
+    shown = said(project(mine, path[-1]), path)
     return Finding(file, name, "same" if shown == expected else "differs", "", expected, shown)
 
 

@@ -194,10 +194,10 @@ async def _returned(world: Any, hook: Any, text: str) -> Any:
     return {"prompt": talk.prompt, "threw": kind_of(talk.error)}
 
 
-def kind_of(error: Exception) -> dict[str, Any]:
+def kind_of(error: BaseException) -> dict[str, Any]:
     """Return what an error tells, with the kind of the original in place of its words."""
     told = told_error(error)
-    return {**told, "cause": told["cause"].split(":")[0]}
+    return {**told, "cause": (told["cause"] or "").split(":")[0]}
 
 
 @scenario("A07", {"*": SAME})

@@ -118,20 +118,3 @@ async def lists_of_the_result(world: Any, given: Any) -> Any:
         talk = await Talk(run, given["model_turns"]).play(conversation("Hi"))
         found[case] = talk.result()
     return found
-
-
-@scenario("M06", {"*": SAME})
-async def a_rejected_answer_is_not_kept(world: Any, given: Any) -> Any:
-    """Neither the rejected answer nor the feedback is in the history that would be saved."""
-
-    def judge(ctx: Any) -> None:
-        if ctx.text == "bad":
-            ctx.abort("no", retry=True)
-
-    limit = given["maxProcessorRetries"]
-    run = world.start(chain(Hooks("A", process_output_step=judge)), max_processor_retries=limit)
-    talk = await Talk(run, given["model_turns"]).play(conversation("Hi"))
-    assert talk.came is not None
-    system = talk.came.message_list
-    assert lines(system.system) == lines(system.tagged(None))  # no feedback is left
-    return {"text": talk.result()["text"], "saved": talk.messages}

@@ -34,7 +34,7 @@ _FEEDBACK = (
     re.compile(r"Your last answer was not accepted: (.*) Answer again, with that put right\."),
 )
 _DEFAULT_REASON = (re.compile(r"Tripwire triggered by (\S+)"), re.compile(r"stopped by (\S+)"))
-_ERRORS = ("threw", "error")
+_ERRORS = ("threw", "error", "error_property")
 _FORGOTTEN = ("method", "runId", "from")
 _TOKENS = ("inputTokens", "outputTokens")  # their sum, and the same in a provider's own words, say no more
 

@@ -310,6 +310,17 @@ def added_messages_stand_by_themselves(_given: Any, _path: Path, theirs: Any) ->
     return made
 
 
+def memory_is_no_input(_given: Any, _path: Path, theirs: Any) -> Any:
+    """At the input a processor is shown what the caller said; what is remembered stands in the list."""
+    return {**theirs, "messages": theirs["messages"][-1:]}
+
+
+def a_run_writes_nothing(_given: Any, _path: Path, theirs: Any) -> Any:
+    """Running processors stores nothing, and what a memory saves is what the guards left."""
+    assert theirs
+    return []
+
+
 def text_is_what_the_model_said(_given: Any, _path: Path, _theirs: Any) -> Any:
     """What is added to the conversation at the end is no answer of the model."""
     return "answer"

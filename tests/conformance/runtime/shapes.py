@@ -34,6 +34,12 @@ def told_error(error: BaseException) -> dict[str, Any]:
     }
 
 
+def problem_of(error: Any) -> str:
+    """Return what a model says that is wrong, without who says it."""
+    problem: str = error.problem
+    return problem.removeprefix("the provider says: ")
+
+
 def line(message: Message) -> str:
     """Return a message as the oracle's logs write it."""
     return f"{message.role}:{message.text}"

@@ -300,20 +300,22 @@ async def calls_whose_input_streams(world: Any, given: Any) -> Any:
 @scenario("D15", {"*": Better(rules.what_is_kept_is_flushed)})
 async def sentence_by_sentence(world: Any, given: Any) -> Any:
     """Text is kept back until its sentence is complete, or the text ends."""
-    kept: list[str] = []
+    kept: list[Chunk] = []
 
     def buffer(chunk: Chunk) -> Any:
         if chunk.type != "text-delta":
             return chunk
-        kept.append(chunk.text)
-        return _out(kept, chunk.id) if chunk.text.endswith(". ") else None
+        kept.append(chunk)
+        return _out(kept) if chunk.text.endswith(". ") else None
 
-    b = streaming("B", buffer, flush=lambda _ctx: _out(kept, "text-1"))
+    b = streaming("B", buffer, flush=lambda _ctx: _out(kept))
     talk = await played(world, given, b)
     return {"text": talk.text, "chunks": talk.chunks, "messages_after": talk.messages}
 
 
-def _out(kept: list[str], id: str) -> Chunk | None:
-    text = "".join(kept)
+def _out(kept: list[Chunk]) -> Chunk | None:
+    if not kept:
+        return None
+    made = kept[-1].with_text("".join(chunk.text for chunk in kept))
     kept.clear()
-    return Chunk("text-delta", text, id) if text else None
+    return made

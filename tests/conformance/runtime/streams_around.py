@@ -13,7 +13,7 @@ from tests.conformance.runtime import rules_streams as rules
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
 from tests.conformance.runtime.frame import SAME, Better, scenario
 from tests.conformance.runtime.lifecycle import LOOKS_ON
-from tests.conformance.runtime.shapes import camel, entry_of, lines
+from tests.conformance.runtime.shapes import camel, entry_of, lines, problem_of
 from tests.conformance.runtime.streaming import RESULTS, played, streaming, upper
 from tests.conformance.runtime.turns import Mode
 from tests.conformance.runtime.verdicts import ALL_STAGES, EVERY, SPENT
@@ -207,7 +207,7 @@ async def a_failed_call_is_made_again(world: Any, given: Any) -> Any:
         log: list[Any] = []
 
         def mend(ctx: Any) -> Any:
-            told = {"retryCount": ctx.retry_count, "error": ctx.error.problem, "status": ctx.error.status}
+            told = {"retryCount": ctx.retry_count, "error": problem_of(ctx.error), "status": ctx.error.status}
             shown = {"stepNumber": ctx.step_number, "messages": lines(ctx.messages), "state": json.dumps(ctx.state)}
             log.append(["E", {**told, **shown}])
             return [*ctx.messages, Message.user("fixed")]

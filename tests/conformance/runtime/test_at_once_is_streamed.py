@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import Chunk, Edit, Processor, TextGuard, Workflow
-from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
+from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
 from tests.conformance.runtime.turns import Mode
 
 STAGES = (
@@ -115,10 +115,10 @@ async def test_a_request_ends_the_same_at_once_and_streamed(seed: int) -> None:
     workflow, turns = graph(rng), script(rng)
     ends: list[Any] = []
     for mode in MODES:
-        talk = Talk(workflow.start(max_processor_retries=1), turns, mode=mode)
+        talk = Talk(HONEST.start(workflow, max_processor_retries=1), turns, mode=mode)
         await talk.play(conversation("Hi"))
         assert talk.error is None
-        blocked = talk.run.tripwire is not None
+        blocked = talk.tripwire is not None
         assert [chunk.type for chunk in talk.sent].count("tripwire") == int(blocked)
         ended = talk.ended()
         if not blocked:

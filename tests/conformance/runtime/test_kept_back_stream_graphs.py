@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import Chunk, Edit, RegexFilterProcessor, TextGuard, Workflow
-from tests.conformance.runtime.driver import Hooks, chain
+from tests.conformance.runtime.driver import HONEST, Hooks, chain
 from tests.conformance.runtime.lifecycle import LOOKS_ON
 from tests.conformance.runtime.streaming import streaming, upper
 from tests.conformance.runtime.test_kept_back_streams import DELTAS, MODES, TOOL, play
@@ -31,9 +31,9 @@ async def test_a_crash_behind_a_redaction_undoes_nothing(policy: str) -> None:
     passed = policy == "allow"
     assert talk.deltas == (["FINE ", "SECRET=## ", "OK ##"] if passed else ["FINE "])
     assert not [text for text in seen if "42" in text]
-    assert (talk.run.tripwire is not None) is (policy == "block")
+    assert (talk.tripwire is not None) is (policy == "block")
     assert (talk.error is not None) is (policy == "raise")
-    assert "42" not in repr((talk.run.tripwire, str(talk.error), talk.chunks))
+    assert "42" not in repr((talk.tripwire, str(talk.error), talk.chunks))
 
 
 # Graphs and state
@@ -68,7 +68,7 @@ async def test_guards_beside_each_other_lose_nothing(shape: str, size: int) -> N
     expected = text.replace("name", "[4]").replace("iban", "[4]")
     for mode in MODES:
         talk = await play(workflow, [{"deltas": deltas}], mode)
-        assert "".join(talk.deltas) == talk.text == talk.run.message_list.all[-1].text == expected
+        assert "".join(talk.deltas) == talk.text == talk.history[-1].text == expected
 
 
 async def test_state_of_a_stream_hook_lives_across_steps_and_attempts() -> None:

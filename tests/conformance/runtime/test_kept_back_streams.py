@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from penstock import Chunk, Retry, Tripwire, Workflow
-from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
+from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
+from tests.conformance.runtime.shapes import shown
 from tests.conformance.runtime.streaming import streaming, upper
 from tests.conformance.runtime.turns import Mode
 from tests.conformance.runtime.verdicts import ALL_STAGES, spy
@@ -20,7 +21,7 @@ MODES: tuple[Mode, ...] = ("generate", "stream")
 
 async def play(workflow: Workflow, turns: Any, mode: Mode = "stream", tools: Any = None, **options: Any) -> Talk:
     """Play a request."""
-    talk = Talk(workflow.start(**options), turns, mode=mode, tools=tools)
+    talk = Talk(HONEST.start(workflow, **options), turns, mode=mode, tools=tools)
     return await talk.play(conversation("Hi"))
 
 
@@ -52,7 +53,7 @@ async def test_every_hook_sees_every_chunk_in_its_turn(mode: Mode) -> None:
 async def test_history_text_and_client_agree(change: Any) -> None:
     """A03, D01: whatever a hook makes of the text, there is one text."""
     talk = await play(chain(streaming("A", change)), [{"deltas": DELTAS}])
-    assert "".join(talk.deltas) == talk.text == talk.run.message_list.all[-1].text
+    assert "".join(talk.deltas) == talk.text == talk.history[-1].text
 
 
 # Verdicts
@@ -78,9 +79,10 @@ async def test_nothing_leaves_after_a_verdict_in_the_stream(at: int, nested: boo
     assert types(talk)[-1] == "tripwire"
     assert log == []
     ended = talk.ended()
-    assert (ended["text"], ended["finishReason"], ended["steps"]) == ("", "other", [])
-    assert talk.run.tripwire == Tripwire("no", "A", "process_output_stream", metadata={"at": at})
-    assert [message.text for message in talk.run.message_list.all] == ["Hi"]
+    tripwire = Tripwire("no", "A", "process_output_stream", metadata={"at": at})
+    assert (ended["text"], ended["finishReason"], talk.tripwire) == ("", "other", tripwire)
+    assert ended["steps"] == [{"text": "", "finishReason": "other", "tripwire": shown(tripwire)}]
+    assert [message.text for message in talk.history] == ["Hi"]
 
 
 async def test_a_verdict_in_the_stream_cannot_be_swallowed() -> None:
@@ -96,7 +98,7 @@ async def test_a_verdict_in_the_stream_cannot_be_swallowed() -> None:
 
     talk = await play(chain(Hooks("A", process_output_stream=guard)), [{"deltas": DELTAS}])
     assert talk.deltas == ["one "]
-    assert talk.run.tripwire is not None
+    assert talk.tripwire is not None
 
 
 async def test_a_verdict_before_the_stream_lets_nothing_in() -> None:
@@ -153,8 +155,8 @@ async def test_a_stream_can_ask_for_another_attempt(limit: int) -> None:
 async def test_without_a_budget_a_stream_gets_no_other_attempt(limit: int | None) -> None:
     """C12: the verdict carries the flag."""
     talk = await play(chain(picky()), [{"deltas": ["bad ", "thing"]}], max_processor_retries=limit)
-    assert talk.run.tripwire is not None
-    assert talk.run.tripwire.retry
+    assert talk.tripwire is not None
+    assert talk.tripwire.retry
     assert len(talk.calls) == 1
     assert "retract" not in types(talk)
 
@@ -185,7 +187,7 @@ async def test_a_guard_of_the_result_holds_the_whole_run() -> None:
     """Nothing leaves before it has judged; then all steps leave in their order, as it left them."""
     guard = Hooks("A", process_output_result=lambda ctx: ctx.message_list.map_text(str.upper, ctx.messages))
     sent: list[int] = []
-    talk = Talk(chain(guard).start(), TOOL, mode="stream", tools={"lookup": lambda **_: sent.append(len(talk.sent))})
+    talk = Talk(HONEST.start(guard), TOOL, mode="stream", tools={"lookup": lambda **_: sent.append(len(talk.sent))})
     await talk.play(conversation("Hi"))
     assert sent == [1]  # the start alone
     text = ["text-start", "text-delta", "text-end"]
@@ -199,7 +201,7 @@ async def test_a_rejected_result_leaves_nothing_at_all() -> None:
     talk = await play(chain(Hooks("A", process_output_result=lambda ctx: ctx.abort("no"))), TOOL)
     assert types(talk) == ["start", "tripwire"]
     assert talk.text == ""
-    assert [message.text for message in talk.run.message_list.all] == ["Hi"]
+    assert [message.text for message in talk.history] == ["Hi"]
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -248,8 +250,8 @@ async def test_a_rejected_result_takes_back_what_its_step_said(text: str) -> Non
         return chunk
 
     second = {**TOOL[0], "text": text}
-    run = chain(Hooks("A", process_output_stream=guard)).start(max_processor_retries=1)
-    talk = Talk(run, [TOOL[0], second, TOOL[1]], mode="stream")
+    start = HONEST.start(Hooks("A", process_output_stream=guard), max_processor_retries=1)
+    talk = Talk(start, [TOOL[0], second, TOOL[1]], mode="stream")
     await talk.play(conversation("Hi"))
     assert [chunk.payload["blocks"] for chunk in talk.sent if chunk.type == "retract"] == [("text-2",)] * bool(text)
     assert talk.text == "let me seedone"
@@ -264,7 +266,7 @@ async def test_an_answer_of_which_nothing_is_left_is_judged_as_nothing(late: str
     turns = [TOOL[0], {"tool_calls": [CALL]}, {"text": "done"}]
     talk = await play(chain(drop, *guards), turns, tools={"lookup": lambda **_: pytest.fail("it was made")})
     assert talk.error is None
-    history = [(message.role, message.text) for message in talk.run.message_list.all]
+    history = [(message.role, message.text) for message in talk.history]
     assert history == [("user", "Hi"), ("assistant", "let me see"), ("assistant", "done")]
     assert texts == (["let me see", "", "done"] if late else [])
 
@@ -280,7 +282,7 @@ async def test_what_a_failed_attempt_said_is_nowhere(held: bool) -> None:
     turns = [{"deltas": ["partial "], "stream_error": "down"}, {"deltas": ["full ", "answer"]}]
     talk = await play(chain(handler, *late), turns)
     assert talk.text == "full answer"
-    assert [message.text for message in talk.run.message_list.all] == ["Hi", "full answer"]
+    assert [message.text for message in talk.history] == ["Hi", "full answer"]
     assert talk.prompts[1] == talk.prompts[0]
     assert talk.deltas == ([] if held else ["partial "]) + ["full ", "answer"]
 
@@ -289,7 +291,9 @@ async def test_an_error_nobody_mends_follows_what_was_said() -> None:
     """C13, C22: it comes out as it is; what had left had left."""
     talk = await play(chain(streaming("A", upper)), [{"deltas": ["so "], "stream_error": "down"}])
     assert type(talk.error).__name__ == "ModelError"
-    assert types(talk) == ["start", "step-start", "text-start", "text-delta", "error"]
+    ends = ["error", "step-finish", "finish"]
+    assert types(talk) == ["start", "step-start", "text-start", "text-delta", *ends]
+    assert (talk.text, [step["finishReason"] for step in talk.steps]) == ("", ["error"])
     assert talk.deltas == ["SO "]
 
 

@@ -10,7 +10,7 @@ import pytest
 from penstock import BlockedError, Message, Retry, Run, StepFailedError, Tripwire, UsageError, Workflow
 from penstock.engine.stages import STAGES
 from penstock.engine.tripwire import TripwireSignal
-from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
+from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
 from tests.conformance.runtime.shapes import entry_of
 from tests.conformance.runtime.verdicts import ALL_STAGES, at_stage, spy
 
@@ -30,11 +30,11 @@ async def test_nothing_runs_after_a_verdict(stage: str) -> None:
     used: list[str] = []
     workflow = chain(spy("Y", log, *WITH_TOOL_CALL), aborting(stage), spy("Z", log, *WITH_TOOL_CALL))
     tools = {"lookup": lambda **_: used.append("used") or {"answer": 42}}
-    talk = await Talk(workflow.start(), TOOL, tools=tools).play(conversation("Hi"))
+    talk = await Talk(HONEST.start(workflow), TOOL, tools=tools).play(conversation("Hi"))
     streams = stage == "process_output_stream"
     assert log[-1] == (f"Y.{stage}:step-start" if streams else f"Y.{stage}")
     assert bool(used) == (stage in ("process_tool_result", "process_output_result"))
-    assert talk.run.tripwire == Tripwire("no", "A", stage)
+    assert talk.tripwire == Tripwire("no", "A", stage)
     ended = talk.result()
     assert (ended["text"], ended["finishReason"]) == ("", "other")
 
@@ -42,12 +42,12 @@ async def test_nothing_runs_after_a_verdict(stage: str) -> None:
 @pytest.mark.parametrize("stage", WITH_TOOL_CALL[3:])
 async def test_the_judged_answer_is_nowhere(stage: str) -> None:
     """B05–B10: neither in the outcome nor in the history."""
-    talk = await Talk(chain(aborting(stage)).start(), TOOL).play(conversation("Hi"))
-    assert talk.outcome is not None
-    assert talk.outcome.text == ""
-    assert talk.outcome.messages == ()
-    for messages in (talk.outcome.message_list, talk.run.message_list):
-        assert [entry_of(message) for message in messages.all] == [{"role": "user", "parts": ["Hi"]}]
+    talk = await Talk(HONEST.start(aborting(stage)), TOOL).play(conversation("Hi"))
+    assert talk.came is not None
+    assert (talk.text, talk.came.response.messages, talk.came.status) == ("", (), "blocked")
+    assert [entry_of(message) for message in talk.history] == [{"role": "user", "parts": ["Hi"]}]
+    assert not [step.text for step in talk.came.steps if step.tripwire is not None and step.text]
+    assert "let me see" not in repr((talk.came.steps[-1:], talk.came.message_list))
 
 
 @pytest.mark.parametrize("later", WITH_TOOL_CALL)
@@ -216,11 +216,12 @@ async def test_the_retry_count_starts_again_after_an_accepted_step() -> None:
 
     calls = {"tool_calls": [{"id": "c1", "name": "lookup", "args": {}}]}
     turns = [{"text": "bad"}, {"text": "good", **calls}, {"text": "bad"}, {"text": "good"}]
-    run = chain(Hooks("A", process_output_step=judge)).start(max_processor_retries=1)
-    talk = await Talk(run, turns).play(conversation("Hi"))
+    start = HONEST.start(Hooks("A", process_output_step=judge), max_processor_retries=1)
+    talk = await Talk(start, turns).play(conversation("Hi"))
     assert seen == [0, 1, 0, 1]
-    assert talk.result()["text"] == "goodgood"
-    assert run.message_list.system == run.message_list.tagged(None)
+    assert talk.text == "goodgood"
+    assert talk.came is not None
+    assert talk.came.message_list.system == talk.came.message_list.tagged(None)
 
 
 async def test_a_rejected_tool_call_uses_up_the_budget() -> None:

@@ -11,9 +11,11 @@ import anyio
 import pytest
 
 from penstock import Edit, Message, Overrides, StepFailedError, TextPart, ToolPart, Workflow, WorkflowError
-from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
+from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
+from tests.conformance.runtime.memory import Memory
 from tests.conformance.runtime.parallels import Order, passing, suffix
 from tests.conformance.runtime.shapes import lines
+from tests.conformance.runtime.storing import remembering
 
 SPANS = {"edits": "spans"}
 
@@ -78,7 +80,7 @@ async def test_a_workflow_alone_keeps_its_state(nested: bool) -> None:
     outer = Workflow("outer").then(inner).then(passing("P"))
     for workflow in (outer, inner) if nested else (inner,):
         seen.clear()
-        await Talk(workflow.start()).play(conversation("Hi"))
+        await Talk(HONEST.start(workflow)).play(conversation("Hi"))
         assert seen == [1, 2, 3, 4]
     assert inner == before
 
@@ -155,7 +157,7 @@ async def test_state_lives_across_steps_and_retries() -> None:
             ctx.abort("again", retry=True)
 
     a = Hooks("A", process_input_step=note, process_output_step=note)
-    await Talk(chain(a).start(max_processor_retries=1), [{"text": "x"}]).play(conversation("Hi"))
+    await Talk(HONEST.start(a, max_processor_retries=1), [{"text": "x"}]).play(conversation("Hi"))
     assert len(objects) == 4
     assert len(set(objects)) == 1
 
@@ -294,9 +296,10 @@ async def test_the_scope_of_messages_is_the_stages(stage: str) -> None:
     twice = chain(
         note, Hooks("B", **{stage: lambda ctx: ctx.message_list.add(Message.user("more"))}), note_again(seen, stage)
     )
-    messages = conversation("Hi", context=["older"])
-    await Talk(twice.start()).play(messages.add(Message.assistant("remembered"), source="memory"))
-    shown = ["user:Hi"] if stage == "process_input" else ["user:older", "user:Hi", "assistant:remembered"]
+    memory = Memory()
+    memory.saved["t"] = [Message.assistant("remembered")]
+    await Talk(remembering(HONEST, memory, twice)).play(conversation("Hi", context=["older"]))
+    shown = ["user:Hi"] if stage == "process_input" else ["user:older", "assistant:remembered", "user:Hi"]
     assert seen == [shown, [*shown, "user:more"]]
 
 

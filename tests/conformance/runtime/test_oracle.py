@@ -1,40 +1,47 @@
-"""The recorded runtime scenarios against our engine, key by key; and that the comparison itself can fail."""
+"""The recorded scenarios against our agent, key by key, over three models; and that the comparison itself can fail."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from tests.conformance.runtime import (
+    configuration,
+    failures,
     lifecycle,
     messages,
     parallels,
     retries,
+    storing,
     streaming,
     streams_around,
     verdicts,
     workflows,
 )
+from tests.conformance.runtime.carriers import CARRIERS, Carrier
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import ORACLE, SCENARIOS, Better, Same, judge, treatments
 from tests.conformance.runtime.sabotage import BlockAll, DropAll, ErrAll, PassAll
 
-FAMILIES = (lifecycle, messages, parallels, retries, streaming, streams_around, verdicts, workflows)
+FAMILIES = (
+    configuration,
+    failures,
+    lifecycle,
+    messages,
+    parallels,
+    retries,
+    storing,
+    streaming,
+    streams_around,
+    verdicts,
+    workflows,
+)
 
-OPEN: dict[str, str] = {}
-"""Scenarios that the engine does not meet yet, and why. An entry that is met after all fails (xfail_strict)."""
 
-
-def _case(file: str) -> Any:
-    marks = [pytest.mark.xfail(reason=OPEN[file], strict=True)] if file in OPEN else []
-    return pytest.param(file, marks=marks)
-
-
-@pytest.mark.parametrize("file", [_case(file) for file in sorted(SCENARIOS)])
-async def test_the_engine_does_what_was_recorded_or_better(file: str) -> None:
-    """Every key of what was observed is the same, or better by its rule."""
-    findings = await judge(SCENARIOS[file], World())
+@pytest.mark.parametrize("carrier", list(CARRIERS))
+@pytest.mark.parametrize("file", sorted(SCENARIOS))
+async def test_the_agent_does_what_was_recorded_or_better(file: str, carrier: Carrier) -> None:
+    """Every key of what was observed is the same, or better by its rule; over HTTP and with pydantic-ai's models too."""
+    findings = await judge(SCENARIOS[file], World(carrier))
     wrong = [
         f"{one.path} [{one.rule or 'same'}]\n  expected {one.expected}\n  got      {one.ours}"
         for one in findings
