@@ -322,8 +322,8 @@ class AgentStream(Generic[T]):
         try:
             with anyio.move_on_after(_PATIENCE, shield=True):
                 await chunks.aclose()
-            if self._result is None:
-                self._result, self._due = self._given_up(), None
+            self._result = self._result or self._given_up()
+            self._due = None  # who leaves early does not want to know
         finally:
             await self._closing.__aexit__(kind, error, trace)
 

@@ -1,0 +1,228 @@
+"""Requests that are given up: by leaving, by cancelling, by a timeout around one pull; and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from penstock import (
+    Agent,
+    AgentStream,
+    Chunk,
+    InputContext,
+    LLMResponseContext,
+    ModelError,
+    OutputStepContext,
+    Processor,
+    Workflow,
+    processor,
+)
+from penstock.engine.endings import Ended
+from penstock.engine.model import ModelRequest
+from penstock.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+class Stuck:
+    """A model that begins an answer, and then says no more."""
+
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.streaming = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Yield a piece, and wait."""
+        self.streaming += 1
+        try:
+            yield Chunk("text-start", id="t")
+            yield Chunk("text-delta", "half", "t")
+            await anyio.sleep_forever()
+        finally:
+            self.streaming -= 1
+
+
+class Listens(Processor[dict[str, Any]]):
+    """Is told how requests ended."""
+
+    edits = "nothing"
+
+    def __init__(self) -> None:
+        self.ends: list[Ended] = []
+
+    def process_input(self, ctx: InputContext) -> None:
+        """Wait for the end."""
+        ctx.at_end(self.ends.append)
+
+
+async def upto(stream: AgentStream[Any], kind: str) -> list[str]:
+    """Read a stream up to a chunk of that kind, and return the kinds."""
+    seen: list[str] = []
+    async for chunk in stream:
+        seen.append(chunk.type)
+        if chunk.type == kind:
+            break
+    return seen
+
+
+async def test_a_timeout_around_one_pull_gives_the_request_up() -> None:
+    """It does not pass for its end: what is read afterwards is an abort, and nobody takes it for complete."""
+    model, listens, told = Stuck(), Listens(), list[str]()
+    agent = Agent(model, processors=[listens])
+    async with agent.stream("Hi", on_finish=lambda result: told.append(result.status)) as stream:
+        chunks = stream.full_stream
+        for _ in range(4):
+            await anext(chunks)
+        with anyio.move_on_after(0):
+            await anext(chunks)
+        assert (model.streaming, [chunk.type async for chunk in chunks]) == (0, ["abort"])
+        assert (stream.status, await stream.text, len(await stream.messages)) == ("cancelled", "", 1)
+    assert ([end.completed for end in listens.ends], told) == ([False], [])
+
+
+async def test_a_timeout_around_a_field_gives_the_request_up() -> None:
+    """As one around a pull."""
+    listens = Listens()
+    async with Agent(Stuck(), processors=[listens]).stream("Hi") as stream:
+        with anyio.move_on_after(0):
+            await stream.text
+        assert ((await stream.result).status, await stream.text) == ("cancelled", "")
+    assert [end.completed for end in listens.ends] == [False]
+
+
+async def test_a_chunk_survives_the_cancellation_of_who_was_told_of_it() -> None:
+    """It is the next that is read."""
+
+    async def slow(_: Chunk) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async with Agent(ScriptedModel(["hello"])).stream("Hi", on_chunk=slow) as stream:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anext(stream.full_stream)
+    async with Agent(ScriptedModel(["hello"])).stream("Hi", on_chunk=slow) as stream:
+        chunks = stream.full_stream
+        assert (await anext(chunks)).type == "start"
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_the_last_chunk_is_the_last(leaves: bool) -> None:
+    """Behind it there is nothing left to cancel: the request has ended as it says, and the caller's function knows."""
+    listens, told = Listens(), list[str]()
+    agent = Agent(ScriptedModel(["hello"]), processors=[listens])
+    async with agent.stream("Hi", on_finish=lambda result: told.append(result.text)) as stream:
+        async for chunk in stream:
+            if chunk.type == "finish":
+                if leaves:
+                    break
+                stream.cancel()
+    assert (stream.status, await stream.text, told) == ("success", "hello", ["hello"])
+    assert [end.completed for end in listens.ends] == [True]
+
+
+async def test_a_verdict_stands_though_the_caller_cancels_behind_it() -> None:
+    """There is one end."""
+
+    @processor
+    def guard(ctx: OutputStepContext) -> None:
+        ctx.abort("not this")
+
+    async with Agent(ScriptedModel(["hello"]), processors=[guard]).stream("Hi", release="live") as stream:
+        seen = [await upto(stream, "retract")]
+        stream.cancel()
+    assert (seen[0][-1], stream.status, (await stream.result).text) == ("retract", "blocked", "")
+
+
+async def test_an_error_stands_though_the_caller_leaves_behind_it() -> None:
+    """The field tells; whoever left is not told again."""
+    agent = Agent(ScriptedModel([{"error": {"status": 400, "message": "no"}}]))
+    async with agent.stream("Hi") as stream:
+        await upto(stream, "error")
+    result = await stream.result
+    assert (result.status, type(result.error)) == ("failed", ModelError)
+
+
+@pytest.mark.parametrize("release", ["live", "step"])
+async def test_an_answer_that_broke_on_the_way_to_its_verdict_stays_nowhere(release: Any) -> None:
+    """What no stage has accepted is not in the history, neither as the field nor as the end tells it."""
+
+    class Breaks(Listens):
+        edits = "anything"
+
+        def process_llm_response(self, ctx: LLMResponseContext) -> None:
+            """See it."""
+
+        def process_output_step(self, ctx: OutputStepContext) -> None:
+            raise ZeroDivisionError
+
+    breaks = Breaks()
+    breaks.on_error = "raise"
+    agent = Agent(ScriptedModel(["secret"]), processors=[breaks])
+    async with agent.stream("Hi", release=release) as stream:
+        with pytest.raises(Exception, match="process_output_step"):
+            await upto(stream, "never")
+    assert [message.role for message in (await stream.result).messages] == ["user"]
+    assert [message.role for message in breaks.ends[0].message_list.all] == ["user"]
+
+
+async def test_an_answer_that_is_left_while_it_is_sent_stays_nowhere() -> None:
+    """Though a later stage has let it pass: nobody has got it."""
+
+    @processor
+    def looks(ctx: OutputStepContext) -> None:
+        """Judge, after the stream."""
+
+    async with Agent(ScriptedModel(["hello"]), processors=[looks]).stream("Hi") as stream:
+        await upto(stream, "text-start")
+    assert ((await stream.result).text, len((await stream.result).messages)) == ("", 1)
+
+
+@pytest.mark.parametrize("mode", ["overlap", "shadow"])
+async def test_what_goes_on_beside_ends_with_the_request(mode: str) -> None:
+    """A check or a shadow that hangs does not outlive it, nor make an error of its own."""
+    ended: list[str] = []
+
+    class Hangs(Processor[dict[str, Any]]):
+        edits = "nothing"
+
+        async def process_input(self, ctx: InputContext) -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.append(mode)
+
+    guard = Workflow("guard")
+    guard = guard.then(Hangs(), overlap="model") if mode == "overlap" else guard.then(Hangs(), mode="shadow")
+    model = Stuck()
+    with anyio.fail_after(5):
+        async with Agent(model, processors=[guard]).stream("Hi") as stream:
+            chunks = stream.full_stream
+            with anyio.move_on_after(0.01):
+                while True:
+                    await anext(chunks)
+            assert [chunk.type async for chunk in chunks] == ["abort"]
+    assert (ended, model.streaming, stream.status) == ([mode], 0, "cancelled")
+
+
+async def test_a_failure_before_the_model_is_not_hidden_by_checks_that_never_ran() -> None:
+    """Whoever catches it within the stream leaves without another."""
+
+    class Check(Processor[dict[str, Any]]):
+        edits = "nothing"
+
+        async def process_input(self, ctx: InputContext) -> None:
+            """Look."""
+
+    class Breaks(Processor[dict[str, Any]]):
+        def process_input_step(self, ctx: Any) -> None:
+            raise ZeroDivisionError
+
+    guard = Workflow("guard").then(Check(), overlap="model")
+    async with Agent(ScriptedModel(["never"]), processors=[guard, Breaks()]).stream("Hi") as stream:
+        with pytest.raises(Exception, match="process_input_step"):
+            await upto(stream, "never")
+    assert stream.status == "failed"
