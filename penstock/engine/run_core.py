@@ -193,7 +193,7 @@ class RunCore:
             if self._state.at_end:
                 completed = error is None and self.tripwire is None and not self._abandoned
                 await tell(self._state.at_end, Ended(self.message_list, self.tripwire, completed))
-        if self._take_pending() and error is None and self.tripwire is None:
+        if self._take_pending() and error is None and self.tripwire is None and not self._abandoned:
             raise UsageError("overlapping checks never ran: call the model through run.call_model(...)")
 
     def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
@@ -273,9 +273,11 @@ class RunCore:
         return Outcome(call, self._ledger.payload.stopped(verdict, end.failure), records, granted)
 
     def abandon(self) -> None:
-        """Give the run up: it is not completed, and answers that wait for `process_output_result` are taken back."""
+        """Give the run up: it is not completed, shadows end, answers that wait for the last stage are taken back."""
         self._abandoned = True
         self._forget_held()
+        if self._state.background is not None:
+            self._state.background.cancel()
 
     def _forget_held(self) -> None:
         if self._held:
