@@ -1,0 +1,107 @@
+"""What the tests of requests that are given up share: hooks that wait, and the ways to give a request up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import anyio
+
+from penstock import Agent, AgentResult, Chunk, InputContext, Processor, Retry
+from penstock.engine.endings import Ended
+
+STAGES = (
+    "process_input",
+    "process_input_step",
+    "process_llm_request",
+    "process_api_error",
+    "process_output_stream",
+    "process_llm_response",
+    "process_output_step",
+    "process_tool_call",
+    "process_tool_result",
+    "process_output_result",
+)
+GIVING_UP = ("task", "cancel", "pull")
+
+
+class Waits(Processor[dict[str, Any]]):
+    """Waits at one stage until it is cancelled.
+
+    Attributes:
+        reached: is set when it waits.
+        cancelled: whether it was cancelled.
+        ends: how requests ended.
+    """
+
+    def __new__(cls, stage: str) -> Self:
+        """Give it the one hook, and one that listens for the end."""
+        if stage == "process_output_stream":
+            hooks: dict[str, Any] = {stage: cls._chunk, "process_input": cls._listen}
+        else:
+            hooks = {"process_input": cls._listen, stage: cls._hook}
+        return super().__new__(type("Waits", (cls,), hooks))
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self.reached = anyio.Event()
+        self.cancelled = False
+        self.ends: list[Ended] = []
+
+    def _listen(self, ctx: InputContext) -> None:
+        ctx.at_end(self.ends.append)
+
+    async def _hook(self, ctx: Any) -> Retry | None:
+        if self.stage == "process_input":
+            self._listen(ctx)
+        await self._wait()
+        return Retry() if self.stage == "process_api_error" else None
+
+    async def _chunk(self, chunk: Chunk, ctx: Any) -> Chunk:
+        if chunk.type == "text-delta":
+            await self._wait()
+        return chunk
+
+    async def _wait(self) -> None:
+        self.reached.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.cancelled = True
+
+
+async def given_up(agent: Agent, reached: anyio.Event, way: str, **options: Any) -> AgentResult[Any] | None:
+    """Make a request, and give it up when something is reached; return its result, if there is one.
+
+    Args:
+        agent: who is asked.
+        reached: is set when it is to be given up.
+        way: ``task`` cancels the task in which `Agent.generate` runs, ``cancel`` is the stream's own, ``pull`` cancels
+            one pull.
+        options: what else is said for the request.
+    """
+    if way == "task":
+        async with anyio.create_task_group() as group:
+            group.start_soon(_when, reached, group.cancel_scope.cancel)
+            await agent.generate("Hi", **options)
+        return None
+    async with agent.stream("Hi", **options) as stream, anyio.create_task_group() as group:
+        kinds: list[str] = []
+        if way == "pull":
+            with anyio.CancelScope() as scope:
+                group.start_soon(_when, reached, scope.cancel)
+                async for chunk in (chunks := stream.full_stream):
+                    kinds.append(chunk.type)
+            kinds += [chunk.type async for chunk in chunks]
+        else:
+            group.start_soon(_when, reached, stream.cancel)
+            kinds += [chunk.type async for chunk in stream]
+        assert kinds.count("abort") == 1
+        assert kinds[-1] == "abort"
+        return await stream.result
+    return None
+
+
+async def _when(reached: anyio.Event, do: Callable[[], None]) -> None:
+    await reached.wait()
+    do()
