@@ -98,7 +98,7 @@ class MemoryInputFilter(Processor):
         """Return what is new of a conversation; ``recent``: what is stored."""
         last = max((index for index, message in enumerate(sent) if message.role == "assistant"), default=-1)
         tail = sent[-1].role
-        if last < 0 or tail == "system":
+        if last < 0:
             return sent
         calls = waiting(recent)
         if tail == "assistant":

@@ -122,7 +122,8 @@ class FakeStorage:
         thread = self.threads_kept.get(thread_id)
         if thread is None or resource_id not in (None, thread.resource_id):
             return Page()
-        found = self._thread(thread_id)
+        owners = (None, resource_id)
+        found = [row for row in self._thread(thread_id) if resource_id is None or row.message.resource_id in owners]
         found = found if oldest_first else found[::-1]
         start = int(before or 0)
         following = str(start + limit) if len(found) > start + limit else None

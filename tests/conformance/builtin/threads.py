@@ -1,0 +1,48 @@
+"""What families about a thread's memory share: the store of a row, whose thread it is about, and whose may be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine.ports import Storage
+from penstock.engine.remembered import StoredMessage, Thread
+from tests.conformance.builtin.frame import Fields
+from tests.conformance.builtin.shapes import read
+from tests.processors.memory.fake_storage import FakeStorage
+
+
+def context_of(given: Fields) -> dict[str, Any]:
+    """Return the request context of a row."""
+    said: Fields = given.get("context") or {}
+    info: Fields = given.get("message_list_memory_info") or {}
+    thread: Fields = said.get("thread") or {}
+    config: Fields = said.get("config") or {}
+    found: Fields = {
+        "thread_id": thread.get("id") or info.get("threadId"),
+        "resource_id": said.get("resource") or info.get("resourceId"),
+        "read_only": config.get("readOnly"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+async def store_of(given: Fields) -> Storage:
+    """Return a store that holds the row's messages; a thread is the asker's, if any of its messages is."""
+    storage = FakeStorage()
+    asker = context_of(given).get("resource_id")
+    for place, message in enumerate(read(given.get("stored", []))):
+        if message.thread_id:
+            storage.rows[message.id] = StoredMessage(message, place)
+            owner = message.resource_id or message.thread_id
+            known = storage.threads_kept.get(message.thread_id)
+            if known is None or owner == asker:
+                storage.threads_kept[message.thread_id] = Thread(message.thread_id, owner)
+    return storage
+
+
+def threads_of_others_are_refused(_options: Fields, given: Fields, _expected: Fields) -> Fields | None:
+    """A request that names another's thread fails: with an empty history it would go on as if nothing were there."""
+    context = given.get("context") or {}
+    thread, asker = (context.get("thread") or {}).get("id"), context.get("resource")
+    rows = [row for row in given.get("stored", []) if row.get("threadId") == thread]
+    owners = {row.get("resourceId") or thread for row in rows}
+    return {"error": "OwnershipError"} if thread and asker and rows and asker not in owners else None
