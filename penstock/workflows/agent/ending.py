@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.frozen import EMPTY
-from penstock.workflows.agent.results import AgentResult, ModelResponse, summed
+from penstock.workflows.agent.results import AgentResult, ModelResponse, calls_of, summed
 
 if TYPE_CHECKING:
+    from penstock.engine.messages import ToolPart
     from penstock.engine.run import Run
     from penstock.workflows.agent.progress import Progress
     from penstock.workflows.agent.results import Status, StepResult
@@ -23,7 +24,8 @@ def ended(run: Run, progress: Progress, status: Status | None, output_type: obje
         output_type: the type of the object that was asked for; None if none was.
     """
     steps = progress.now(run.message_list)
-    how = status or _status(run, progress)
+    pending = _pending(run, progress)
+    how = status or _status(run, progress, pending)
     reasons = {"blocked": "other", "cancelled": "aborted", "failed": "error"}
     return AgentResult(
         run.message_list,
@@ -35,7 +37,7 @@ def ended(run: Run, progress: Progress, status: Status | None, output_type: obje
         steps,
         summed(step.usage for step in steps),
         _response(run, steps),
-        progress.pending if how == "suspended" else (),
+        pending if how == "suspended" else (),
         run.facts,
         run.records,
         run.spent,
@@ -44,12 +46,21 @@ def ended(run: Run, progress: Progress, status: Status | None, output_type: obje
     )
 
 
-def _status(run: Run, progress: Progress) -> Status:
+def _pending(run: Run, progress: Progress) -> tuple[ToolPart, ...]:
+    """Return the calls that wait, as they stand in the conversation by now."""
+    if not progress.pending:
+        return ()
+    waiting = {call.call_id for call in progress.pending}
+    answer = run.message_list.get(progress.last_answer)
+    return tuple(call for call in calls_of(answer) if call.state == "call" and call.call_id in waiting)
+
+
+def _status(run: Run, progress: Progress, pending: tuple[ToolPart, ...]) -> Status:
     if run.tripwire is not None:
         return "blocked"
     if progress.error is not None:
         return "failed"
-    return "suspended" if progress.pending else "success"
+    return "suspended" if pending else "success"
 
 
 def _response(run: Run, steps: tuple[StepResult, ...]) -> ModelResponse:

@@ -7,11 +7,13 @@ chunks ``start`` and ``finish``, which no hook sees, and when it goes on.
 from __future__ import annotations
 
 import inspect
+import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import Chunk
 from penstock.engine.errors import ModelError, PenstockError
+from penstock.engine.notices import tripwire_chunk
 from penstock.workflows.agent.passing import is_for_client, keep_data, passed
 from penstock.workflows.agent.progress import Progress
 from penstock.workflows.agent.results import counted, summed
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from penstock.engine.run import Run
     from penstock.workflows.agent.progress import Task
     from penstock.workflows.agent.results import StepResult
+
+_LOG = logging.getLogger("penstock.agent")
 
 
 class Loop:
@@ -56,11 +60,18 @@ class Loop:
 
     async def chunks(self) -> AsyncGenerator[Chunk]:
         """Yield all that leaves, up to a ``tripwire`` or the ``finish``; of an error the end tells, and `progress`."""
+        told = False
         try:
             async with aclosing(self._run()) as chunks:
                 async for chunk in chunks:
+                    told = chunk.type == "tripwire"
                     yield chunk
         except Exception as error:  # noqa: BLE001 - raised by whoever reads, once all has left
+            if self.run.tripwire is not None:  # of a check beside it: a verdict is worth more than an error
+                _LOG.warning("%s was raised while a verdict ended the request", type(error).__name__)
+                if not told:
+                    yield tripwire_chunk(self.run.tripwire, self.run.run_id)
+                return
             self.progress.error = error
             self.run.abandon()
             if self._started:

@@ -14,9 +14,12 @@ from penstock import (
     Chunk,
     InputContext,
     LLMResponseContext,
+    MessageList,
     ModelError,
+    OutputResultContext,
     OutputStepContext,
     Processor,
+    Tool,
     Workflow,
     processor,
 )
@@ -226,3 +229,41 @@ async def test_a_failure_before_the_model_is_not_hidden_by_checks_that_never_ran
         with pytest.raises(Exception, match="process_input_step"):
             await upto(stream, "never")
     assert stream.status == "failed"
+
+
+async def test_a_verdict_is_worth_more_than_an_error_beside_it() -> None:
+    """A check beside the model rejects while a hook of the stream breaks: the request is blocked, and does not fail."""
+    broke = anyio.Event()
+
+    class Check(Processor[dict[str, Any]]):
+        edits = "nothing"
+
+        async def process_input(self, ctx: InputContext) -> None:
+            await broke.wait()
+            ctx.abort("not this")
+
+    class Breaks(Processor[dict[str, Any]]):
+        on_error = "raise"
+
+        async def process_output_stream(self, chunk: Chunk, ctx: Any) -> Chunk:
+            broke.set()
+            for _ in range(5):
+                await anyio.lowlevel.checkpoint()
+            raise ZeroDivisionError
+
+    agent = Agent(ScriptedModel(["hello"]), processors=[Workflow("guard").then(Check(), overlap="model"), Breaks()])
+    result = await agent.generate("Hi")
+    assert (result.status, result.text, result.error) == ("blocked", "", None)
+
+
+async def test_a_call_that_was_taken_out_at_the_end_waits_for_nobody() -> None:
+    """What waits is what stands in the conversation."""
+    ask = Tool.external("ask")
+    turn = {"text": "well", "tool_calls": [{"id": "c1", "name": "ask", "args": {}}]}
+
+    @processor
+    def removes(ctx: OutputResultContext) -> MessageList:
+        return ctx.message_list.remove(ctx.messages[-1].id)
+
+    result = await Agent(ScriptedModel([turn]), tools=[ask], processors=[removes]).generate("Hi")
+    assert (result.status, result.pending, result.text) == ("success", (), "")

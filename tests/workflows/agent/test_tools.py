@@ -99,7 +99,7 @@ async def test_a_rejected_call_may_be_made_anew() -> None:
 
     @processor
     def guard(ctx: ToolCallContext) -> None:
-        if ctx.arguments["word"] == "bad":
+        if ctx.arguments["word"] == "wrong":
             ctx.abort("not that word", retry=True)
 
     ran: list[str] = []
@@ -107,13 +107,13 @@ async def test_a_rejected_call_may_be_made_anew() -> None:
     def use(word: str) -> None:
         ran.append(word)
 
-    model = ScriptedModel([calling(("use", {"word": "bad"})), calling(("use", {"word": "good"})), "done"])
+    model = ScriptedModel([calling(("use", {"word": "wrong"})), calling(("use", {"word": "good"})), "done"])
     result = await Agent(model, tools=[use], processors=[guard], max_processor_retries=1).generate("Hi")
     assert (ran, result.text) == (["good"], "done")
     assert [step.finish_reason for step in result.steps] == ["retry", "tool-calls", "stop"]
     assert "not that word" in model.requests[1].messages[0].text
     assert not any("not that word" in message.text for message in model.requests[2].messages)
-    assert "bad" not in repr(result.messages)
+    assert "wrong" not in repr(result.messages)
 
 
 async def test_what_a_guard_makes_of_a_call_and_of_its_result_is_what_counts() -> None:

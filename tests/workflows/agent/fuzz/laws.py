@@ -16,7 +16,7 @@ TERMINAL = {
     "suspended": ("finish",),
     "blocked": ("tripwire",),
     "cancelled": ("abort",),
-    "failed": ("finish", "error"),
+    "failed": ("finish", "error", "abort"),  # the last, if it was given up when it had failed
 }
 
 
@@ -134,7 +134,7 @@ def _streamed(seen: Seen, result: AgentResult[Any]) -> Iterator[str]:
         yield "no end"
     if ends and kinds[-1] not in TERMINAL[result.status] and not left:
         yield f"{result.status}, and the last chunk is {kinds[-1]}"
-    if result.status == "failed" and kinds and not left and "error" not in kinds:
+    if result.status == "failed" and kinds and not left and "error" not in kinds and seen.error is None:
         yield "failed, and nobody was told"
     yield from _texts(seen, result)
     yield from _steps(kinds)
