@@ -46,14 +46,17 @@ class Index:
 
         Raises:
             ModelError: the embedder failed.
+            OwnershipError: the thread is another resource's.
             StorageError: the store failed.
         """
         found = dict(_texts(messages, self.most))
         if not found:
             return 0
+        thread = own(self.storage, await self.storage.thread(thread_id), resource_id)
+        owner = resource_id or ("" if thread is None else thread.resource_id)
         vectors = await self.embedder.embed(list(found.values()))
         entries = [
-            VectorEntry(entry_id(id_, piece), vector, id_, thread_id, resource_id or "")
+            VectorEntry(entry_id(id_, piece), vector, id_, thread_id, owner)
             for (id_, piece), vector in zip(found, vectors, strict=True)
         ]
         await self.vectors.upsert_vectors(self.name, entries)
