@@ -46,7 +46,7 @@ def library(monkeypatch, tmp_path):
     import fastembed
 
     yield fastembed
-    monkeypatch.delitem(sys.modules, "fastembed", raising=False)
+    sys.modules.pop("fastembed", None)
 
 
 async def test_a_model_is_loaded_once_when_it_is_first_used(library):
