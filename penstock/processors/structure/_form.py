@@ -65,7 +65,10 @@ class Form(ABC):
     def _checked(self, data: Value) -> Value:
         try:
             freeze(data)
-            written = json.dumps(data, allow_nan=False)
+            written = json.dumps(data, allow_nan=False, ensure_ascii=False)
+            written.encode()  # nobody could be sent half a surrogate pair
+        except UnicodeEncodeError:
+            raise unreadable("half a surrogate pair stands in it, which is no character") from None
         except (MessageError, ValueError, RecursionError):
             raise unreadable("it is nested too deeply, or a number is none of JSON's") from None
         return self.validated(written)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from penstock.processors.structure._form import Form
 
 _MOST_TRIED = 100  # values of one answer
+_MOST_OUT_OF_ORDER = (
+    1_000  # words that stand in a text elsewhere than an object has them: each takes a look at all of it
+)
 
 
 class Read(NamedTuple):
@@ -83,9 +86,19 @@ def _fitting(found: Iterable[Value], form: Form) -> tuple[Read | None, UnfitErro
 def stands_in(data: Value, text: str) -> bool:
     """Tell whether all that JSON values say stands in a text as it is: who has read the text has read them.
 
-    What is written as an escape does not: it hides what it means from whoever reads the text.
+    What is written as an escape does not: it hides what it means from whoever reads the text. Words stand there in
+    order, so each is looked for behind the last; where too many are not, it is said that they do not stand there.
     """
-    return all(word in text for word in _words(data))
+    place, left = 0, _MOST_OUT_OF_ORDER
+    for word in _words(data):
+        found = text.find(word, place)
+        if found >= 0:
+            place = found + len(word)
+        elif left and word in text:
+            left -= 1
+        else:
+            return False
+    return True
 
 
 def _words(data: Value) -> Iterator[str]:

@@ -156,3 +156,17 @@ def test_more_than_can_be_read_is_refused() -> None:
 def test_what_escapes_hide_does_not_stand_in_a_text(data: Any, text: str, stands: bool) -> None:
     """A guard that has read the text has read an object only if all of its words stand there."""
     assert stands_in(data, text) is stands
+
+
+@pytest.mark.parametrize("schema", [Weather, dict[str, str | float], {"type": "object"}])
+def test_half_a_surrogate_pair_is_refused_as_any_other_slip(schema: Any) -> None:
+    """A model cuts an emoji in two: nobody could be sent that, so the model is told."""
+    assert "surrogate" in refused(r'{"city": "\ud83d", "temp": 21}', schema)
+
+
+def test_words_are_looked_for_in_their_order() -> None:
+    """Those that stand elsewhere are found too, up to a number that keeps long objects from taking long."""
+    numbers = list(range(10_000, 14_000))
+    assert stands_in(numbers, str(numbers))
+    assert stands_in(numbers[:900][::-1], str(numbers))
+    assert not stands_in(numbers[::-1], str(numbers))
