@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex
@@ -34,6 +35,10 @@ WHOLE_NAME = 3.0
 SHORTEST_WORD = 2
 SHORTEST_BEGINNING = 3
 """How long a word must be to count, and to find a name by its beginning alone: ``in`` begins too many."""
+
+LONGEST_QUERY = 4_000
+MOST_WORDS = 200
+"""How many characters and words of a query count: it takes as long as it has words, for every text."""
 
 MUCH = 50_000
 """From how many characters on a text is read in a thread: some 20 ms of reading."""
@@ -77,7 +82,8 @@ class Index:
 
     def search(self, query: str) -> list[Hit]:
         """Return what the query is about, the best first; equals in the order in which they were given."""
-        words, terms = tuple(spoken(query)), tuple(_terms(query))
+        asked = query[:LONGEST_QUERY]
+        words, terms = tuple(islice(spoken(asked), MOST_WORDS)), tuple(islice(_terms(asked), MOST_WORDS))
         weights = {term: self._rarity(term) for term in terms if term in self._frequencies}
         scored = (self._scored(document, words, terms, weights) for document in self._documents)
         hits = [Hit(place, score) for place, score in enumerate(scored) if score > 0]

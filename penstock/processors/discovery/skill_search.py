@@ -99,7 +99,7 @@ class SkillDesk:
 
     def instructions(self) -> list[str]:
         """Return the instructions of the skills that are loaded, each between its marks."""
-        return [fenced(self.skills[name]) for name in self.loaded if name in self.skills]
+        return [fenced(self.skills[name]) for name in tuple(self.loaded) if name in self.skills]
 
 
 def _search_tool(desk: SkillDesk) -> Tool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.frozen import is_items
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 SEARCH = "search_tools"
 LOAD = "load_tool"
+
+_MOST_SUGGESTED = 5  # names for which similar ones are looked up: 20 ms each among a thousand tools
 
 _ONE = {"type": "string", "description": "The name of a tool, exactly as search_tools gave it."}
 _QUERY: Values = {
@@ -111,8 +114,11 @@ class ToolDesk:
         return {key: value for key, value in told.items() if value not in ([], {})}
 
     async def active(self) -> dict[str, Value]:
-        """Return the loaded tools that the model may be offered now, in the order in which they were loaded."""
-        return {name: self.catalogue.tools[name] for name in self.loaded if await self._may("active", name)}
+        """Return the loaded tools that the model may be offered now, in the order in which they were loaded.
+
+        Another request of the thread may load one while a filter is waited for.
+        """
+        return {name: self.catalogue.tools[name] for name in tuple(self.loaded) if await self._may("active", name)}
 
     async def listed(self) -> str:
         """Return a list of the tools that may be searched for."""
@@ -126,9 +132,10 @@ class ToolDesk:
     async def _may(self, phase: ToolPhase, name: str) -> bool:
         return name in self.catalogue.tools and await self._allowed(phase, name, self.catalogue.tools[name])
 
-    async def _suggested(self, missing: Iterable[str]) -> list[str]:
+    async def _suggested(self, missing: list[str]) -> list[str]:
         """Return the names that may have been meant; not of tools that may not be found."""
-        close = [name for wrong in missing for name in near_misses(wrong, self.catalogue.tools)]
+        wrong = islice(missing, _MOST_SUGGESTED)
+        close = [name for meant in wrong for name in near_misses(meant, self.catalogue.tools)]
         return [name for name in dict.fromkeys(close) if name not in missing and await self._may("search", name)]
 
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock.processors.discovery.ranking import MUCH, Index, hits_of, index_of
+from penstock.processors.discovery.ranking import MOST_WORDS, MUCH, Index, hits_of, index_of
 
 TOOLS = {
     "create_issue": "Create a GitHub issue in a repository",
@@ -90,3 +90,9 @@ def test_any_text_can_be_searched_for_and_in(query: str, texts: list[tuple[str, 
     scores = [hit.score for hit in Index(texts).search(query)]
     assert all(score > 0 for score in scores)
     assert scores == sorted(scores, reverse=True)
+
+
+def test_of_a_query_without_end_only_the_beginning_counts() -> None:
+    """What a model asks for takes its time for every text; nobody names a tool in a thousand words."""
+    assert INDEX.search("weather " + "nothing " * MOST_WORDS) == INDEX.search("weather " + "nothing " * 100_000)
+    assert found("nothing " * MOST_WORDS + "weather") == []

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import anyio
 import pytest
 
 from penstock import Message, MessageList, ToolAccess, ToolPart, ToolSearchProcessor
@@ -121,3 +122,37 @@ async def test_in_an_agent_what_is_loaded_stays_loaded_while_its_results_are_the
     result = await Agent(model, tools=TOOLS, processors=[processor]).generate("How is Rome?")
     assert result.text == "Sunny."
     assert [tool.name for tool in model.requests[1].tools] == [*META, "get_weather"]
+
+
+async def test_requests_of_a_thread_may_load_while_another_asks_the_filter() -> None:
+    """What a thread has loaded changes while a filter is waited for; both requests go on."""
+    asked, loaded = anyio.Event(), anyio.Event()
+
+    async def slow(access: ToolAccess) -> bool:
+        if access.phase == "active" and not asked.is_set():
+            asked.set()
+            await loaded.wait()
+        return True
+
+    processor = ToolSearchProcessor(TOOLS, filter=slow)
+    first = await session(processor, thread_id="t")
+    second = await session(processor, thread_id="t")
+    await first.call("load_tool", tool_name="get_weather")
+
+    async def load_more() -> None:
+        await asked.wait()
+        await second.call("load_tool", tool_name="send_email")
+        loaded.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(load_more)
+        assert await first.offered() == [*META, "get_weather"]
+    assert await first.offered() == [*META, "get_weather", "send_email"]
+
+
+async def test_for_names_without_end_only_the_first_are_looked_for() -> None:
+    """A model that asks for a thousand tools that are not there waits for five searches."""
+    first = await session(ToolSearchProcessor(TOOLS))
+    wrong = [*(f"no such thing {number}" for number in range(5)), "get_wether"]
+    assert "suggestions" not in await first.call("load_tool", tool_names=wrong)
+    assert (await first.call("load_tool", tool_names=wrong[1:]))["suggestions"] == ["get_weather"]
