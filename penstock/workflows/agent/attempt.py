@@ -14,7 +14,7 @@ from penstock.engine.streams.sending import sent
 from penstock.workflows.agent.passing import is_for_client
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from penstock.engine.frozen import Value, Values
     from penstock.engine.model import ModelRequest, Usage
@@ -26,6 +26,12 @@ _BLOCKS = frozenset({"text-delta", "reasoning-delta"})
 class Attempt:
     """One call of a model, or what stands in for it. Lives as long as the step.
 
+    Args:
+        model: see below.
+        request: see below.
+        answer: what a processor answered in its place, if one did.
+        spent: is told the tokens that the call took, or None, once it is over: however it ended, if anything came.
+
     Attributes:
         model: who is asked.
         request: what it is sent.
@@ -35,7 +41,9 @@ class Attempt:
         out: the ids of the texts of which something has left, in order.
     """
 
-    def __init__(self, model: Model, request: ModelRequest, answer: Value = None) -> None:
+    def __init__(
+        self, model: Model, request: ModelRequest, answer: Value, spent: Callable[[Usage | None], None]
+    ) -> None:
         self.model = model
         self.request = request
         self.chunks: list[Chunk] = []
@@ -43,6 +51,7 @@ class Attempt:
         self.from_cache = answer is not None
         self.out: dict[str, None] = {}
         self._answer = answer
+        self._spent = spent
         self._left: Values = EMPTY
 
     async def source(self) -> AsyncGenerator[Chunk]:
@@ -61,6 +70,8 @@ class Attempt:
                         keep(chunk)
                         yield chunk
                 finally:
+                    if self.chunks:
+                        self._spent(self.usage)
                     await close_source(stream)
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})

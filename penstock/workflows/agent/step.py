@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from penstock.engine.chunks import Chunk
-from penstock.engine.errors import UsageError
+from penstock.engine.errors import ModelError, StepFailedError, UsageError
 from penstock.engine.messages import Message, ToolPart
 from penstock.engine.notices import retract_chunk
 from penstock.workflows.agent.attempt import Attempt
@@ -73,7 +73,8 @@ class ModelStep:
             yield chunk
         if data.blocked:
             return
-        attempt = Attempt(ask.model, replace(request, messages=self._prompt(asked)), asked.answer)
+        sent = replace(request, messages=self._prompt(asked))
+        attempt = Attempt(ask.model, sent, asked.answer, lambda usage: run.spend(ask.model.name, usage))
         known = {message.id for message in run.message_list.response}
         try:
             async with aclosing(self._answered(ask, attempt, steps)) as chunks:
@@ -122,7 +123,6 @@ class ModelStep:
                 async for chunk in chunks:
                     yield chunk
             return
-        self._spent(attempt)
         judged, answer = stream.outcome, stream.message
         if stream.judged is None and judged is not None and not judged.blocked:
             answer = run.message_list.completed(answer)
@@ -137,10 +137,6 @@ class ModelStep:
         async with aclosing(self._accepted(ask, attempt, judged, message, str(reason or "other"))) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-    def _spent(self, attempt: Attempt) -> None:
-        if not attempt.from_cache:
-            self._run.spend(attempt.model.name, attempt.usage)
 
     async def _judged(self, message: Message, attempt: Attempt, info: Values) -> Outcome:
         """Have an answer judged whose chunks are out."""
@@ -179,9 +175,11 @@ class ModelStep:
         """
         run, model = self._run, attempt.model
         step = StepResult(run.step_number, finish_reason="error", usage=attempt.usage, model=model.name)
-        if attempt.usage is not None:
-            self._spent(attempt)
-        outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.steps))
+        try:
+            outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.steps))
+        except StepFailedError as broken:
+            broken.add_note(f"It was asked about: {error if isinstance(error, ModelError) else type(error).__name__}")
+            raise
         if outcome.blocked and not outcome.retry_granted:
             self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
             for chunk in outcome.chunks:

@@ -312,3 +312,23 @@ async def test_a_request_that_is_given_up_leaves_nothing_open() -> None:
         await reached.wait()
         group.cancel_scope.cancel()
     assert hanging.streaming == 0
+
+
+async def test_what_a_given_up_or_broken_answer_took_is_spent_all_the_same() -> None:
+    """Whoever minds the cost is told, though nobody knows how much; a call that gave nothing cost nothing."""
+    spent: list[Usage | None] = []
+
+    @processor
+    def minder(ctx: InputContext) -> None:
+        ctx.on_spend(lambda spend: spent.append(spend.usage))
+
+    turns = [{"deltas": ["a", "b"], "stream_error": "broke"}, {"deltas": ["a", "b"]}, {"error": "down"}]
+    agent = Agent(ScriptedModel(turns), processors=[minder])
+    with pytest.raises(ModelError, match="broke"):
+        await agent.generate("Hi")
+    async with agent.stream("Hi") as stream:
+        async for _ in stream.text_stream:
+            break
+    with pytest.raises(ModelError, match="down"):
+        await agent.generate("Hi")
+    assert spent == [None, None]
