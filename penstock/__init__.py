@@ -111,6 +111,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.discovery.skills import SkillsProcessor as SkillsProcessor
     from penstock.processors.discovery.tool_access import ToolAccess as ToolAccess
     from penstock.processors.discovery.tool_search import ToolSearchProcessor as ToolSearchProcessor
+    from penstock.processors.embedders.cached import CachedEmbedder as CachedEmbedder
+    from penstock.processors.embedders.hashing import HashingEmbedder as HashingEmbedder
+    from penstock.processors.embedders.sentences import SentenceEmbedder as SentenceEmbedder
     from penstock.processors.guards.classifications import Classification as Classification
     from penstock.processors.guards.classifier import ClassifierProcessor as ClassifierProcessor
     from penstock.processors.guards.language_detector import LanguageDetector as LanguageDetector
@@ -137,6 +140,10 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
         LegacyMemory as LegacyMemory,
         LegacyMemoryProcessor as LegacyMemoryProcessor,
     )
+    from penstock.processors.memory.memory_input_filter import MemoryInputFilter as MemoryInputFilter
+    from penstock.processors.memory.message_history import MessageHistory as MessageHistory
+    from penstock.processors.memory.ranking import RecallRanking as RecallRanking
+    from penstock.processors.memory.semantic_recall import SemanticRecall as SemanticRecall
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter as MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter as MemoryToolCallFilter
     from penstock.processors.patterns.rules import RegexRule as RegexRule
@@ -176,6 +183,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.workflows.agent.agent import Agent as Agent
     from penstock.workflows.agent.results import AgentResult as AgentResult, StepResult as StepResult
     from penstock.workflows.agent.stream import AgentStream as AgentStream
+    from penstock.workflows.memory import Memory as Memory
     from penstock.workflows.models.naming import model as model
     from penstock.workflows.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
     from penstock.workflows.models.openai.http import TimeLimits as TimeLimits
@@ -307,6 +315,9 @@ _HOMES = {
     "penstock.processors.caching.requests": ("CacheRequest",),
     "penstock.processors.caching.response_cache": ("ResponseCache",),
     "penstock.processors.conversations.providers": ("Recipient",),
+    "penstock.processors.embedders.cached": ("CachedEmbedder",),
+    "penstock.processors.embedders.hashing": ("HashingEmbedder",),
+    "penstock.processors.embedders.sentences": ("SentenceEmbedder",),
     "penstock.processors.guards.classifications": ("Classification",),
     "penstock.processors.guards.classifier": ("ClassifierProcessor",),
     "penstock.processors.guards.language_detector": ("LanguageDetector",),
@@ -324,6 +335,10 @@ _HOMES = {
     "penstock.processors.memory.drop_messages": ("DropMessages",),
     "penstock.processors.memory.drop_parts": ("DropParts",),
     "penstock.processors.memory.legacy": ("LegacyMemory", "LegacyMemoryProcessor"),
+    "penstock.processors.memory.memory_input_filter": ("MemoryInputFilter",),
+    "penstock.processors.memory.message_history": ("MessageHistory",),
+    "penstock.processors.memory.ranking": ("RecallRanking",),
+    "penstock.processors.memory.semantic_recall": ("SemanticRecall",),
     "penstock.processors.memory.token_limiter": ("MemoryTokenLimiter",),
     "penstock.processors.memory.tool_call_filter": ("MemoryToolCallFilter",),
     "penstock.processors.prompt.history_rules": ("HistoryRule",),
@@ -352,6 +367,7 @@ _HOMES = {
     "penstock.workflows.agent.agent": ("Agent",),
     "penstock.workflows.agent.results": ("AgentResult", "StepResult"),
     "penstock.workflows.agent.stream": ("AgentStream",),
+    "penstock.workflows.memory": ("Memory",),
     "penstock.workflows.models.naming": ("model",),
     "penstock.workflows.models.openai.embedder": ("OpenAICompatibleEmbedder",),
     "penstock.workflows.models.openai.http": ("TimeLimits",),

@@ -1,4 +1,4 @@
-"""Processors for what is remembered: the older memory processors, and droppers of parts and messages."""
+"""Processors for what is remembered: histories, recall, the older memory processors, droppers of parts and messages."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from penstock.processors.memory.drop_messages import DropMessages
     from penstock.processors.memory.drop_parts import DropParts
     from penstock.processors.memory.legacy import LegacyMemory, LegacyMemoryProcessor
+    from penstock.processors.memory.memory_input_filter import MemoryInputFilter
+    from penstock.processors.memory.message_history import MessageHistory
+    from penstock.processors.memory.ranking import RecallRanking
+    from penstock.processors.memory.semantic_recall import SemanticRecall
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter
 else:
@@ -16,6 +20,10 @@ else:
         drop_messages=["DropMessages"],
         drop_parts=["DropParts"],
         legacy=["LegacyMemory", "LegacyMemoryProcessor"],
+        memory_input_filter=["MemoryInputFilter"],
+        message_history=["MessageHistory"],
+        ranking=["RecallRanking"],
+        semantic_recall=["SemanticRecall"],
         token_limiter=["MemoryTokenLimiter"],
         tool_call_filter=["MemoryToolCallFilter"],
     )
@@ -25,6 +33,10 @@ __all__ = [
     "DropParts",
     "LegacyMemory",
     "LegacyMemoryProcessor",
+    "MemoryInputFilter",
     "MemoryTokenLimiter",
     "MemoryToolCallFilter",
+    "MessageHistory",
+    "RecallRanking",
+    "SemanticRecall",
 ]
