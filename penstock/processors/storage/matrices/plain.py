@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.processors.storage.matrices import DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from penstock.processors.storage.matrices import Row, Search
 
@@ -35,7 +35,7 @@ class PlainMatrix:
             if direction:
                 self._kept[row.seq] = _Kept(row.thread_id, row.resource_id, direction)
 
-    def keep(self, seqs: Collection[int]) -> None:
+    def keep(self, seqs: Sequence[int]) -> None:
         """Let go of all but these."""
         stay = set(seqs)
         self._kept = {seq: kept for seq, kept in self._kept.items() if seq in stay}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.errors import MessageError, OwnershipError, StorageError
 from penstock.engine.remembered import Page, StoredMessage
-from penstock.processors.storage.bodies import read_message, write_message
+from penstock.processors.storage.bodies import read_messages, write_message
 from penstock.processors.storage.cursors import cursor, place
 from penstock.processors.storage.sqlite import _threads
 
@@ -37,11 +38,19 @@ def drafts(messages: Sequence[Message], now: datetime) -> list[Draft]:
     Raises:
         MessageError: one holds what is no JSON value.
     """
-    timed = [message if message.created_at is not None else replace(message, created_at=now) for message in messages]
+    timed = [_timed(message, now) for message in messages]
     return [
         Draft(message, write_message(message, f"messages[{index}]"), messages[index].created_at is None)
         for index, message in enumerate(timed)
     ]
+
+
+def _timed(message: Message, now: datetime) -> Message:
+    """Return the message with a time and its zone: if it has none, it is of now, and in UTC."""
+    at = message.created_at
+    if at is not None and at.tzinfo is not None:
+        return message
+    return replace(message, created_at=now if at is None else at.replace(tzinfo=UTC))
 
 
 def saved(
@@ -63,7 +72,7 @@ def saved(
         if row is None and message.id not in kept:
             last[thread_id] += 1
         at = row[2] if row is not None else kept[message.id][1] if message.id in kept else last[thread_id]
-        kept[message.id] = (_timed(draft, row[3], store) if row is not None else draft, at)
+        kept[message.id] = (_as_old(draft, row[3], store) if row is not None else draft, at)
     connection.executemany(
         "INSERT INTO penstock_messages VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body",
         [(name, draft.message.thread_id, at, draft.body) for name, (draft, at) in kept.items()],
@@ -72,11 +81,11 @@ def saved(
     return tuple([StoredMessage(kept[draft.message.id][0].message, kept[draft.message.id][1]) for draft in given])
 
 
-def _timed(draft: Draft, before: str, store: str) -> Draft:
+def _as_old(draft: Draft, before: str, store: str) -> Draft:
     """Return the draft with the time that the message was first stored with, if it has none of its own."""
     if not draft.guessed:
         return draft
-    message = replace(draft.message, created_at=_read(before, store).created_at)
+    message = replace(draft.message, created_at=_read([(0, before)], store)[0].message.created_at)
     return Draft(message, write_message(message), guessed=False)
 
 
@@ -89,16 +98,16 @@ def page(
     oldest_first: bool,  # noqa: FBT001
     store: str,
 ) -> Page[StoredMessage]:
-    """Return a page of a thread's messages."""
-    whose = "" if resource_id is None else "AND ? = (SELECT resource_id FROM penstock_threads WHERE id = thread_id) "
-    asked = [] if resource_id is None else [resource_id]
+    """Return a page of a thread's messages; an empty one if the thread is not the resource's."""
+    if resource_id is not None and _threads.owner(connection, thread_id) != resource_id:
+        return Page()
     beyond, order, first = (">", "ASC", -1) if oldest_first else ("<", "DESC", _LATEST)
     rows = connection.execute(
-        f"SELECT place, body FROM penstock_messages WHERE thread_id = ? AND place {beyond} ? {whose}"  # noqa: S608
+        f"SELECT place, body FROM penstock_messages WHERE thread_id = ? AND place {beyond} ? "  # noqa: S608
         f"ORDER BY place {order} LIMIT ?",
-        (thread_id, first if start is None else start, *asked, limit + 1),
+        (thread_id, first if start is None else start, limit + 1),
     ).fetchall()
-    items = tuple([StoredMessage(_read(body, store), at) for at, body in rows[:limit]])
+    items = _read(rows[:limit], store)
     return Page(items, cursor(_kind(oldest_first), items[-1].order) if len(rows) > limit else None)
 
 
@@ -118,19 +127,20 @@ def place_beyond(text: str | None, oldest_first: bool) -> int | None:  # noqa: F
     return min(max(int(at), 0), _LATEST)
 
 
-def _read(body: str, store: str) -> Message:
+def _read(rows: Sequence[tuple[int, str]], store: str) -> tuple[StoredMessage, ...]:
+    """Return the messages of rows of places and bodies."""
     try:
-        return read_message(body)
+        messages = read_messages([body for _, body in rows])
     except MessageError as error:
-        raise StorageError(
-            store, f"a message in it cannot be read; a newer version may have written it: {error}"
-        ) from None
+        problem = "a message in it cannot be read; a newer Penstock may have written it"
+        raise StorageError(store, f"{problem}: {error}") from None
+    return tuple([StoredMessage(message, row[0]) for row, message in zip(rows, messages, strict=True)])
 
 
 def by_id(connection: Connection, ids: Iterable[str], store: str) -> tuple[StoredMessage, ...]:
     """Return the messages that there are, by thread and order."""
     rows = _rows(connection, ids)
-    return tuple([StoredMessage(_read(body, store), at) for _, _, at, body in rows])
+    return _read([row[2:] for row in rows], store)
 
 
 def _rows(connection: Connection, ids: Iterable[str]) -> list[tuple[str, str, int, str]]:
@@ -154,7 +164,7 @@ def around(
                 (thread_id, at, count),
             )
             found.update({(thread_id, place): body for place, body in rows})
-    return tuple([StoredMessage(_read(found[key], store), key[1]) for key in sorted(found)])
+    return _read([(key[1], found[key]) for key in sorted(found)], store)
 
 
 def deleted(connection: Connection, ids: Iterable[str]) -> int:

@@ -31,6 +31,12 @@ def found(connection: Connection, thread_id: str) -> Thread | None:
     return None if row is None else _thread(row)
 
 
+def owner(connection: Connection, thread_id: str) -> str | None:
+    """Return whose a thread is; None if there is none."""
+    row = connection.execute("SELECT resource_id FROM penstock_threads WHERE id = ?", (thread_id,)).fetchone()
+    return None if row is None else row[0]
+
+
 def created(connection: Connection, thread: Thread, metadata: str, now: datetime, store: str) -> Thread:
     """Store a thread if there is none of its id, and return the one that is kept.
 

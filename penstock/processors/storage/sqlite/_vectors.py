@@ -74,9 +74,9 @@ def upserted(connection: Connection, name: str, entries: Sequence[VectorEntry], 
 
 
 def alive(connection: Connection, found: Index) -> list[int]:
-    """Return the numbers of an index's vectors."""
-    query = "SELECT seq FROM penstock_vectors WHERE index_id = ?"
-    return [seq for (seq,) in connection.execute(query, (found.id,))]
+    """Return the numbers of an index's vectors, sorted."""
+    query = "SELECT seq FROM penstock_vectors WHERE index_id = ? ORDER BY seq"
+    return [seq for (seq,) in connection.execute(query, (found.id,)).fetchall()]
 
 
 def later(connection: Connection, found: Index, last: int) -> Iterator[list[Row]]:
