@@ -62,7 +62,7 @@ class Template:
     @property
     def standard(self) -> bool:
         """Whether it is the one that counts where nobody says anything else."""
-        return self.text == STANDARD
+        return self.text.split() == STANDARD.split()
 
     @property
     def empty(self) -> str:
