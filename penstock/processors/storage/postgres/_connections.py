@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
     Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
-DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, EOFError, UnicodeError)
+DRIVER_ERRORS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    EOFError,
+    UnicodeError,
+)
 """What the driver raises where the server, the network or a value is at fault."""
 
 AT_THE_END = 5.0
@@ -123,8 +130,11 @@ class Connections:
         try:
             yield connection
         except asyncpg.InterfaceError as error:
-            if not connection.is_closed():
+            if not _is_lost(connection):
                 raise
+            raise ConnectionResetError from error
+        except asyncpg.InternalClientError as error:  # so it is where the server says good-bye between two statements
+            _drop(connection)
             raise ConnectionResetError from error
         finally:
             with anyio.CancelScope(shield=True), suppress(*DRIVER_ERRORS):  # a broken one is dropped by the pool
@@ -173,8 +183,23 @@ async def _roll_back(connection: Connection) -> None:
     """End a transaction that is not wanted, in bounded time; where that is not to be had, end the connection."""
     with anyio.CancelScope(shield=True):
         try:
-            if not connection.is_closed():
+            if not _is_lost(connection):
                 await connection.execute("ROLLBACK", timeout=AT_THE_END)
+        except DRIVER_ERRORS:  # what was raised before says more
+            _drop(connection)
         except BaseException:
-            connection.terminate()
+            _drop(connection)
             raise
+
+
+def _drop(connection: Connection) -> None:
+    if not _is_lost(connection):
+        connection.terminate()
+
+
+def _is_lost(connection: Connection) -> bool:
+    """Tell whether a connection is closed; one that broke has left its pool, which does not let it be asked."""
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        return True

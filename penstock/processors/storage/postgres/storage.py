@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -85,6 +86,8 @@ class PostgresStorage:
         _check_limits(max_connections, timeout, retry_for)
         if vector_search not in get_args(VectorSearch):
             raise OptionError(_NAME, "vector_search", vector_search, "exact or hnsw")
+        if not isinstance(connect_options, Mapping):
+            raise OptionError(_NAME, "connect_options", type(connect_options), "a mapping of asyncpg's own options")
         self._label = f"{_NAME} at {where}, schema {schema}"
         self._clock = clock
         self._vectors = Vectors(self._label, hnsw=vector_search == "hnsw")

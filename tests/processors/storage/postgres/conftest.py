@@ -3,6 +3,8 @@
 import itertools
 import os
 
+import anyio
+import asyncpg
 import pytest
 
 from tests.processors.storage.postgres.servers import running, why_not
@@ -27,12 +29,14 @@ def server():
 
 
 @pytest.fixture
-async def schema(server):
+def schema(server):
     """The name of a schema that is not there, and will not be."""
-    import asyncpg
-
     name = f"test_{os.getpid()}_{next(_NUMBERS)}"
     yield name
-    connection = await asyncpg.connect(server.url)
+    anyio.run(_drop, server.url, name)
+
+
+async def _drop(url: str, name: str) -> None:
+    connection = await asyncpg.connect(url)
     await connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
     await connection.close()

@@ -75,3 +75,8 @@ def running() -> Iterator[Server]:
         with suppress(KeyError):
             own.cleanup()
         shutil.rmtree(place, ignore_errors=True)
+
+
+def of(schema: str, sql: str) -> str:
+    """Return a statement with the schema filled in where it says SCHEMA."""
+    return sql.replace("SCHEMA", schema)
