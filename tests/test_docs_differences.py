@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-RULES = [ROOT / "tests" / "conformance" / "runtime" / name for name in ("rules.py", "rules_streams.py")]
+NAMES = ("rules.py", "rules_streams.py", "rules_agent.py")
+RULES = [ROOT / "tests" / "conformance" / "runtime" / name for name in NAMES]
 SECTION = re.compile(r"^## Runtime\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 RULE_LINES = 25
 

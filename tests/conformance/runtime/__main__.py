@@ -1,4 +1,4 @@
-"""``python -m tests.conformance.runtime``: plays every recorded scenario and prints the counts by file and by rule."""
+"""``python -m tests.conformance.runtime [CARRIER]``: plays each recorded scenario; prints counts by file and rule."""
 
 from __future__ import annotations
 
@@ -20,19 +20,33 @@ from tests.conformance.runtime import (
     verdicts,
     workflows,
 )
+from tests.conformance.runtime.carriers import CARRIERS, Carrier
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Finding, judge
 
-_ = (configuration, failures, lifecycle, messages, parallels, retries, storing, streaming, streams_around, verdicts, workflows)
+_ = (
+    configuration,
+    failures,
+    lifecycle,
+    messages,
+    parallels,
+    retries,
+    storing,
+    streaming,
+    streams_around,
+    verdicts,
+    workflows,
+)
 
 
-async def _all() -> list[Finding]:
-    return [finding for file in sorted(SCENARIOS) for finding in await judge(SCENARIOS[file], World())]
+async def _all(carrier: Carrier) -> list[Finding]:
+    return [finding for file in sorted(SCENARIOS) for finding in await judge(SCENARIOS[file], World(carrier))]
 
 
 def main() -> int:
     """Print the counts; return 1 if anything differs."""
-    findings = anyio.run(_all)
+    carrier = next((name for name in CARRIERS if name in sys.argv[1:]), "direct")
+    findings = anyio.run(_all, carrier)
     for file in sorted(SCENARIOS):
         kinds = Counter(one.kind for one in findings if one.file == file)
         print(f"{file}  {', '.join(f'{kind} {count}' for kind, count in sorted(kinds.items()))}")  # noqa: T201 - a report

@@ -152,16 +152,11 @@ async def who_is_told_what(world: Any, given: Any) -> Any:
                 told[-1].abort("x")
             return told[0]
 
-        guards = [] if name == "none" else [Hooks("A", **{stage: _one_of_two(stage, abort)})]
+        guards = [] if name == "none" else [Hooks("A", **{stage: abort})]
         talk = Talk(world.start(*guards), mode="stream", **_callbacks(log))
         await talk.play(conversation("Hi"))
         found[name] = log
     return found
-
-
-def _one_of_two(stage: str, hook: Any) -> Any:
-    """Return a hook with as many parameters as its stage has."""
-    return (lambda chunk, ctx: hook(chunk, ctx)) if stage == "process_output_stream" else lambda ctx: hook(ctx)
 
 
 def _callbacks(log: list[Any]) -> dict[str, Any]:
@@ -180,7 +175,10 @@ def _callbacks(log: list[Any]) -> dict[str, Any]:
 @scenario(
     "D10",
     {
-        **{f"defined/*/*/{key}": Neutral("cancellation and the agent are not the context's") for key in ("agent", "abortSignal")},
+        **{
+            f"defined/*/*/{key}": Neutral("cancellation and the agent are not the context's")
+            for key in ("agent", "abortSignal")
+        },
         "defined/*/processInput/writer": Better(rules.one_context_for_all),
         "defined/*/*/*": SAME,
     },
@@ -196,7 +194,7 @@ async def what_a_context_has(world: Any, given: Any) -> Any:
                 found.setdefault(id, {})[camel(stage)] = {**there, "writer": callable(told[-1].writer.write)}
                 return told[0] if len(told) > 1 else None
 
-            return _one_of_two(stage, seen)
+            return seen
 
         return Hooks(id, **{stage: hook(stage) for stage in stages})
 

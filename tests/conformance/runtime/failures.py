@@ -33,7 +33,10 @@ async def handlers_of_errors_grant_no_retries(world: Any, given: Any) -> Any:
 NO_PART = Better(rules.an_error_is_no_message)
 
 
-@scenario("C13", {"*/log": Better(rules.a_failed_call_is_the_end), "stream/result/messages_after": NO_PART, "*/result/*": SAME})
+@scenario(
+    "C13",
+    {"*/log": Better(rules.a_failed_call_is_the_end), "stream/result/messages_after": NO_PART, "*/result/*": SAME},
+)
 async def nobody_mends_it(world: Any, given: Any) -> Any:
     """A call that failed is the end, and the error comes out as it is."""
 
@@ -54,7 +57,11 @@ def asking(log: list[Any], act: Any) -> Hooks:
 
     def asked(ctx: Any) -> Any:
         told = {"retryCount": ctx.retry_count, "error": problem_of(ctx.error), "status": ctx.error.status}
-        shown = {"stepNumber": ctx.step_number, "messages": lines(ctx.messages), "state": json.dumps(ctx.state, separators=(",", ":"))}
+        shown = {
+            "stepNumber": ctx.step_number,
+            "messages": lines(ctx.messages),
+            "state": json.dumps(ctx.state, separators=(",", ":")),
+        }
         log.append(["E", {**told, **shown}])
         ctx.state["n"] = ctx.state.get("n", 0) + 1
         return act(ctx)
@@ -159,7 +166,11 @@ async def two_budgets(world: Any, given: Any) -> Any:
         guard = Hooks("A", process_output_step=judge)
         start = world.start(guard, error_processors=[asking(log, _again)], max_processor_retries=limit)
         talk = await Talk(start, given["model_turns"], mode=mode).play(conversation("Hi"))
-        result = {**talk.result(), "error_property": talk.error} if mode == "stream" else {"text": talk.text, "threw": talk.error}
+        result = (
+            {**talk.result(), "error_property": talk.error}
+            if mode == "stream"
+            else {"text": talk.text, "threw": talk.error}
+        )
         return {"log": log, "model_calls": len(talk.calls), "prompts": project(talk.prompts), "result": result}
 
     return await in_both(play)

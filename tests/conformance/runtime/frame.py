@@ -140,7 +140,7 @@ def _fits(path: tuple[str, ...], pattern: str) -> bool:
 _ABSENT = object()
 
 
-def compare(  # noqa: PLR0913, PLR0917 - two sides, and how they are held against each other
+def compare(
     file: str,
     given: Any,
     path: tuple[str, ...],

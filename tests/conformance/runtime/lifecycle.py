@@ -54,7 +54,11 @@ def _told(ctx: Any, *names: str) -> dict[str, Any]:
         "text": lambda: ctx.text,
     }
     words |= {"finishReason": lambda: ctx.finish_reason, "toolChoice": lambda: ctx.tool_choice}
-    words |= {"activeTools": lambda: ctx.active_tools, "model": lambda: ctx.model.name, "toolName": lambda: ctx.tool_name}
+    words |= {
+        "activeTools": lambda: ctx.active_tools,
+        "model": lambda: ctx.model.name,
+        "toolName": lambda: ctx.tool_name,
+    }
     words |= {
         "toolCallId": lambda: ctx.call_id,
         "args": lambda: dict(ctx.arguments),

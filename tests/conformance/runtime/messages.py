@@ -11,7 +11,6 @@ from tests.conformance.runtime import rules
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation
 from tests.conformance.runtime.frame import SAME, Better, scenario
 from tests.conformance.runtime.lifecycle import kind_of
-from tests.conformance.runtime.shapes import lines
 
 KEEPS_ORDER = Better(rules.order_given_is_order_kept)
 ONE_ID = Better(rules.one_id_is_one_message)

@@ -47,7 +47,7 @@ def every_attempt_is_a_step(given: Any, path: Path, theirs: Any) -> Any:
     assert theirs == []
     tripwire = _verdict(given, path[0])["payload"]
     turn = given["model_turns"][0]
-    called = _stage(given) == "processToolResult" or "deltas" not in turn and "text" not in turn
+    called = _stage(given) == "processToolResult" or ("deltas" not in turn and "text" not in turn)
     calls = {"toolCalls": [call["name"] for call in turn["tool_calls"]]} if called else {}
     return [{"text": "", "finishReason": "other", **calls, "tripwire": tripwire}]
 

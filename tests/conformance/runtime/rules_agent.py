@@ -44,24 +44,29 @@ def budgets_of_their_own(given: Any, path: Path, theirs: Any) -> Any:
     answer = given["model_turns"][-1]["text"]
     key = path[-1].removesuffix("_promise").removesuffix("_after")
     if key == "log":
-        counts = iter([0, 0, 1, 1])
-        made = [[name, {**told, "retryCount": next(counts)}] for name, told in copy.deepcopy(theirs)]
+        made = [[name, {**told, "retryCount": n}] for (name, told), n in zip(theirs, (0, 0, 1, 1), strict=True)]
         made[-1][1]["text"] = answer
         return made
     if key == "prompts":
         return [*project(theirs), project(theirs)[-1]]
     if key == "chunks":
-        first, rejected = [chunk for chunk in theirs if chunk.get("reason") == "retry"]
-        said = [{**chunk, "text": answer} if "text" in chunk else chunk for chunk in theirs[4:7]]
-        ends = [{"type": type, "reason": "stop", "isContinued": False} for type in ("step-finish", "finish")]
-        return [theirs[0], first, rejected, first, theirs[1], *said, *ends]
+        return _mended(theirs, answer)
     if key == "steps":
         failed, rejected, _ = copy.deepcopy(theirs)
         rejected["tripwire"] |= {"metadata": {}}
         return [failed, rejected, failed, {"text": answer, "finishReason": "stop"}]
+    if key == "messages":
+        return [theirs[0], {"role": "assistant", "parts": [answer]}]
     told = {"model_calls": 4, "result": {"text": answer, "threw": None}, "text": answer, "finishReason": "stop"}
-    told |= {"status": "success", "messages": [theirs[0], {"role": "assistant", "parts": [answer]}]} if key == "messages" else {"status": "success"}
-    return told.get(key)
+    return {**told, "status": "success", "error_property": None}[key]
+
+
+def _mended(theirs: Any, answer: str) -> Any:
+    """Return the chunks of attempts that were held for a guard: of those that failed or were rejected, the end."""
+    failed, rejected = [chunk for chunk in theirs if chunk.get("reason") == "retry"]
+    said = [{**chunk, "text": answer} if "text" in chunk else chunk for chunk in theirs[4:7]]
+    ends = [{"type": type, "reason": "stop", "isContinued": False} for type in ("step-finish", "finish")]
+    return [theirs[0], failed, rejected, failed, theirs[1], *said, *ends]
 
 
 def a_function_is_evaluated_once(_given: Any, _path: Path, theirs: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import Chunk, Edit, RegexFilterProcessor, TextGuard, Workflow
-from tests.conformance.runtime.driver import HONEST, Hooks, chain
+from tests.conformance.runtime.driver import Hooks, chain
 from tests.conformance.runtime.lifecycle import LOOKS_ON
 from tests.conformance.runtime.streaming import streaming, upper
 from tests.conformance.runtime.test_kept_back_streams import DELTAS, MODES, TOOL, play

@@ -40,7 +40,7 @@ FAMILIES = (
 @pytest.mark.parametrize("carrier", list(CARRIERS))
 @pytest.mark.parametrize("file", sorted(SCENARIOS))
 async def test_the_agent_does_what_was_recorded_or_better(file: str, carrier: Carrier) -> None:
-    """Every key of what was observed is the same, or better by its rule; over HTTP and with pydantic-ai's models too."""
+    """Every key of what was observed is the same, or better by its rule; over HTTP and in pydantic-ai too."""
     findings = await judge(SCENARIOS[file], World(carrier))
     wrong = [
         f"{one.path} [{one.rule or 'same'}]\n  expected {one.expected}\n  got      {one.ours}"

@@ -270,7 +270,12 @@ async def a_foreign_list(world: Any, given: Any) -> Any:
         talk = await _stopped_at(world, stage, hook, mode="stream")
         threw = None if talk.error is None else kind_of(talk.error)
         lost = {key: {"rejected": threw} for key in ("text", "finishReason")}
-        found[case]["stream"] = {**lost, "error": threw, "threw": threw, "chunks": [chunk["type"] for chunk in talk.chunks]}
+        found[case]["stream"] = {
+            **lost,
+            "error": threw,
+            "threw": threw,
+            "chunks": [chunk["type"] for chunk in talk.chunks],
+        }
     return found
 
 
