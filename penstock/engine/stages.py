@@ -97,12 +97,8 @@ def _response(messages: MessageList) -> tuple[Message, ...]:
 
 
 def _shown_text(payload: Payload, call: StageCall) -> str:
-    return "\n".join([message.text for message in call.stage.shows(payload.message_list)])
-
-
-def _run_text(payload: Payload, call: StageCall) -> str:
-    """What the model said in all steps, one after the other: the text of a run, as its result has it."""
-    return "".join([message.text for message in call.stage.shows(payload.message_list)])
+    between = "" if call.stage.source == "response" else "\n"  # the answers of a run are one text, as in its result
+    return between.join([message.text for message in call.stage.shows(payload.message_list)])
 
 
 def _answer_text(payload: Payload, call: StageCall) -> str:
@@ -383,7 +379,7 @@ _ROWS: dict[str, dict[str, Any]] = {
         "returns": "None (unchanged), a JSON value (the result), TextEdits(...), or Answer(...)",
         "fields": ("result",),
     },
-    "process_output_result": {"shows": _response, "text": _run_text, "array": "output", "source": "response"},
+    "process_output_result": {"shows": _response, "array": "output", "source": "response"},
 }
 
 _DEFAULTS: dict[str, Any] = {
