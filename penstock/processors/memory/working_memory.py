@@ -21,7 +21,7 @@ from penstock.processors.memory.working_memory_tool import MAX_CHARACTERS, NAME,
 from penstock.processors.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.context import InputContext, InputStepContext
     from penstock.engine.frozen import Value, Values
@@ -43,11 +43,13 @@ class WorkingMemoryState:
         template: what it is to hold; None as long as none was shown.
         seen: the version that the model has seen.
         tool: what it is changed by, once that was made.
+        shown: the id of the message that shows it, until its place is settled.
     """
 
     template: Template | None = None
     seen: Seen = field(default_factory=Seen)
     tool: Tool | None = None
+    shown: str = ""
 
 
 TemplateProvider: TypeAlias = "Callable[[dict[str, Value]], TemplateOption | Awaitable[TemplateOption | None] | None]"
@@ -149,18 +151,22 @@ class WorkingMemory(Processor[WorkingMemoryState]):
             ctx.state.seen = Seen(0 if record is None else record.version)
         ctx.note(known=bool(text), characters=len(text), read_only=way is None)
         told = ctx.message_list.add(Message.system(instructions(self.scope, template, way, self.tool_name)), tag=TAG)
-        return _before_turn(told, Message.user(known(template, way, text)))
+        message = told.completed(Message.user(known(template, way, text)))
+        ctx.state.shown = message.id
+        return _before_turn(told, Entry(message, "context"))
 
-    def process_input_step(self, ctx: InputStepContext[WorkingMemoryState]) -> Overrides | None:
-        """Offer the tool."""
+    def process_input_step(self, ctx: InputStepContext[WorkingMemoryState]) -> Overrides | MessageList | None:
+        """Offer the tool, and see to it that what is known stands behind what others have loaded meanwhile."""
         state, given = ctx.state, ctx.tools or EMPTY
+        listed = _moved(ctx.message_list, state.shown) if state.shown else None
+        state.shown = ""  # later steps leave it where it is
         if state.template is None or self.tool_name in given:
-            return None
+            return listed
         if state.tool is None:
             way = state.template.way(type(self).__name__, self.update)
             state.tool = tool_of(self._notebook, state.template, way, self.tool_name, state.seen)
         active = None if ctx.active_tools is None else [*ctx.active_tools, self.tool_name]
-        return Overrides(tools={**given, self.tool_name: state.tool}, active_tools=active)
+        return Overrides(tools={**given, self.tool_name: state.tool}, active_tools=active, messages=listed)
 
     # For applications
 
@@ -249,13 +255,27 @@ class WorkingMemory(Processor[WorkingMemoryState]):
         return self.read_only(ctx.request_context) is not False if callable(self.read_only) else self.read_only
 
 
-def _before_turn(messages: MessageList, message: Message) -> MessageList:
+def _before_turn(messages: MessageList, shown: Entry) -> MessageList:
     """Return the list with a message of the application's before the user's last one.
 
     What stands before it is as it was in the last request, so what providers keep of prompts stays of use.
     """
-    entries = list(messages.entries)
+    entries = [entry for entry in messages.entries if entry.message.id != shown.message.id]
+    place = _turn(entries)
+    return laid_out(messages, [*entries[:place], shown, *entries[place:]])
+
+
+def _moved(messages: MessageList, shown: str) -> MessageList | None:
+    """Return the list with that message before the user's last one; None if it stands there, or is gone."""
+    entries = messages.entries
+    place = next((index for index, entry in enumerate(entries) if entry.message.id == shown), None)
+    if place is None or _turn(entries) == place + 1:
+        return None
+    return _before_turn(messages, entries[place])
+
+
+def _turn(entries: Sequence[Entry]) -> int:
+    """Return where the user's last message stands; where there is none, what the caller sent, or the end."""
     sent = [index for index, entry in enumerate(entries) if entry.source == "input"]
     turns = [index for index in sent if entries[index].message.role == "user"]
-    place = turns[-1] if turns else sent[0] if sent else len(entries)
-    return laid_out(messages, [*entries[:place], Entry(message, "context"), *entries[place:]])
+    return turns[-1] if turns else sent[0] if sent else len(entries)

@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from penstock import Message, OptionError, PromptInjectionDetector, StepFailedError, Tool, Workflow
+from penstock import Message, OptionError, Processor, PromptInjectionDetector, StepFailedError, Tool, Workflow
 from penstock.engine.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
 from penstock.engine.remembered import Thread
 from penstock.processors.memory.working_memory import WorkingMemory
@@ -61,6 +61,34 @@ async def test_it_stands_behind_what_was_said_before():
     said = [Message.user("one"), Message.assistant("two"), Message.user("three")]
     outcome = await shown(WorkingMemory(await stored("Ann")), messages=said)
     assert [message.text[:5] for message in outcome.message_list.all] == ["one", "two", "(From", "three"]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_it_stands_behind_what_others_load_after_it(read_only):
+    """A history that is placed behind it."""
+
+    class Loading(Processor):
+        """Puts something remembered before the input."""
+
+        def process_input(self, ctx):
+            listed = ctx.message_list
+            return listed.clear("input").add(Message.user("old"), source="memory").add(listed.input, source="input")
+
+    processor = WorkingMemory(await stored("Ann"), read_only=read_only)
+    run = Workflow("w").then(processor).then(Loading()).start(request_context=ANN)
+    await run.process_input("new")
+    outcome = await run.process_input_step()
+    assert [message.text[:5] for message in outcome.message_list.all] == ["old", "(From", "new"]
+    run.message_list = run.message_list.add(Message.assistant("more"))
+    assert [message.text[:5] for message in run.message_list.all] == ["old", "(From", "new", "more"]
+
+
+async def test_without_a_message_of_the_users_it_stands_before_the_input():
+    """Or alone."""
+    processor = WorkingMemory(await stored("Ann"))
+    outcome = await shown(processor, messages=[Message.assistant("one")])
+    assert [message.text[:5] for message in outcome.message_list.all] == ["(From", "one"]
+    assert len((await shown(processor, messages=[])).message_list.all) == 1
 
 
 async def test_where_nothing_is_known_that_is_said():
