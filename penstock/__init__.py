@@ -167,6 +167,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     )
     from penstock.processors.routing.model_selection import ModelSelectionProcessor as ModelSelectionProcessor
     from penstock.processors.routing.prepare_step import PrepareStepProcessor as PrepareStepProcessor
+    from penstock.processors.storage.postgres.storage import PostgresStorage as PostgresStorage
     from penstock.processors.storage.sqlite.storage import (
         InMemoryStorage as InMemoryStorage,
         SQLiteStorage as SQLiteStorage,
@@ -353,6 +354,7 @@ _HOMES = {
     "penstock.processors.routing.decisions": ("MODEL_CHOICE", "ModelChoice", "ModelDecision"),
     "penstock.processors.routing.model_selection": ("ModelSelectionProcessor",),
     "penstock.processors.routing.prepare_step": ("PrepareStepProcessor",),
+    "penstock.processors.storage.postgres.storage": ("PostgresStorage",),
     "penstock.processors.storage.sqlite.storage": ("InMemoryStorage", "SQLiteStorage"),
     "penstock.processors.streaming.batch_parts": ("BatchPartsProcessor",),
     "penstock.processors.structure.facts": ("OBJECT",),

@@ -86,8 +86,7 @@ class PostgresStorage:
         _check_limits(max_connections, timeout, retry_for)
         if vector_search not in get_args(VectorSearch):
             raise OptionError(_NAME, "vector_search", vector_search, "exact or hnsw")
-        if not isinstance(connect_options, Mapping):
-            raise OptionError(_NAME, "connect_options", type(connect_options), "a mapping of asyncpg's own options")
+        _check_options(connect_options)
         self._label = f"{_NAME} at {where}, schema {schema}"
         self._clock = clock
         self._vectors = Vectors(self._label, hnsw=vector_search == "hnsw")
@@ -290,3 +289,9 @@ def _check_limits(max_connections: int, timeout: object, retry_for: object) -> N
     for option, value, least in (("timeout", timeout, 0.001), ("retry_for", retry_for, 0.0)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < _FOREVER:
             raise OptionError(_NAME, option, value, f"a number of seconds, {least:g} or more and below {_FOREVER:,}")
+
+
+def _check_options(options: object) -> None:
+    """Refuse what is no mapping, without showing it."""
+    if not isinstance(options, Mapping):
+        raise OptionError(_NAME, "connect_options", type(options), "a mapping of asyncpg's own options")
