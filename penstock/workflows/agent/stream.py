@@ -23,6 +23,7 @@ from penstock.engine.errors import UsageError
 from penstock.engine.notices import tripwire_chunk
 from penstock.workflows.agent.ending import ended
 from penstock.workflows.agent.loop import Loop
+from penstock.workflows.agent.pulling import CancelledPullError, Pulling
 from penstock.workflows.agent.readers import Chunks, Field, Texts
 
 if TYPE_CHECKING:
@@ -63,13 +64,13 @@ class AgentStream(Generic[T]):
         self._options = options
         self._closing = AsyncExitStack()
         self._chunks: AsyncGenerator[Chunk] | None = None
+        self._pulling: Pulling[Chunk] | None = None
         self._loop: Loop | None = None
         self._result: AgentResult[T] | None = None
         self._taken = False
         self._buffer: deque[Chunk] = deque()
         self._busy: anyio.Event | None = None  # set when a pull has ended that another waits for
         self._reading = False
-        self._pulling: anyio.CancelScope | None = None
         self._cancelled = False
         self._due: Exception | None = None  # what it failed with, until somebody was told
 
@@ -238,15 +239,14 @@ class AgentStream(Generic[T]):
         chunks = cast("AsyncGenerator[Chunk]", self._chunks)
         if not self._cancelled:
             try:
-                with anyio.CancelScope() as self._pulling:
-                    return await chunks.__anext__()
+                return await cast("Pulling[Chunk]", self._pulling).next()
             except StopAsyncIteration:
                 return None
+            except CancelledPullError:
+                pass
             except BaseException:  # whoever reads was cancelled, and with him the loop: what is left is its end
                 self._cancelled = True
                 raise
-            finally:
-                self._pulling = None
         await chunks.aclose()
         self._result = self._given_up()
         tripwire, run_id = self._result.tripwire, self._result.run_id
@@ -305,7 +305,7 @@ class AgentStream(Generic[T]):
         chunks = self._loop.chunks()
         if run.waits_beside:
             chunks = self._conducted(chunks, background)
-        self._chunks = chunks
+        self._chunks, self._pulling = chunks, Pulling(chunks)
         return self
 
     async def __aexit__(
@@ -313,7 +313,7 @@ class AgentStream(Generic[T]):
     ) -> None:
         """End what goes on still."""
         chunks = cast("AsyncGenerator[Chunk]", self._chunks)
-        if self._pulling is not None:
+        if self._pulling is not None and self._pulling.busy:
             self.cancel()
             with anyio.CancelScope(shield=True):
                 while self._reading:  # until whoever reads has seen it
