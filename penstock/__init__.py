@@ -146,6 +146,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it against `_HOMES`
     from penstock.processors.memory.semantic_recall import SemanticRecall as SemanticRecall
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter as MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter as MemoryToolCallFilter
+    from penstock.processors.memory.working_memory import WorkingMemory as WorkingMemory
+    from penstock.processors.memory.working_memory_update import working_memory_tool as working_memory_tool
     from penstock.processors.patterns.rules import RegexRule as RegexRule
     from penstock.processors.prompt.history_rules import HistoryRule as HistoryRule
     from penstock.processors.prompt.provider_history_compat import ProviderHistoryCompat as ProviderHistoryCompat
@@ -342,6 +344,8 @@ _HOMES = {
     "penstock.processors.memory.semantic_recall": ("SemanticRecall",),
     "penstock.processors.memory.token_limiter": ("MemoryTokenLimiter",),
     "penstock.processors.memory.tool_call_filter": ("MemoryToolCallFilter",),
+    "penstock.processors.memory.working_memory": ("WorkingMemory",),
+    "penstock.processors.memory.working_memory_update": ("working_memory_tool",),
     "penstock.processors.prompt.history_rules": ("HistoryRule",),
     "penstock.processors.prompt.provider_history_compat": ("ProviderHistoryCompat",),
     "penstock.processors.prompt.tool_call_filter": ("ToolCallFilter",),

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from penstock.processors.memory.semantic_recall import SemanticRecall
     from penstock.processors.memory.token_limiter import MemoryTokenLimiter
     from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter
+    from penstock.processors.memory.working_memory import WorkingMemory
+    from penstock.processors.memory.working_memory_update import working_memory_tool
 else:
     __getattr__, __dir__ = lazily(
         __name__,
@@ -26,6 +28,8 @@ else:
         semantic_recall=["SemanticRecall"],
         token_limiter=["MemoryTokenLimiter"],
         tool_call_filter=["MemoryToolCallFilter"],
+        working_memory=["WorkingMemory"],
+        working_memory_update=["working_memory_tool"],
     )
 
 __all__ = [
@@ -39,4 +43,6 @@ __all__ = [
     "MessageHistory",
     "RecallRanking",
     "SemanticRecall",
+    "WorkingMemory",
+    "working_memory_tool",
 ]

@@ -17,7 +17,7 @@ from penstock.processors.memory._options import checked_policy
 from penstock.processors.memory._working_prompt import instructions, known
 from penstock.processors.memory._working_records import Whose
 from penstock.processors.memory._working_templates import template_of, way_of, written
-from penstock.processors.memory.working_memory_tool import MAX_CHARACTERS, NAME, Seen, notebook_of, tool_of
+from penstock.processors.memory.working_memory_update import MAX_CHARACTERS, NAME, Seen, notebook_of, tool_of
 from penstock.processors.tools.tool import Tool
 
 if TYPE_CHECKING:

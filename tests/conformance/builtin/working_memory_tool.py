@@ -10,7 +10,7 @@ import anyio
 
 from penstock.engine.frozen import thaw
 from penstock.engine.remembered import Thread
-from penstock.processors.memory.working_memory_tool import working_memory_tool
+from penstock.processors.memory.working_memory_update import working_memory_tool
 from penstock.processors.tools.context import ToolContext
 from penstock.processors.tools.errors import ToolError
 from penstock.processors.tools.tool import Tool
