@@ -135,7 +135,12 @@ class Loop:
         steps = progress.now(run.message_list)
         usage = summed(step.usage for step in steps)
         known = [message.id for message in run.message_list.response]
-        outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
+        try:
+            outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
+        except BaseException:  # of what the last stage has not judged, nothing stays
+            said = {step.message_id for step in progress.steps}
+            run.message_list = run.message_list.remove(*said.intersection(known))
+            raise
         for chunk in filter(is_for_client, outcome.chunks):
             yield chunk
         if outcome.blocked:

@@ -267,3 +267,24 @@ async def test_a_call_that_was_taken_out_at_the_end_waits_for_nobody() -> None:
 
     result = await Agent(ScriptedModel([turn]), tools=[ask], processors=[removes]).generate("Hi")
     assert (result.status, result.pending, result.text) == ("success", (), "")
+
+
+async def test_what_the_last_stage_could_not_judge_stays_nowhere() -> None:
+    """Though its text was sent already: one processor has taken words out of it, and the next one broke."""
+
+    class Hides(Processor[dict[str, Any]]):
+        def process_output_result(self, ctx: OutputResultContext) -> MessageList:
+            return ctx.message_list.map_text(lambda text: text.replace("secret", "[x]"))
+
+    class Breaks(Processor[dict[str, Any]]):
+        on_error = "raise"
+
+        def process_output_result(self, ctx: OutputResultContext) -> None:
+            raise ZeroDivisionError
+
+    agent = Agent(ScriptedModel(["a secret"]), processors=[Hides(), Breaks()], release="live")
+    async with agent.stream("Hi") as stream:
+        with pytest.raises(Exception, match="process_output_result"):
+            await stream.result
+    result = await stream.result
+    assert (result.status, result.text, len(result.messages)) == ("failed", "", 1)
