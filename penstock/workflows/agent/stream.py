@@ -80,6 +80,8 @@ class AgentStream(Generic[T]):
     def full_stream(self) -> AsyncIterator[Chunk]:
         """All that leaves, chunk by chunk: ``start``, what the steps give, ``finish``; or a ``tripwire`` as the last.
 
+        Of a failure an ``error`` tells, behind which a step that the model failed in ends as any other does.
+
         Raises:
             UsageError: the stream was not entered, or is being read already.
         """
