@@ -67,7 +67,7 @@ class MemoryCache:
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
         """Keep the value, for ``ttl`` seconds if that is given; those that were not used for longest may have to go."""
-        until = None if ttl is None else self._clock.now() + timedelta(seconds=ttl)
+        until = None if ttl is None else self._after(ttl)
         size = sys.getsizeof(key) + sys.getsizeof(value) + _ENTRY
         with self._lock:
             self._drop(key)
@@ -77,6 +77,12 @@ class MemoryCache:
             self._size += size
             while self._size > self._max_bytes:
                 self._drop(next(iter(self._kept)))
+
+    def _after(self, ttl: float) -> datetime | None:
+        try:
+            return self._clock.now() + timedelta(seconds=ttl)
+        except OverflowError:  # beyond all calendars
+            return None
 
     def clear(self) -> None:
         """Forget everything."""
@@ -88,6 +94,18 @@ class MemoryCache:
         kept = self._kept.pop(key, None)
         if kept is not None:
             self._size -= kept.size
+
+    def __getstate__(self) -> dict[str, object]:
+        """Copy and pickle what it holds, without the lock."""
+        with self._lock:
+            held = {name: getattr(self, name) for name in self.__slots__ if name != "_lock"}
+            return {**held, "_kept": self._kept.copy()}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Take what was copied, under a lock of its own."""
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._lock = Lock()
 
     def __len__(self) -> int:
         """Return how many texts are kept, those whose time is over included."""

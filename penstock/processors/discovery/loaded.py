@@ -96,7 +96,10 @@ class Loads:
         """Drop the threads whose time is over; they stand in front."""
         if self.ttl is None:
             return
-        over = now - timedelta(seconds=self.ttl)
+        try:
+            over = now - timedelta(seconds=self.ttl)
+        except OverflowError:  # that is for ever, too
+            return
         while self._threads and next(iter(self._threads.values()))[0] <= over:
             self._threads.popitem(last=False)
 

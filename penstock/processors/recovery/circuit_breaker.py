@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+_LONGEST = 366 * 86_400.0
+
+
 @dataclass(slots=True)
 class _Circuit:
     """What is known of one model.
@@ -53,12 +56,22 @@ class CircuitBreaker:
         if count(type(self).__name__, "failures", failures) < 1:
             raise OptionError(type(self).__name__, "failures", failures, "a whole number from 1 on")
         for option, given in (("within", within), ("pause", pause)):
-            if not seconds(type(self).__name__, option, given):
-                raise OptionError(type(self).__name__, option, given, "a number of seconds above 0")
+            if not 0 < seconds(type(self).__name__, option, given) <= _LONGEST:
+                raise OptionError(type(self).__name__, option, given, "a number of seconds above 0, a year at most")
         self.failures = failures
         self.within = within
         self.pause = pause
         self._circuits: dict[str, _Circuit] = {}
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Copy and pickle the options: what a breaker knows of models is known where they are asked."""
+        return {"failures": self.failures, "within": self.within, "pause": self.pause}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Take the options, and begin anew."""
+        vars(self).update(state)
+        self._circuits = {}
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 import anyio
 from anyio import from_thread, to_thread
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
     from penstock.processors.tools.manner import Manner
 
 _THREADS: RunVar[anyio.CapacityLimiter] = RunVar("penstock-tools")
+
+MOST_LEFT = 400
+"""How many threads may have been left to end by themselves, in the process: as tools that hang are called again and
+again, they would grow without end. Ten times what anyio runs at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,7 @@ async def run(work: Work, ctx: ToolContext) -> Value:
 
 async def _result(work: Work, ctx: ToolContext) -> Value:
     if work.in_thread:
-        begin = functools.partial(_begun, work, ctx)
-        begun = await to_thread.run_sync(begin, abandon_on_cancel=True, limiter=_threads())
+        begun = await _begun_in_thread(work, ctx)
     else:
         begun = _begun(work, ctx)
     if begun.awaited is None:
@@ -67,6 +69,51 @@ async def _result(work: Work, ctx: ToolContext) -> Value:
     except Exception as error:
         raise _failure(work, error) from error
     return _checked(work, result)
+
+
+async def _begun_in_thread(work: Work, ctx: ToolContext) -> _Begun:
+    if left() >= MOST_LEFT:
+        raise ToolError(work.name, "failed", "too many calls of tools have never ended, so no further one is begun")
+    call = _Call()
+    try:
+        return await to_thread.run_sync(call.made, work, ctx, abandon_on_cancel=True, limiter=_threads())
+    except BaseException:
+        call.leave()
+        raise
+
+
+def left() -> int:
+    """Return how many threads were left to end by themselves, in the process, and have not."""
+    return _Call.left
+
+
+class _Call:
+    """A call in a thread, and whether nobody waits for it any more."""
+
+    __slots__ = ("_is_left", "_runs")
+
+    left: ClassVar[int] = 0
+    _lock: ClassVar = threading.Lock()
+
+    def __init__(self) -> None:
+        self._runs = False
+        self._is_left = False
+
+    def made(self, work: Work, ctx: ToolContext) -> _Begun:
+        """Call the function; this runs in the thread."""
+        self._runs = True
+        try:
+            return _begun(work, ctx)
+        finally:
+            with self._lock:
+                self._runs = False
+                _Call.left -= self._is_left
+
+    def leave(self) -> None:
+        """Let it end by itself, if it has not ended."""
+        with self._lock:
+            self._is_left = self._runs
+            _Call.left += self._is_left
 
 
 class _Begun(NamedTuple):

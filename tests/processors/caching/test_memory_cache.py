@@ -1,5 +1,6 @@
 """The cache in the process's own memory: what it keeps, for how long, and how much."""
 
+import copy
 import sys
 
 import pytest
@@ -64,3 +65,21 @@ def test_a_limit_is_a_number_of_bytes(given: int) -> None:
     """1 or more."""
     with pytest.raises(OptionError):
         MemoryCache(max_bytes=given)
+
+
+async def test_a_copy_goes_its_own_way() -> None:
+    """As workflows may be copied: with what it held by then, within the same bytes."""
+    cache = MemoryCache()
+    await cache.set("a", "1")
+    for twin in (copy.deepcopy(cache), copy.copy(cache)):
+        assert (await twin.get("a"), twin.size) == ("1", cache.size)
+        await twin.set("b", "2")
+    assert await cache.get("b") is None
+
+
+async def test_what_is_to_be_kept_beyond_all_calendars_is_kept() -> None:
+    """A million years are as good as for ever."""
+    cache = MemoryCache()
+    await cache.set("a", "1", ttl=1e15)
+    await cache.set("b", "2", ttl=1e12)
+    assert (await cache.get("a"), await cache.get("b")) == ("1", "2")

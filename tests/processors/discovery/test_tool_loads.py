@@ -44,10 +44,11 @@ async def test_a_thread_that_nobody_asks_for_is_forgotten() -> None:
         assert ("get_weather" in (await session(processor, thread_id="t")).tools) is kept
 
 
-async def test_a_thread_may_be_remembered_for_ever() -> None:
-    """With no time to live."""
+@pytest.mark.parametrize("ttl", [None, 1e12, 1e15])
+async def test_a_thread_may_be_remembered_for_ever(ttl: float | None) -> None:
+    """With no time to live, or one beyond all calendars."""
     clock = VirtualClock()
-    processor = ToolSearchProcessor(TOOLS, ttl=None, clock=clock)
+    processor = ToolSearchProcessor(TOOLS, ttl=ttl, clock=clock)
     await (await session(processor, thread_id="t")).call("load_tool", tool_name="get_weather")
     clock.advance(10**9)
     assert "get_weather" in (await session(processor, thread_id="t")).tools

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from penstock import CircuitBreaker, OptionError
@@ -59,3 +61,19 @@ def test_figures_that_cannot_be_meant_are_refused(options: dict[str, int]) -> No
 def test_it_shows_its_figures() -> None:
     """And no more."""
     assert repr(CircuitBreaker()) == "CircuitBreaker(failures=5, within=60, pause=30)"
+
+
+def test_a_copy_has_the_options_and_begins_anew() -> None:
+    """As workflows may be copied; one that is shared stays what it is."""
+    clock, breaker = VirtualClock(), CircuitBreaker(failures=1, within=9, pause=3)
+    breaker.failed("m", clock.now())
+    for twin in (copy.deepcopy(breaker), copy.copy(breaker)):
+        assert (repr(twin), twin.is_open("m")) == (repr(breaker), False)
+        assert not twin.failed("m", clock.now())
+
+
+def test_a_time_beyond_all_calendars_is_refused() -> None:
+    """Nobody means a million years, and none can be reckoned with."""
+    for wrong in ({"within": 1e15}, {"pause": 1e15}):
+        with pytest.raises(OptionError, match="seconds"):
+            CircuitBreaker(**wrong)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio import from_thread, to_thread
 from pydantic import BaseModel, SecretStr, field_serializer
 
 from penstock import Tool, ToolContext, ToolError, ToolFailed
 from penstock.engine.chunks import Chunk
+from penstock.processors.tools import calling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -337,6 +339,35 @@ async def test_a_call_that_takes_too_long_is_ended(offload: bool | None, go: thr
     made = Tool(hang if offload is False else wait, timeout=0.01)
     error = await failure(made)
     assert (error.kind, error.for_model) == ("timed-out", "it did not finish within 0.01 seconds")
+
+
+async def none_left() -> None:
+    """Wait until the threads that calls left behind have ended."""
+    with anyio.fail_after(30):
+        while calling.left():
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_calls_that_never_end_do_not_take_threads_without_end(
+    go: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once so many are left, a call is refused; when one ends, the next may begin."""
+    await none_left()
+    monkeypatch.setattr(calling, "MOST_LEFT", 1)
+    begun = threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go.wait()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(Tool(wait).call, {})
+        await to_thread.run_sync(begun.wait)
+        group.cancel_scope.cancel()
+    assert (await failure(giving(1))).problem == "too many calls of tools have never ended, so no further one is begun"
+    go.set()
+    await none_left()
+    assert await giving(1).call({}) == 1
 
 
 async def test_a_timeout_of_the_tool_s_own_is_a_failure() -> None:
