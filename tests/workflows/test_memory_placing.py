@@ -129,7 +129,7 @@ def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], named
 # When the store fails
 
 
-@pytest.mark.parametrize("method", ["thread", "messages", "save_messages"])
+@pytest.mark.parametrize("method", ["messages", "save_messages"])
 async def test_a_store_that_fails_fails_the_request(method: str) -> None:
     """By default: an agent that forgets in silence would be worse."""
     storage = FakeStorage()

@@ -89,15 +89,18 @@ class Window:
         """Whether it notes in the thread where the history begins."""
         return self.budget is not None and self.freed > 0
 
-    async def read(self, storage: Storage, thread: Thread, resource_id: str | None) -> Recent:
-        """Return the newest messages of a thread, the system's left out; calls and results stay together."""
+    async def read(self, storage: Storage, thread_id: str, resource_id: str | None, thread: Thread | None) -> Recent:
+        """Return the newest messages of a thread, the system's left out; calls and results stay together.
+
+        ``thread``: the thread itself, if this `moves` and it is there.
+        """
         if self.last == 0:
             return Recent()
-        beginning = _beginning(thread) if self.moves else 0
+        beginning = 0 if thread is None else _beginning(thread)
         rows: list[StoredMessage] = []
         before: str | None = None
         while True:
-            page = await storage.messages(thread.id, resource_id=resource_id, limit=self._more(rows), before=before)
+            page = await storage.messages(thread_id, resource_id=resource_id, limit=self._more(rows), before=before)
             found = [row for row in page.items if row.order >= beginning]
             rows += found
             before = page.following

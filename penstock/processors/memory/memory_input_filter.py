@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from penstock.engine.messages import Message, Part, ToolPart
     from penstock.engine.ports import Storage
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.remembered import Thread
 
 _RECENT = 50
 """How many of the last stored messages are looked through for calls that wait: only the last answers can have any."""
@@ -78,8 +77,7 @@ class MemoryInputFilter(Processor):
         sent, thread_id = ctx.messages, thread_of(ctx)
         if self.retain_full_input or thread_id is None or all(message.role == "user" for message in sent):
             return None
-        thread = own(self.storage, await self.storage.thread(thread_id), ctx.resource_id)
-        recent = await self._recent(thread, ctx.resource_id)
+        recent = await self._recent(thread_id, ctx.resource_id)
         new = await self._new(sent, recent) if recent else [_without_provider(message) for message in sent]
         ctx.note(sent=len(sent), new=len(new))
         if len(new) == len(sent) and all(map(_same, new, sent)):
@@ -87,11 +85,11 @@ class MemoryInputFilter(Processor):
         listed = ctx.message_list
         return refilled(listed, "input", new)
 
-    async def _recent(self, thread: Thread | None, resource_id: str | None) -> Sequence[Message]:
+    async def _recent(self, thread_id: str, resource_id: str | None) -> Sequence[Message]:
         """Return the last messages that are stored."""
-        if thread is None:
-            return ()
-        page = await self.storage.messages(thread.id, resource_id=resource_id, limit=_RECENT)
+        page = await self.storage.messages(thread_id, resource_id=resource_id, limit=_RECENT)
+        if not page.items:  # it is new, or another's: what is found, is the resource's own
+            own(self.storage, await self.storage.thread(thread_id), resource_id)
         return [row.message for row in page.items]
 
     async def _new(self, sent: Sequence[Message], recent: Sequence[Message]) -> Sequence[Message]:

@@ -201,27 +201,29 @@ class MessageHistory(Processor[Kept]):
         thread_id = thread_of(ctx)
         if thread_id is None:
             return None
-        thread = own(self.storage, await self.storage.thread(thread_id), ctx.resource_id)
-        if thread is None:
-            ctx.note(loaded=0)
-            return None
-        recent = await self._window.read(self.storage, thread, ctx.resource_id)
+        storage, resource_id = self.storage, ctx.resource_id
+        thread = own(storage, await storage.thread(thread_id), resource_id) if self._window.moves else None
+        recent = await self._window.read(storage, thread_id, resource_id, thread)
+        if thread is None and not recent.rows:  # it is new, or another's: what was found, was the resource's own
+            thread = own(storage, await storage.thread(thread_id), resource_id)
+            if thread is None:
+                ctx.note(loaded=0)
+                return None
         listed = ctx.message_list
-        made = joined(listed, [*await self._sent_again(thread, recent, listed.input), *recent.rows])
-        if recent.beginning is not None and not self._reads_only(ctx):
+        made = joined(listed, [*await self._sent_again(thread_id, recent, listed.input), *recent.rows])
+        if thread is not None and recent.beginning is not None and not self._reads_only(ctx):
             await self._move(thread, recent.beginning)
-        ctx.state.owner = thread.resource_id
         ctx.note(loaded=made.loaded)
         return made.messages
 
-    async def _sent_again(self, thread: Thread, recent: Recent, sent: Sequence[Message]) -> Sequence[StoredMessage]:
+    async def _sent_again(self, thread_id: str, recent: Recent, sent: Sequence[Message]) -> Sequence[StoredMessage]:
         """Return what is stored of the messages that the caller sent, beyond what was loaded."""
         known = {row.message.id for row in recent.rows}
         unknown = [message.id for message in sent if message.id not in known]
         if recent.whole or not unknown:
             return ()
         found = await self.storage.messages_by_id(unknown)
-        return [row for row in found if row.message.thread_id == thread.id and row.message.role != "system"]
+        return [row for row in found if row.message.thread_id == thread_id and row.message.role != "system"]
 
     async def _move(self, thread: Thread, beginning: int) -> None:
         metadata = {**thread.metadata, BEGINNING: beginning}

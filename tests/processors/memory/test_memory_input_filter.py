@@ -119,7 +119,7 @@ async def test_another_ones_thread_is_refused() -> None:
     workflow = Workflow("w").then(MemoryInputFilter(storage))
     with pytest.raises(StepFailedError, match="OwnershipError"):
         await workflow.check([ASKED, CALLED], request_context={"thread_id": "t", "resource_id": "x"})
-    assert storage.calls == ["thread"]
+    assert storage.calls == ["messages", "thread"]
 
 
 @pytest.mark.parametrize(("option", "given"), [("retain_full_input", 1), ("on_error", "warn"), ("storage", None)])
