@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, cast, get_args
 
 from penstock.engine.errors import OptionError, UsageError
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 
     from penstock.engine.frozen import Value
     from penstock.processors.budgets.cost_report import CostReport
+
+
+_LONGEST = 366 * 86_400.0
 
 
 class OwnLedger(InMemoryLedger):
@@ -128,8 +130,8 @@ def policy(owner: str, given: object, otherwise: ErrorPolicy) -> ErrorPolicy:
 
 def seconds(owner: str, given: object) -> float:
     """Return ``reserved_for``."""
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < math.inf:
-        raise OptionError(owner, "reserved_for", given, "seconds, more than 0")
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given <= _LONGEST:
+        raise OptionError(owner, "reserved_for", given, "seconds, more than 0 and at most a year")
     return given
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
@@ -21,16 +22,19 @@ from penstock.processors.discovery._reminders import (
     reminder,
 )
 from penstock.processors.discovery.file_reader import FileReader
+from penstock.processors.discovery.options import function
 from penstock.processors.tokens.counters import HEURISTIC, counting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from penstock.engine.context import InputStepContext
     from penstock.engine.frozen import Value
     from penstock.engine.messages import Message
     from penstock.engine.ports import TokenCounter
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
+
+F = TypeVar("F")
 
 Paths: TypeAlias = "Iterable[str | os.PathLike[str]]"
 """Paths, as a user gives them."""
@@ -125,11 +129,13 @@ class AgentsMDInjector(Processor[Seen]):
         self.path_arguments = self._words("path_arguments", path_arguments)
         self.max_tokens = self._count("max_tokens", max_tokens)
         self.token_counter = counting(type(self).__name__, token_counter, "o200k_base")
-        self.reminder_text = reminder_text
-        self.introduction = introduction
-        self.is_enabled = is_enabled
-        self.get_ignored_instruction_paths = get_ignored_instruction_paths
-        self.get_reader = get_reader
+        self.reminder_text = None if reminder_text is None else self._text("reminder_text", reminder_text)
+        self.introduction = self._text("introduction", introduction)
+        self.is_enabled = self._function("is_enabled", is_enabled)
+        self.get_ignored_instruction_paths = self._function(
+            "get_ignored_instruction_paths", get_ignored_instruction_paths
+        )
+        self.get_reader = self._function("get_reader", get_reader)
         self.reader = self._reader(path_exists, is_directory, read_file)
 
     def new_state(self) -> Seen:
@@ -146,7 +152,7 @@ class AgentsMDInjector(Processor[Seen]):
         if isinstance(given, str):
             raise self._wrong("roots", given, f"{allowed}: [{given!r}]")
         try:
-            roots = tuple([os.path.abspath(os.fspath(root)) for root in cast("Paths", given)])  # noqa: PTH100
+            roots = tuple([os.path.abspath(os.fsdecode(root)) for root in cast("Paths", given)])  # noqa: PTH100
         except TypeError:
             raise self._wrong("roots", given, allowed) from None
         if not roots:
@@ -158,15 +164,23 @@ class AgentsMDInjector(Processor[Seen]):
             raise self._wrong(option, given, "a whole number from 1 on")
         return given
 
+    def _text(self, option: str, given: object) -> str:
+        if not isinstance(given, str):
+            raise self._wrong(option, given, "a text")
+        return given
+
+    def _function(self, option: str, given: F) -> F:
+        return cast("F", function(type(self).__name__, option, given))
+
     def _words(self, option: str, given: Iterable[str]) -> tuple[str, ...]:
-        words = () if isinstance(given, str) else tuple(given)
-        if not words or not all(words):
+        words = () if isinstance(given, str) or not isinstance(cast("object", given), Iterable) else tuple(given)
+        if not words or not all(isinstance(cast("object", word), str) and word for word in words):
             raise self._wrong(option, given, "names, one or more")
         return words
 
     def _reader(self, path_exists: Value, is_directory: Value, read_file: Value) -> FileReader | None:
         given = {"path_exists": path_exists, "is_directory": is_directory, "read_file": read_file}
-        missing = [name for name, function in given.items() if function is None]
+        missing = [name for name, call in given.items() if function(type(self).__name__, name, call) is None]
         if len(missing) == len(given):
             return None
         if missing:

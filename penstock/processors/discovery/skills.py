@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
     from penstock.processors.discovery.skill import Skill
     from penstock.processors.discovery.skill_sources import SkillsGiven
+
+_NAME = re.compile(r"\w{1,64}", re.ASCII)  # what providers take
 
 
 @dataclass
@@ -132,8 +135,8 @@ class SkillsProcessor(Processor[SkillsState]):
 
 
 def _tool_name(owner: str, given: object) -> str | None:
-    if given is not None and (not isinstance(given, str) or not given.isidentifier()):
-        raise OptionError(owner, "tool", given, "a name of letters, digits and '_', or None")
+    if given is not None and not (isinstance(given, str) and given.isidentifier() and _NAME.fullmatch(given)):
+        raise OptionError(owner, "tool", given, "a name of at most 64 of a-z, A-Z, 0-9 and '_', or None")
     return given
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from penstock.engine.errors import OptionError
 from penstock.engine.frozen import is_mapping
@@ -10,9 +11,11 @@ from penstock.processors.recovery.backoff import Backoff, is_number
 from penstock.processors.recovery.kinds import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from penstock.processors.recovery.kinds import ErrorKind
+
+T = TypeVar("T")
 
 
 def count(owner: str, option: str, given: object) -> int:
@@ -95,6 +98,17 @@ def budgets(owner: str, option: str, given: Mapping[ErrorKind, int] | None) -> d
     return {str(kind): count(owner, f"{option}[{kind!r}]", most) for kind, most in given.items()}
 
 
+def listed(owner: str, option: str, given: Iterable[T]) -> Iterable[T]:
+    """Return a list, or what else holds several.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if isinstance(cast("object", given), Iterable):
+        return given
+    raise OptionError(owner, option, given, "a list")
+
+
 def text(owner: str, option: str, given: object) -> str:
     """Return a text.
 
@@ -112,4 +126,5 @@ def texts(owner: str, option: str, given: Iterable[str]) -> tuple[str, ...]:
     Raises:
         OptionError: one of them is none, or blank.
     """
-    return tuple(text(owner, option, one) for one in ([given] if isinstance(given, str) else given))
+    several = [given] if isinstance(given, str) else listed(owner, option, given)
+    return tuple(text(owner, option, one) for one in several)

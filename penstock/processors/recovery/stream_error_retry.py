@@ -6,11 +6,11 @@ import logging
 import random as chance
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.driving import drive
 from penstock.engine.errors import OptionError
-from penstock.engine.ports import SYSTEM_CLOCK
+from penstock.engine.ports import SYSTEM_CLOCK, Clock
 from penstock.engine.processor import Processor, flag, is_async
 from penstock.engine.results import Retry
 from penstock.processors.recovery import options
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from penstock.engine.context import APIErrorContext, LLMRequestContext, LLMResponseContext
-    from penstock.engine.ports import Clock
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
     from penstock.processors.recovery.judging import Finding
     from penstock.processors.recovery.kinds import ErrorKind
@@ -123,7 +122,10 @@ class StreamErrorRetryProcessor(Processor[Tries]):
         self.breaker = breaker
         options.callback(name, "on_retry", on_retry)
         self.on_retry = on_retry
+        if not isinstance(cast("object", clock), Clock):
+            raise OptionError(name, "clock", clock, "a Clock: an object with now()")
         self._clock = clock
+        options.callback(name, "random", random)
         self._random = random or chance.random
         self._prepare()
 
@@ -262,7 +264,7 @@ def _name(model: object) -> str:
 
 def _matchers(owner: str, given: Iterable[Matches | RetryMatcher]) -> tuple[RetryMatcher, ...]:
     found: list[RetryMatcher] = []
-    for one in given:
+    for one in options.listed(owner, "matchers", given):
         if not isinstance(one, RetryMatcher) and not callable(one):
             raise OptionError(owner, "matchers", one, "functions from an error to True or False, or RetryMatcher(...)")
         found.append(one if isinstance(one, RetryMatcher) else RetryMatcher(one))

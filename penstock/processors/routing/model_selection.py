@@ -147,7 +147,8 @@ class ModelSelectionProcessor(Processor[Selection], Generic[A]):
         name = type(self).__name__
         if self.model is None:
             raise OptionError(name, "model", None, "a Model that chooses, or left out beside classifier= and select=")
-        if self.instructions is not None and not self.instructions.strip():
+        instructions = cast("object", self.instructions)
+        if instructions is not None and not (isinstance(instructions, str) and instructions.strip()):
             raise OptionError(name, "instructions", self.instructions, "a text that says something")
         options = self.provider_options or EMPTY
         return choosing_judge(self.model, self.choices, self.instructions, options, self.timeout, self.retries)

@@ -284,6 +284,7 @@ def test_a_ledger_that_waits_is_refused_in_sync_form() -> None:
         ("output_tokens", 1.5),
         ("reserved_for", 0),
         ("reserved_for", float("inf")),
+        ("reserved_for", 1e15),
         ("token_counter", 1),
         ("cost_unit", 1),
         ("on_error", "warn"),

@@ -233,6 +233,8 @@ async def test_what_breaks_leaves_the_model_without_skills(caplog: pytest.LogCap
         ("blocking_refresh", 1),
         ("tool", "no name"),
         ("tool", ""),
+        ("tool", "é"),
+        ("tool", "a" * 65),
     ],
 )
 def test_a_wrong_option_is_told(option: str, given: Any) -> None:

@@ -128,7 +128,9 @@ def test_the_budget_of_the_run_holds() -> None:
     assert not failing(started(max_error_retries=0)).retry_granted
 
 
-@pytest.mark.parametrize("options", [{"text": " "}, {"text": None}, {"phrases": [""]}, {"phrases": [1]}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"text": " "}, {"text": None}, {"phrases": [""]}, {"phrases": [1]}, {"phrases": None}], ids=str
+)
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any]) -> None:
     """The error names the option."""
     with pytest.raises(OptionError, match=next(iter(options))):

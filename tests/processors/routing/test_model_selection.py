@@ -334,6 +334,7 @@ _any = _Anything()
         ({"choices": [SMALL, LARGE]}, "model"),
         ({"model": "x", "choices": [SMALL, LARGE]}, "model"),
         ({"model": saying("x"), "choices": [SMALL, LARGE], "instructions": " "}, "instructions"),
+        ({"model": saying("x"), "choices": [SMALL, LARGE], "instructions": 3}, "instructions"),
         ({"model": saying("x"), "choices": [SMALL, LARGE], "min_probability": 80}, "min_probability"),
         ({"model": saying("x"), "choices": [SMALL, LARGE], "min_probability": True}, "min_probability"),
         ({"model": saying("x"), "choices": [SMALL, LARGE], "scope": "step"}, "scope"),
