@@ -24,6 +24,7 @@ NAMES = (
     "imports",
     "processors",
     "token_limiter",
+    "storage",
     "stream_hooks",
     "stream_async_hooks",
     "stream_guards",
@@ -31,6 +32,7 @@ NAMES = (
     "streams_at_once",
     "stream_peers",
     "peers",
+    "agent",
 )
 WIDTH = 150
 """The characters of a line where nobody knows the width, as in a file."""

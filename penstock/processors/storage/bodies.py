@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from penstock.engine.codec import native
@@ -17,8 +18,6 @@ from penstock.engine.frozen import Value, Values, thaw
 from penstock.engine.messages import PART_TYPES, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.engine.messages import Part
 
 _KINDS: dict[str, type[Part]] = {
@@ -63,16 +62,12 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def read_messages(texts: Sequence[str]) -> list[Message]:
-    """Return the messages that `write_message` wrote.
+LONGEST_HELD = 2_000
+"""Of how many characters a text may be whose message is held, in case it is read again: a conversation is read again at
+each of its turns, and messages are values. With `MOST_HELD`, some megabytes at most."""
 
-    Raises:
-        MessageError: one is none, or has what this version does not know.
-    """
-    try:
-        return [_built(item) for item in json.loads(f"[{','.join(texts)}]")]  # one call takes half as long as many
-    except _DOES_NOT_FIT:
-        return [read_message(text) for text in texts]
+MOST_HELD = 2_048
+"""How many messages are held; those that were not read for longest have to go."""
 
 
 def read_message(text: str) -> Message:
@@ -81,11 +76,18 @@ def read_message(text: str) -> Message:
     Raises:
         MessageError: it is none, or has what this version does not know.
     """
+    return held(text) if len(text) <= LONGEST_HELD else _read(text)
+
+
+def _read(text: str) -> Message:
     try:
         return _built(json.loads(text))
     except _DOES_NOT_FIT:
         return _explained(text)
 
+
+held = lru_cache(MOST_HELD)(_read)
+"""Reads a message, or gives it again."""
 
 _DOES_NOT_FIT = (TypeError, ValueError, KeyError, AttributeError, MessageError)
 

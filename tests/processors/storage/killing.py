@@ -24,7 +24,7 @@ import anyio
 from penstock import Message, SQLiteStorage, VectorEntry
 
 KILLS_OF_A_FILE = 25
-LONGEST_LIFE = 0.25
+LONGEST_LIFE = 0.4
 """Seconds after which a writer is killed at the latest."""
 
 TASKS = 6

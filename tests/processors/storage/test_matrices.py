@@ -40,7 +40,7 @@ def by_hand(kept: dict, query, limit, thread, resource, threshold) -> dict:
         if thread in {None, of_thread} and resource in {None, of_resource} and score(query, vector) is not None
     }
     least = min(sorted(asked.values(), reverse=True)[:limit], default=0)
-    return {seq: found for seq, found in asked.items() if found >= max(least, threshold or -1)}
+    return {seq: found for seq, found in asked.items() if found >= max(least, -1 if threshold is None else threshold)}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["with numpy", "without"])

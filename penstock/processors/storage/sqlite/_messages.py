@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.errors import MessageError, OwnershipError, StorageError
 from penstock.engine.remembered import Page, StoredMessage
-from penstock.processors.storage.bodies import read_messages, write_message
+from penstock.processors.storage.bodies import read_message, write_message
 from penstock.processors.storage.cursors import cursor, place
 from penstock.processors.storage.sqlite import _threads
 
@@ -130,11 +130,10 @@ def place_beyond(text: str | None, oldest_first: bool) -> int | None:  # noqa: F
 def _read(rows: Sequence[tuple[int, str]], store: str) -> tuple[StoredMessage, ...]:
     """Return the messages of rows of places and bodies."""
     try:
-        messages = read_messages([body for _, body in rows])
+        return tuple([StoredMessage(read_message(body), at) for at, body in rows])
     except MessageError as error:
         problem = "a message in it cannot be read; a newer Penstock may have written it"
         raise StorageError(store, f"{problem}: {error}") from None
-    return tuple([StoredMessage(message, row[0]) for row, message in zip(rows, messages, strict=True)])
 
 
 def by_id(connection: Connection, ids: Iterable[str], store: str) -> tuple[StoredMessage, ...]:

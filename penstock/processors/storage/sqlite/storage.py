@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
     from typing import Self
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.frozen import Values
     from penstock.engine.messages import Message
     from penstock.engine.ports import Clock
     from penstock.engine.remembered import (
@@ -312,8 +312,11 @@ def _delete_messages(connection: Connection, ids: Sequence[str]) -> int:
     return _messages.deleted(connection, ids)
 
 
-def _path(name: str, path: Value) -> str:
-    given = os.fspath(path) if isinstance(path, os.PathLike) else path
+def _path(name: str, path: str | os.PathLike[str]) -> str:
+    try:
+        given = os.fspath(path)
+    except TypeError:
+        given = None
     if not isinstance(given, str) or not given:
         raise OptionError(name, "path", path, "where the file is, or ':memory:'")
     return given
