@@ -13,7 +13,6 @@ from penstock.processors.embedders import CachedEmbedder, index_name
 from penstock.processors.memory import SemanticRecall
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
 from tests.conformance.builtin.semantic_recall_rules import (
-    a_failure_is_on_record,
     a_vector_is_no_copy_of_its_text,
     an_index_name_tells_models_apart,
     messages_are_embedded_together,
@@ -57,12 +56,7 @@ def start(given: Given, recall: SemanticRecall) -> Run:
     context = given.input["context"]
     named = {"thread_id": (context.get("thread") or {}).get("id"), "resource_id": context.get("resource")}
     known = {name: value for name, value in named.items() if value}
-    return Workflow("w").then(recall).start(request_context=known, records=True)
-
-
-def failed(run: Run) -> list[str]:
-    """Return which steps have failed, as the records say."""
-    return list(dict.fromkeys(record.step for record in run.records if record.status == "failed"))
+    return Workflow("w").then(recall).start(request_context=known)
 
 
 async def recalled(given: Given) -> Fields:
@@ -89,7 +83,6 @@ async def recalled(given: Given) -> Fields:
             "quoted": [message.text for message in after.of("context")],
             "embedded_queries": [text for call in embedder.calls for text in call],
             "vector_queries": shelf.queries,
-            "failed": failed(run),
             **told(outcome),
         }
 
@@ -114,7 +107,7 @@ async def indexed(given: Given) -> Fields:
         listed = listed.add(read(given.input.get("response", [])), source="response")
         async with start(given, recall) as run:
             run.message_list = listed
-            found = {**told(await run.process_output_result()), "failed": failed(run)}
+            found = {**told(await run.process_output_result())}
     upserts = [
         {
             "ids": [entry.id for entry in entries],
@@ -157,7 +150,6 @@ FAMILY = Family(
         other_threads_are_quoted_as_data,
         messages_are_embedded_together,
         a_vector_is_no_copy_of_its_text,
-        a_failure_is_on_record,
         an_index_name_tells_models_apart,
     ),
     neutral={

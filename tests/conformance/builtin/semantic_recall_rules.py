@@ -79,13 +79,6 @@ def a_vector_is_no_copy_of_its_text(_options: Fields, _given: Fields, expected: 
     return {**expected, "upserts": upserts}
 
 
-def a_failure_is_on_record(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """What a store or an embedder could not do is told by the record of the step."""
-    if not any(given.get(what) for what in ("embedder_fails", "vector_fails", "storage_fails")):
-        return None
-    return {**expected, "failed": ["semantic-recall"]}
-
-
 def an_index_name_tells_models_apart(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """Where characters are replaced or cut, eight digits of a SHA-256 of the model's name follow."""
     model = given.get("model_id")
