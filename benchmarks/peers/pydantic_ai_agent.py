@@ -1,0 +1,30 @@
+"""A streamed request to pydantic-ai's agent, as its documentation says, of a model that says what was made before."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+
+def model(texts: Sequence[str]) -> FunctionModel:
+    """Return a model that says those texts."""
+
+    async def says(_messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str]:
+        for text in texts:
+            yield text
+
+    return FunctionModel(stream_function=says)
+
+
+def request(texts: Sequence[str]) -> Callable[[], Awaitable[str]]:
+    """Return a request to an agent with that model."""
+    agent = Agent(model(texts))
+
+    async def asked() -> str:
+        async with agent.run_stream("Hi") as answer:
+            return "".join([text async for text in answer.stream_text(delta=True, debounce_by=None)])
+
+    return asked
