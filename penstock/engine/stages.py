@@ -97,8 +97,11 @@ def _response(messages: MessageList) -> tuple[Message, ...]:
 
 
 def _shown_text(payload: Payload, call: StageCall) -> str:
-    between = "" if call.stage.source == "response" else "\n"  # the answers of a run are one text, as in its result
-    return between.join([message.text for message in call.stage.shows(payload.message_list)])
+    return "\n".join([message.text for message in call.stage.shows(payload.message_list)])
+
+
+def _run_text(payload: Payload, _call: StageCall) -> str:
+    return "".join([message.text for message in payload.message_list.response])  # one text, as in the run's result
 
 
 def _answer_text(payload: Payload, call: StageCall) -> str:
@@ -379,7 +382,7 @@ _ROWS: dict[str, dict[str, Any]] = {
         "returns": "None (unchanged), a JSON value (the result), TextEdits(...), or Answer(...)",
         "fields": ("result",),
     },
-    "process_output_result": {"shows": _response, "array": "output", "source": "response"},
+    "process_output_result": {"shows": _response, "text": _run_text, "array": "output", "source": "response"},
 }
 
 _DEFAULTS: dict[str, Any] = {
