@@ -81,4 +81,7 @@ class Progress:
 
 def _as_it_stands(step: StepResult, messages: MessageList) -> StepResult:
     message = messages.get(step.message_id)
-    return replace(step, text=text_of(message), reasoning=reasoning_of(message), tool_calls=calls_of(message))
+    text, reasoning, calls = text_of(message), reasoning_of(message), calls_of(message)
+    if (text, reasoning, calls) == (step.text, step.reasoning, step.tool_calls):
+        return step
+    return replace(step, text=text, reasoning=reasoning, tool_calls=calls)

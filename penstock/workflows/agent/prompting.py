@@ -82,8 +82,12 @@ class Asking:
     request: ModelRequest
 
 
-def asking(prepared: Outcome) -> Asking:
+def asking(prepared: Outcome, model: Model | None = None) -> Asking:
     """Return what the step asks, as the input's processors left it.
+
+    Args:
+        prepared: the outcome of `process_input_step`.
+        model: what is known to be a model: to find that out takes longer than all the rest here.
 
     Raises:
         OptionError: what they left is no model, or names a tool that is not there.
@@ -102,7 +106,8 @@ def asking(prepared: Outcome) -> Asking:
         left.get("response_format"),
         left.get("provider_options") or EMPTY,
     )
-    return Asking(as_model(left.get("model")), tools, request)
+    chosen = left.get("model")
+    return Asking(model if model is not None and chosen is model else as_model(chosen), tools, request)
 
 
 def as_model(given: object) -> Model:

@@ -59,7 +59,7 @@ class ModelStep:
             for chunk in prepared.chunks:
                 yield chunk
             return
-        ask = asking(prepared)
+        ask = asking(prepared, self._task.settings.get("model"))
         request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.all))
         told: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
         asked = await run.process_llm_request(request=request, steps=steps, **told)
@@ -73,7 +73,8 @@ class ModelStep:
             yield chunk
         if data.blocked:
             return
-        sent = replace(request, messages=self._prompt(asked))
+        prompt = self._prompt(asked)
+        sent = request if prompt == request.messages else replace(request, messages=prompt)
         attempt = Attempt(ask.model, sent, asked.answer, lambda usage: run.spend(ask.model.name, usage))
         known = {message.id for message in run.message_list.response}
         try:
