@@ -32,17 +32,22 @@ VAULT: Key[_Vault] = Key("vault")
 """The fact under which the run's vault is kept (`penstock.VAULT`; keys are equal by name)."""
 
 
-def tokeniser(ctx: AnyContext) -> Callable[[Sequence[Message]], Sequence[Message]]:
-    """Return what puts the tokens of the run's vault, as it is now, in place of their values, in messages' texts."""
+def text_tokeniser(ctx: AnyContext) -> Callable[[str], str] | None:
+    """Return what puts the tokens of the run's vault, as it is now, in place of their values; None: it holds none."""
     vault = ctx.get(VAULT)
     tokens = {} if vault is None else {value: token for token, value in vault.values.items() if value}
     if not tokens:
-        return _unchanged
+        return None
     longest_first = sorted(tokens, key=len, reverse=True)
     pattern = re.compile("|".join(map(_pattern, longest_first)))
+    return lambda text: pattern.sub(lambda found: tokens[found.group()], text)
 
-    def changed(text: str) -> str:
-        return pattern.sub(lambda found: tokens[found.group()], text)
+
+def tokeniser(ctx: AnyContext) -> Callable[[Sequence[Message]], Sequence[Message]]:
+    """Return what does so in messages' texts."""
+    changed = text_tokeniser(ctx)
+    if changed is None:
+        return _unchanged
 
     def tokenised(messages: Sequence[Message]) -> Sequence[Message]:
         listed = MessageList(messages, source="response")

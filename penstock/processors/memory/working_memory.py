@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.errors import OptionError
-from penstock.engine.frozen import EMPTY
+from penstock.engine.frozen import EMPTY, is_items, is_mapping
 from penstock.engine.message_list import Entry
 from penstock.engine.messages import Message
 from penstock.engine.processor import Processor, flag
 from penstock.engine.results import Overrides
 from penstock.processors.conversations.relaying import laid_out
 from penstock.processors.memory._options import checked_policy
+from penstock.processors.memory._tokens import text_tokeniser
 from penstock.processors.memory._working_prompt import instructions, known
 from penstock.processors.memory._working_records import Whose
 from penstock.processors.memory._working_templates import template_of, way_of, written
@@ -23,7 +24,7 @@ from penstock.processors.tools.tool import Tool
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.engine.context import InputContext, InputStepContext
+    from penstock.engine.context import InputContext, InputStepContext, ToolCallContext
     from penstock.engine.frozen import Value, Values
     from penstock.engine.message_list import MessageList
     from penstock.engine.ports import Storage
@@ -64,7 +65,7 @@ class WorkingMemory(Processor[WorkingMemoryState]):
 
     What is known stands in a message of its own before the user's last one, as data; only the instructions are a system
     message, the same in every request, so that prompts stay cacheable. Where the id of its scope is not in the request
-    context, nothing is shown and no tool is given.
+    context, nothing is shown and no tool is given. By hand it is placed behind all others.
 
     A store that cannot be read fails the request, unless ``on_error`` says otherwise.
     """
@@ -167,6 +168,13 @@ class WorkingMemory(Processor[WorkingMemoryState]):
             state.tool = tool_of(self._notebook, state.template, way, self.tool_name, state.seen)
         active = None if ctx.active_tools is None else [*ctx.active_tools, self.tool_name]
         return Overrides(tools={**given, self.tool_name: state.tool}, active_tools=active, messages=listed)
+
+    def process_tool_call(self, ctx: ToolCallContext[WorkingMemoryState]) -> Value:
+        """Put tokens in place of values that were hidden and restored for tools: they are kept in no other form."""
+        if ctx.state.template is None or ctx.tool_name != self.tool_name:
+            return None
+        change = text_tokeniser(ctx)
+        return None if change is None else _with_texts(ctx.arguments, change)
 
     # For applications
 
@@ -279,3 +287,14 @@ def _turn(entries: Sequence[Entry]) -> int:
     sent = [index for index, entry in enumerate(entries) if entry.source == "input"]
     turns = [index for index in sent if entries[index].message.role == "user"]
     return turns[-1] if turns else sent[0] if sent else len(entries)
+
+
+def _with_texts(value: Value, change: Callable[[str], str]) -> Value:
+    """Return a value of JSON with its texts changed, names of fields included."""
+    if isinstance(value, str):
+        return change(value)
+    if is_items(value):
+        return [_with_texts(item, change) for item in value]
+    if is_mapping(value):
+        return {change(name): _with_texts(item, change) for name, item in value.items()}
+    return value

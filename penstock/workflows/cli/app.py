@@ -50,6 +50,8 @@ def _command(args: argparse.Namespace, stdout: IO[str]) -> int:
         from penstock.workflows.cli.draw import draw as command
     elif args.command == "validate":
         from penstock.workflows.cli.validate import validate as command
+    elif args.command == "memory":
+        from penstock.workflows.cli.memory import memory as command
     else:
         from penstock.workflows.cli.listing import list_all as command
     code = command(args, stdout)

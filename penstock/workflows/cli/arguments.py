@@ -10,6 +10,7 @@ from penstock.engine.codec import FORMATS
 from penstock.engine.stages import STAGES
 from penstock.workflows.batch import JOBS
 from penstock.workflows.cli.inputs import is_object
+from penstock.workflows.cli.memory_arguments import add_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,7 @@ examples:
   penstock run guards.py:guard - <rows.jsonl >out.jsonl    rows in, rows out
   penstock draw hygiene                                what will happen, as a diagram
   penstock list                                        what there is
+  penstock memory list --store chat.db                 what was remembered
 """
 
 _RUN = """\
@@ -111,6 +113,7 @@ def _parser(version: str) -> argparse.ArgumentParser:
     _add_draw(commands)
     _add_validate(commands)
     _add_list(commands)
+    add_memory(commands, _command)
     return main
 
 
@@ -119,12 +122,12 @@ class _Form(argparse.RawDescriptionHelpFormatter):
 
 
 def _command(
-    commands: Any, name: str, usage: str, line: str, about: str = "", examples: str = ""
+    commands: Any, name: str, usage: str, line: str, about: str = "", examples: str = "", under: str = "penstock"
 ) -> argparse.ArgumentParser:
     text = f"{line[0].upper()}{line[1:]}.\n\n{about}".strip()
     made: argparse.ArgumentParser = commands.add_parser(
         name,
-        usage=f"penstock {name} [OPTION ...] {usage}",
+        usage=f"{under} {name} [OPTION ...] {usage}".rstrip(),
         help=line,
         description=text,
         epilog=examples,

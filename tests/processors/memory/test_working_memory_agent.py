@@ -6,7 +6,7 @@ import logging
 import pytest
 from pydantic import BaseModel
 
-from penstock import Agent, PIIDetector, Processor, SystemPromptScrubber
+from penstock import Agent, InMemoryStorage, Memory, PIIDetector, Processor, Restore, SystemPromptScrubber
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
 from tests.processors.memory.small_store import SmallStore
@@ -98,6 +98,17 @@ async def test_what_a_guard_redacts_of_a_call_is_redacted_in_the_store(streamed)
     past = store.memories["resource", "ann"]
     assert "email" in json.loads(past[0].text)
     assert "example.com" not in past[0].text
+
+
+async def test_what_is_restored_for_tools_is_kept_as_tokens():
+    """What was redacted is never stored in the raw, whoever else may see it."""
+    store = SmallStore()
+    model = ScriptedModel([setting("/email", "[EMAIL_1]"), "I noted [EMAIL_1]."])
+    guards = [PIIDetector(redaction_method="token"), Restore()]
+    notes = WorkingMemory(store, template=Profile)
+    agent = Agent(model, processors=guards, memory=Memory(InMemoryStorage(), working_memory=notes))
+    assert (await asked(agent, "I am ann@example.com")).text == "I noted ann@example.com."
+    assert store.memories["resource", "ann"][0].text == '{"email":"[EMAIL_1]"}'
 
 
 async def test_a_blocked_call_stores_nothing():
