@@ -67,9 +67,10 @@ def key_of(scope: Scope, context: Mapping[str, Value], run_id: str, unscoped: Un
             raise UsageError(f"the request context does not say whose request it is: {missing} is missing")
         if unscoped == "ignore":
             return None
-    if len(told) == 1:
-        return f"{told[0][0]}:{told[0][1] or ''}"
-    return "/".join(f"{name}:{quote(id or '', safe='')}" for name, id in told)  # so that no id can feign another's key
+    if len(told) > 1:  # quoted, here and below, so that no id can feign another's key
+        return "/".join(f"{name}:{quote(id or '', safe='')}" for name, id in told)
+    name, id = told[0]
+    return f"{name}:{(id or '').replace('%', '%25').replace('/', '%2F')}"
 
 
 def _id(name: str, context: Mapping[str, Value], run_id: str) -> str | None:

@@ -305,6 +305,9 @@ async def test_a_thousand_requests_at_once_spend_no_more_than_there_is() -> None
         ("everybody", {}, "everybody:all"),
         (("user", "thread"), {"user_id": "u/thread:x", "thread_id": "t"}, "user:u%2Fthread%3Ax/thread:t"),
         (["user"], {"user_id": "u"}, "user:u"),
+        ("user", {"user_id": "ada@x.org"}, "user:ada@x.org"),
+        ("user", {"user_id": "u/thread:t"}, "user:u%2Fthread:t"),
+        ("user", {"user_id": "u%2Fthread:t"}, "user:u%252Fthread:t"),
         ("user", {}, "user:"),
     ],
 )
