@@ -66,6 +66,12 @@ class CachedEmbedder:
         return name if isinstance(name, str) else None
 
     @property
+    def threshold(self) -> float | None:
+        """From which cosine on texts have something to do with each other, if the embedder says so."""
+        found: object = getattr(self._embedder, "threshold", None)
+        return found if isinstance(found, float) else None
+
+    @property
     def size(self) -> int:
         """How many bytes it takes, about; never more than ``max_bytes``."""
         return self._size

@@ -54,12 +54,14 @@ class HashingEmbedder:
     Attributes:
         name: what it is called; it names the dimensions, too, since vectors of other lengths are other vectors.
         dimensions: how long vectors are.
+        threshold: the cosine below which texts have hardly a word in common; what `SemanticRecall` goes by.
 
     Raises:
         OptionError: the dimensions are no such number.
     """
 
     __slots__ = ("dimensions", "name")
+    threshold = 0.15  # of 90 pairs of unrelated sentences none has more than 0.12, of 10 related ones none less
 
     def __init__(self, *, dimensions: int = 512) -> None:
         if type(dimensions) is not int or not _FEWEST <= dimensions <= _MOST:

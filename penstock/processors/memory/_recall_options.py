@@ -32,6 +32,9 @@ MessageRange: TypeAlias = "int | tuple[int, int] | Mapping[str, int]"
 """How many neighbours: as many on both sides, ``(before, after)``, or ``{"before": 1, "after": 2}``."""
 
 
+Threshold: TypeAlias = "float | Literal['auto'] | None"
+"""The least likeness; ``auto``: the embedder's own, if it has one; None: any."""
+
 KeepInput = Literal["accepted", "answered"]
 """When the input is indexed: once its own guards have let it pass, or only together with an accepted answer."""
 
@@ -80,6 +83,17 @@ def share(option: str, given: object, allowed: str, most: float = math.inf) -> f
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given) or given > most:
         raise OptionError(_OWNER, option, given, allowed)
     return float(given)
+
+
+def threshold_of(given: object, embedder: Embedder) -> float | None:
+    """Return the least likeness that counts; None: any.
+
+    Raises:
+        OptionError: it is no such number.
+    """
+    if given == "auto":
+        return share("threshold", getattr(embedder, "threshold", None), "a number from the embedder")
+    return share("threshold", given, "a finite number (cosines go from -1 to 1), 'auto', or None")
 
 
 def checked_ranking(given: object) -> RecallRanking | None:

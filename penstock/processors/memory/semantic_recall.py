@@ -26,6 +26,7 @@ from penstock.processors.memory._recall_options import (
     index_of,
     neighbours,
     share,
+    threshold_of,
     vectors_of,
 )
 from penstock.processors.memory._recalled import placed, quotable, quotation, whole_pairs
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor import EditsClaim, ErrorPolicy, ProcessorRole
     from penstock.engine.remembered import StoredMessage
     from penstock.engine.tripwire import Tripwire
-    from penstock.processors.memory._recall_options import MessageRange, ReadOnly
+    from penstock.processors.memory._recall_options import MessageRange, ReadOnly, Threshold
     from penstock.processors.memory._searching import Hit
     from penstock.processors.memory.ranking import RecallRanking
 
@@ -109,6 +110,7 @@ class SemanticRecall(Processor[Visit]):
         message_range: how many neighbours of each come with it, 0 to 50: a number, or (before, after).
         scope: ``resource``: all threads of the request's resource (without one, the thread); ``thread``: its own.
         threshold: the least likeness, a cosine; None: any, so that there are always ``top_k`` if there are so many.
+            ``auto``: the embedder's own (its attribute ``threshold``), if it has one.
         index_name: the index; by default one that is named for the embedder.
         ranking: what beside likeness makes the order; None: nothing.
         near_duplicates: from which share of common words on a message is left out as the double of a better one, up
@@ -140,7 +142,7 @@ class SemanticRecall(Processor[Visit]):
         top_k: int = 4,
         message_range: MessageRange = 1,
         scope: MemoryScope = "resource",
-        threshold: float | None = None,
+        threshold: Threshold = "auto",
         index_name: str | None = None,
         ranking: RecallRanking | None = None,
         near_duplicates: float | None = 0.9,
@@ -166,7 +168,6 @@ class SemanticRecall(Processor[Visit]):
         self.top_k = count("top_k", top_k)
         self.message_range = neighbours(message_range)
         self.scope: MemoryScope = cast("MemoryScope", one_of(name, "scope", scope, get_args(MemoryScope)))
-        self.threshold = share("threshold", threshold, "a finite number, or None; cosines go from -1 to 1")
         doubles = share("near_duplicates", near_duplicates, "a share of words up to 1, or None", 1)
         self.ranking = checked_ranking(ranking)
         self.max_characters = count("max_characters", max_characters, 1_000_000)
@@ -176,6 +177,7 @@ class SemanticRecall(Processor[Visit]):
         self.read_only = checked_read_only(read_only)
         self.on_error = checked_policy(name, on_error)
         asked, where = embedder_of(embedder), vectors_of(vectors, storage)
+        self.threshold = threshold_of(threshold, asked)
         self.index_name = index_of(index_name, asked)
         self._wanted = Wanted(self.top_k, self.threshold, doubles, ranking)
         self._search = Search(self.storage, where, asked, self.index_name, clock)

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from penstock import (
+    CachedEmbedder,
     HashingEmbedder,
     Message,
     MessageList,
@@ -91,6 +92,14 @@ async def test_low_scores_fill_up_unless_there_is_a_threshold():
     assert len(recalled((await asked(recall, "pet")).message_list)) == 4
     _, strict = made(shelf, threshold=0.5, message_range=0)
     assert recalled((await asked(strict, "pet")).message_list) == ["a"]
+
+
+def test_an_embedder_may_bring_its_own_threshold():
+    """Through its cache, too; unless one says otherwise."""
+    assert SemanticRecall(Shelf()).threshold == SemanticRecall(Shelf(), CachedEmbedder(HashingEmbedder())).threshold
+    assert SemanticRecall(Shelf()).threshold == HashingEmbedder.threshold
+    assert SemanticRecall(Shelf(), KeywordEmbedder()).threshold is None
+    assert SemanticRecall(Shelf(), threshold=None).threshold is None
 
 
 async def test_a_resource_is_searched_in_all_its_threads_and_nobody_elses():
