@@ -107,7 +107,8 @@ def asking(prepared: Outcome, model: Model | None = None) -> Asking:
         left.get("provider_options") or EMPTY,
     )
     chosen = left.get("model")
-    return Asking(model if model is not None and chosen is model else as_model(chosen), tools, request)
+    known = model is not None and chosen is model
+    return Asking(cast("Model", chosen) if known else as_model(chosen), tools, request)
 
 
 def as_model(given: object) -> Model:

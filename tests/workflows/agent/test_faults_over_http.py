@@ -134,7 +134,7 @@ async def test_a_request_may_be_given_up_at_every_stage(stage: str, way: str) ->
             result = await given_up(agent, waits.reached, way)
         assert await anyio.to_thread.run_sync(server.wait_until_idle)
     assert waits.cancelled
-    assert [end.completed for end in waits.ends] == [False]
+    assert [end.completed for end in waits.told] == [False]
     assert len(ran) == (stage in ("process_tool_result", "process_output_result"))
     assert result is None or result.status == "cancelled"
 

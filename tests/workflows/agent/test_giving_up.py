@@ -55,11 +55,11 @@ class Listens(Processor[dict[str, Any]]):
     edits = "nothing"
 
     def __init__(self) -> None:
-        self.ends: list[Ended] = []
+        self.told: list[Ended] = []
 
     def process_input(self, ctx: InputContext) -> None:
         """Wait for the end."""
-        ctx.at_end(self.ends.append)
+        ctx.at_end(self.told.append)
 
 
 async def upto(stream: AgentStream[Any], kind: str) -> list[str]:
@@ -84,7 +84,7 @@ async def test_a_timeout_around_one_pull_gives_the_request_up() -> None:
             await anext(chunks)
         assert (model.streaming, [chunk.type async for chunk in chunks]) == (0, ["abort"])
         assert (stream.status, await stream.text, len(await stream.messages)) == ("cancelled", "", 1)
-    assert ([end.completed for end in listens.ends], told) == ([False], [])
+    assert ([end.completed for end in listens.told], told) == ([False], [])
 
 
 async def test_a_timeout_around_a_field_gives_the_request_up() -> None:
@@ -94,7 +94,7 @@ async def test_a_timeout_around_a_field_gives_the_request_up() -> None:
         with anyio.move_on_after(0):
             await stream.text
         assert ((await stream.result).status, await stream.text) == ("cancelled", "")
-    assert [end.completed for end in listens.ends] == [False]
+    assert [end.completed for end in listens.told] == [False]
 
 
 async def test_a_chunk_survives_the_cancellation_of_who_was_told_of_it() -> None:
@@ -124,7 +124,7 @@ async def test_the_last_chunk_is_the_last(leaves: bool) -> None:
                     break
                 stream.cancel()
     assert (stream.status, await stream.text, told) == ("success", "hello", ["hello"])
-    assert [end.completed for end in listens.ends] == [True]
+    assert [end.completed for end in listens.told] == [True]
 
 
 async def test_a_verdict_stands_though_the_caller_cancels_behind_it() -> None:
@@ -169,7 +169,7 @@ async def test_an_answer_that_broke_on_the_way_to_its_verdict_stays_nowhere(rele
         with pytest.raises(Exception, match="process_output_step"):
             await upto(stream, "never")
     assert [message.role for message in (await stream.result).messages] == ["user"]
-    assert [message.role for message in breaks.ends[0].message_list.all] == ["user"]
+    assert [message.role for message in breaks.told[0].message_list.all] == ["user"]
 
 
 async def test_an_answer_that_is_left_while_it_is_sent_stays_nowhere() -> None:

@@ -31,7 +31,7 @@ class Waits(Processor[dict[str, Any]]):
     Attributes:
         reached: is set when it waits.
         cancelled: whether it was cancelled.
-        ends: how requests ended.
+        told: how requests ended.
     """
 
     def __new__(cls, stage: str) -> Self:
@@ -46,10 +46,10 @@ class Waits(Processor[dict[str, Any]]):
         self.stage = stage
         self.reached = anyio.Event()
         self.cancelled = False
-        self.ends: list[Ended] = []
+        self.told: list[Ended] = []
 
     def _listen(self, ctx: InputContext) -> None:
-        ctx.at_end(self.ends.append)
+        ctx.at_end(self.told.append)
 
     async def _hook(self, ctx: Any) -> Retry | None:
         if self.stage == "process_input":
@@ -87,15 +87,16 @@ async def given_up(agent: Agent, reached: anyio.Event, way: str, **options: Any)
         return None
     async with agent.stream("Hi", **options) as stream, anyio.create_task_group() as group:
         kinds: list[str] = []
+        chunks = stream.full_stream
         if way == "pull":
             with anyio.CancelScope() as scope:
                 group.start_soon(_when, reached, scope.cancel)
-                async for chunk in (chunks := stream.full_stream):
-                    kinds.append(chunk.type)
+                while True:
+                    kinds.append((await anext(chunks)).type)
             kinds += [chunk.type async for chunk in chunks]
         else:
             group.start_soon(_when, reached, stream.cancel)
-            kinds += [chunk.type async for chunk in stream]
+            kinds += [chunk.type async for chunk in chunks]
         assert kinds.count("abort") == 1
         assert kinds[-1] == "abort"
         return await stream.result
