@@ -72,6 +72,25 @@ class SharedSuite:
             for first, after in zip(every[::2], every[1::2], strict=True):
                 assert after == first[:-1] + "b", "what is saved together stands together"
 
+    async def test_many_tasks_read_at_once_while_others_write(self, store, second):
+        """Each sees whole batches, in order."""
+        await store.save_messages(many(3))
+        seen: list[list[str]] = []
+
+        async def read(reader) -> None:
+            page = await reader.messages("t", limit=10_000, oldest_first=True)
+            seen.append(ids(page.items))
+
+        async with anyio.create_task_group() as group:
+            for turn in range(100):
+                group.start_soon(read, (store, second)[turn % 2])
+                if turn % 10 == 0:
+                    group.start_soon(store.save_messages, many(3, start=3 * turn + 4))
+        assert len(seen) == 100
+        longest = ids((await store.messages("t", limit=10_000, oldest_first=True)).items)
+        assert len(longest) == 33
+        assert all(len(one) % 3 == 0 and one == longest[: len(one)] for one in seen)
+
     async def test_both_open_an_empty_place_at_once(self, store, second):
         """Its tables are made once."""
         async with anyio.create_task_group() as group:

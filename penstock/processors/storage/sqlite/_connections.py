@@ -68,7 +68,7 @@ class Connections:
         """Return what the work returns; all that it reads is of one moment. See `write` for what is raised."""
         with self._explaining():
             idle = self._idle
-            connection = idle.pop() if idle else self._opened()
+            connection = _popped(idle) or self._opened()
             healthy = True
             try:
                 return _transaction(connection, "BEGIN", work)
@@ -115,6 +115,14 @@ class Connections:
             raise (BusyError() if is_busy(error) else in_words(error, self._store)) from error
         except (UnicodeEncodeError, OverflowError) as error:
             raise in_words(error, self._store) from None  # the first quotes what was to be stored
+
+
+def _popped(idle: list[sqlite3.Connection]) -> sqlite3.Connection | None:
+    """Return the last one; None if there is none, or another thread was faster."""
+    try:
+        return idle.pop()
+    except IndexError:
+        return None
 
 
 def _transaction(connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -24,7 +24,7 @@ _LATEST = 2**63 - 1
 """No place is later."""
 
 
-class Draft(NamedTuple):
+class _Draft(NamedTuple):
     """A message that is to be stored: itself with a time, as JSON text, and whether the time is only a guess."""
 
     message: Message
@@ -32,7 +32,7 @@ class Draft(NamedTuple):
     guessed: bool
 
 
-def drafts(messages: Sequence[Message], now: datetime) -> list[Draft]:
+def _drafts(messages: Sequence[Message], now: datetime) -> list[_Draft]:
     """Return what is to be stored.
 
     Raises:
@@ -40,7 +40,7 @@ def drafts(messages: Sequence[Message], now: datetime) -> list[Draft]:
     """
     timed = [_timed(message, now) for message in messages]
     return [
-        Draft(message, write_message(message, f"messages[{index}]"), messages[index].created_at is None)
+        _Draft(message, write_message(message, f"messages[{index}]"), messages[index].created_at is None)
         for index, message in enumerate(timed)
     ]
 
@@ -54,16 +54,18 @@ def _timed(message: Message, now: datetime) -> Message:
 
 
 def saved(
-    connection: Connection, given: Sequence[Draft], owners: Mapping[str, str | None], now: datetime, store: str
+    connection: Connection, messages: Sequence[Message], owners: Mapping[str, str | None], now: datetime, store: str
 ) -> tuple[StoredMessage, ...]:
     """Store messages, and return them as they are kept.
 
     Raises:
+        MessageError: one holds what is no JSON value.
         OwnershipError: a thread is another resource's, or an id that of another thread's message.
     """
+    given = _drafts(messages, now)
     last = _threads.owned(connection, owners, now, store)
     known = {row[0]: row for row in _rows(connection, [draft.message.id for draft in given])}
-    kept: dict[str, tuple[Draft, int]] = {}
+    kept: dict[str, tuple[_Draft, int]] = {}
     for draft in given:
         message, thread_id = draft.message, str(draft.message.thread_id)
         row = known.get(message.id)
@@ -81,12 +83,12 @@ def saved(
     return tuple([StoredMessage(kept[draft.message.id][0].message, kept[draft.message.id][1]) for draft in given])
 
 
-def _as_old(draft: Draft, before: str, store: str) -> Draft:
+def _as_old(draft: _Draft, before: str, store: str) -> _Draft:
     """Return the draft with the time that the message was first stored with, if it has none of its own."""
     if not draft.guessed:
         return draft
     message = replace(draft.message, created_at=_read([(0, before)], store)[0].message.created_at)
-    return Draft(message, write_message(message), guessed=False)
+    return _Draft(message, write_message(message), guessed=False)
 
 
 def page(

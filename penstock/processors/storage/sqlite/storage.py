@@ -147,9 +147,8 @@ class SQLiteStorage:
         if not messages:
             return ()
         now = self._clock.now()
-        given = _messages.drafts(messages, now)
         return await self._database.write(
-            partial(_messages.saved, given=given, owners=owners, now=now, store=self._name)
+            partial(_messages.saved, messages=tuple(messages), owners=owners, now=now, store=self._name)
         )
 
     async def messages(
