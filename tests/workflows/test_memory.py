@@ -28,6 +28,7 @@ from penstock import (
     StepFailedError,
     Tool,
     ToolCallContext,
+    ToolFailed,
     ToolResultContext,
     Workflow,
     processor,
@@ -261,6 +262,53 @@ async def test_what_is_put_back_for_the_client_is_kept_as_its_token(streamed: bo
     assert result.text == "Dear joe@example.comok joe@example.com"
     assert storage.of() == ["user:I am [EMAIL_1]", "assistant:Dear [EMAIL_1]", "assistant:ok [EMAIL_1]"]
     assert "joe@" not in str([row.message for row in storage.rows.values()])
+
+
+async def test_what_tools_bring_is_kept_as_their_guards_left_it() -> None:
+    """Results, errors and arguments."""
+    storage = FakeStorage()
+    calls = [{"id": f"c{place}", "name": "search", "args": {"q": "ann@example.com"}} for place in (1, 2)]
+    ran: list[str] = []
+
+    def search(q: str) -> str:
+        ran.append(q)
+        if len(ran) > 1:
+            raise ToolFailed("bob@example.com is not known")
+        return "joe@example.com"
+
+    model = ScriptedModel([{"tool_calls": calls}, "done"])
+    agent = Agent(
+        model, tools=[search], processors=[PIIDetector(redaction_method="placeholder")], memory=Memory(storage)
+    )
+    await asked(agent, "Who?")
+    kept = [part for row in storage.rows.values() for part in row.message.parts if part.type == "tool"]
+    assert [part.state for part in kept] == ["result", "error"]
+    assert "example.com" not in str(kept)
+    assert "[EMAIL]" in str(kept[0].result)
+
+
+async def test_tokens_in_the_store_stay_what_they_were() -> None:
+    """A later request's values get other numbers, and only those are put back."""
+    storage = FakeStorage()
+    hidden = [PIIDetector(redaction_method="token", phase="input"), Restore()]
+    model = ScriptedModel(["noted", "[EMAIL_1] and [EMAIL_2]"])
+    agent = Agent(model, processors=hidden, memory=Memory(storage))
+    await asked(agent, "I am joe@example.com")
+    result = await asked(agent, "And I am amy@example.com")
+    assert result.text == "[EMAIL_1] and amy@example.com"
+    assert storage.of()[2:] == ["user:And I am [EMAIL_2]", "assistant:[EMAIL_1] and [EMAIL_2]"]
+
+
+async def test_requests_at_the_same_time_keep_everything() -> None:
+    """In one thread; each answer stands behind its question."""
+    storage = FakeStorage()
+    agent = Agent(ScriptedModel(lambda request: f"to {request.messages[-1].text}"), memory=Memory(storage))
+    async with anyio.create_task_group() as group:
+        for place in range(20):
+            group.start_soon(asked, agent, f"q{place}")
+    kept = storage.of()
+    assert len(kept) == len(set(kept)) == 40
+    assert all(kept.index(f"user:q{place}") < kept.index(f"assistant:to q{place}") for place in range(20))
 
 
 async def test_while_checks_run_beside_the_model_the_input_is_not_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -181,6 +182,7 @@ def rows() -> list[Row]:
         ),
         kept("a transient signal", [signal, said("r2", "assistant", "x")], [said("r2", "assistant", "x")]),
         kept("an error without output", [], [], messages=[said("i1", "user", "now")], finish_reason="error"),
+        theirs(),
         kept("nothing new", [], [], remembered=[said("h1", "user", "old")]),
         loaded("none", {"last_messages": 0}, many[:3], []),
         loaded("the reference's default", {}, many, [row["id"] for row in many[-40:]]),
@@ -189,6 +191,13 @@ def rows() -> list[Row]:
         loaded("a result whose call is older", {"last_messages": 1}, pair, ["h3"]),
         loaded("a pair", {"last_messages": 2}, pair, ["h2", "h3"]),
     ]
+
+
+def theirs() -> Row:
+    """Return a row that keeps something in another's thread."""
+    row = kept("another's thread is kept", [said("r1", "assistant", "x")], [said("r1", "assistant", "x")])
+    given = replace(row.given, input={**row.given.input, "context": {**CONTEXT, "resource": "res-2"}})
+    return replace(row, given=given, expected={**row.expected, "thread": {"id": "thread-1", "resourceId": "res-1"}})
 
 
 FAMILY = Family(

@@ -39,10 +39,12 @@ async def store_of(given: Fields) -> Storage:
     return storage
 
 
-def threads_of_others_are_refused(_options: Fields, given: Fields, _expected: Fields) -> Fields | None:
+def threads_of_others_are_refused(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """A request that names another's thread fails: with an empty history it would go on as if nothing were there."""
-    context = given.get("context") or {}
-    thread, asker = (context.get("thread") or {}).get("id"), context.get("resource")
+    context: Fields = given.get("context") or {}
+    asker, there = context.get("resource"), given.get("thread_exists")
+    thread = (context.get("thread") or {}).get("id")
     rows = [row for row in given.get("stored", []) if row.get("threadId") == thread]
     owners = {row.get("resourceId") or thread for row in rows}
-    return {"error": "OwnershipError"} if thread and asker and rows and asker not in owners else None
+    owners |= {expected["thread"]["resourceId"]} if there and expected.get("thread") else set()
+    return {"error": "OwnershipError"} if thread and asker and owners and asker not in owners else None
