@@ -49,10 +49,12 @@ class Template:
     Attributes:
         text: the text to be filled in; of an object, its JSON Schema.
         shape: what an object must fit; None for a text.
+        empty: the object as it is while nothing is known, as JSON.
     """
 
     text: str
     shape: Shape | None = field(default=None, compare=False)
+    empty: str = ""
 
     @property
     def format(self) -> Literal["markdown", "json"]:
@@ -63,11 +65,6 @@ class Template:
     def standard(self) -> bool:
         """Whether it is the one that counts where nobody says anything else."""
         return self.text.split() == STANDARD.split()
-
-    @property
-    def empty(self) -> str:
-        """The object as it is while nothing is known, as JSON."""
-        return "" if self.shape is None else written(empty(self.shape.schema, self.shape.schema))
 
     def way(self, owner: str, given: Way | None) -> Way:
         """Return how it is changed: as given, or as is best for what it is.
@@ -152,4 +149,4 @@ def _object(fields: Values) -> dict[str, Value]:
 
 
 def _shaped(shape: Shape) -> Template:
-    return Template(written(shape.schema), shape)
+    return Template(written(shape.schema), shape, written(empty(shape.schema, shape.schema)))

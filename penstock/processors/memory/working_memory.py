@@ -15,6 +15,7 @@ from penstock.engine.results import Overrides
 from penstock.processors.conversations.relaying import laid_out
 from penstock.processors.memory._options import checked_policy
 from penstock.processors.memory._tokens import text_tokeniser
+from penstock.processors.memory._working_origins import origins_of
 from penstock.processors.memory._working_prompt import instructions, known
 from penstock.processors.memory._working_records import Whose
 from penstock.processors.memory._working_templates import template_of, way_of, written
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 TAG = "memory"
 """The owner of the system message with the instructions."""
+
+_ALL = 1_000  # versions
 
 
 @dataclass
@@ -227,6 +230,16 @@ class WorkingMemory(Processor[WorkingMemoryState]):
             UsageError, OwnershipError, StorageError: see `read`.
         """
         return await self._notebook.history(Whose(thread_id, resource_id), limit)
+
+    async def origins(self, *, thread_id: str | None = None, resource_id: str | None = None) -> dict[str, MemoryRecord]:
+        """Return for each field of an object, by its path, the version since which it is as it is: who wrote it, when.
+
+        As far as the store keeps versions: what is older is said to be of the oldest.
+
+        Raises:
+            UsageError, OwnershipError, StorageError: see `read`.
+        """
+        return origins_of(await self._notebook.history(Whose(thread_id, resource_id), _ALL))
 
     async def undo(
         self,

@@ -311,6 +311,23 @@ async def test_an_application_writes_and_reads_it():
         await memory.read(thread_id="t")
 
 
+async def test_each_field_has_an_origin():
+    """The version since which it is as it is."""
+    memory = WorkingMemory(SmallStore(), template=Profile)
+    assert await memory.origins(resource_id="ann") == {}
+    kept = [
+        ({"name": "Ann", "address": {"a/b": 1}, "tags": []}, "run-1"),
+        ({"name": "Bob", "address": {"a/b": 1}, "tags": []}, "run-2"),
+        ({"name": "Ann", "address": {"a/b": 1}, "tags": ["x"]}, "run-3"),
+    ]
+    for document, author in kept:
+        await memory.write(document, resource_id="ann", author=author)
+    found = {path: record.author for path, record in (await memory.origins(resource_id="ann")).items()}
+    assert found == {"/name": "run-3", "/address/a~1b": "run-1", "/tags": "run-3"}
+    await memory.write("no object", resource_id="ann")
+    assert await memory.origins(resource_id="ann") == {}
+
+
 async def test_a_change_can_be_undone():
     """As a change of its own; twice does it again; further back by the version."""
     memory = WorkingMemory(SmallStore())
