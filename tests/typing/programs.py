@@ -10,6 +10,7 @@ from penstock import (
     ClassifierProcessor,
     Conflict,
     Edit,
+    InMemoryStorage,
     InputContext,
     InputStepContext,
     Key,
@@ -24,6 +25,7 @@ from penstock import (
     Processor,
     Retry,
     Run,
+    SQLiteStorage,
     TextEdits,
     ToolCallContext,
     ToolResultContext,
@@ -34,6 +36,7 @@ from penstock import (
     pick,
     processor,
 )
+from penstock.engine.ports import Storage, VectorStore
 
 LANGUAGE = Key[str]("language")
 SCORE = Key[float]("score")
@@ -184,3 +187,5 @@ def in_sync_form() -> bool:
 
 
 CALL: Callable[[], Awaitable[str]] = use
+STORES: list[Storage] = [SQLiteStorage("memory.db"), InMemoryStorage()]
+VECTORS: list[VectorStore] = [SQLiteStorage("memory.db"), InMemoryStorage()]
