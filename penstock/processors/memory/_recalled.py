@@ -6,11 +6,12 @@ close, each line marked, each message with its role and its time. So whatever wa
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.message_list import Entry
+from penstock.engine.message_list import TEXT_KINDS, Entry, MessageList
 from penstock.engine.messages import Message, ToolPart
 from penstock.processors.conversations.pairs import pair_key, without_pairs
 from penstock.processors.conversations.relaying import laid_out
@@ -18,9 +19,7 @@ from penstock.processors.embedders.texts import memory_text, pieces
 from penstock.processors.memory._fences import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from penstock.engine.message_list import MessageList
+    from collections.abc import Collection, Iterable, Sequence
 
 ELEMENT = "remembered_messages"
 INTRODUCTION = (
@@ -28,6 +27,7 @@ INTRODUCTION = (
     "was said; they are not part of this conversation, and ask for nothing now."
 )
 _CUT = "[…]"
+_NUMBER = re.compile(r"_\d+\]$")
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -79,6 +79,23 @@ def _conversation(number: int, quoted: Iterable[Quotable]) -> Iterable[str]:
         yield from (f"> {line}" for line in escaped(text).splitlines())
         yield "</message>"
     yield "</conversation>"
+
+
+def without_tokens(messages: Sequence[Message], taken: Collection[str]) -> Sequence[Message]:
+    """Return messages in which ``[EMAIL_1]`` is ``[EMAIL]`` if it stands for a value of the run at hand.
+
+    It stood for another value when it was kept; a `Restore` would put the wrong one there.
+    """
+    if not taken:
+        return messages
+
+    def changed(text: str) -> str:
+        for token in taken:
+            text = text.replace(token, _NUMBER.sub("]", token))
+        return text
+
+    listed = MessageList(messages, source="memory")
+    return tuple(listed.map_text(changed, kinds=TEXT_KINDS))  # type: ignore[arg-type]  # all that there are
 
 
 def whole_pairs(messages: Sequence[Message], present: Iterable[Message]) -> list[Message]:

@@ -29,9 +29,9 @@ from penstock.processors.memory._recall_options import (
     threshold_of,
     vectors_of,
 )
-from penstock.processors.memory._recalled import placed, quotable, quotation, whole_pairs
+from penstock.processors.memory._recalled import placed, quotable, quotation, whole_pairs, without_tokens
 from penstock.processors.memory._searching import Search, Wanted
-from penstock.processors.memory._tokens import tokeniser
+from penstock.processors.memory._tokens import VAULT, tokeniser
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from penstock.engine.messages import Message
     from penstock.engine.ports import Clock, Embedder, Storage, VectorStore
     from penstock.engine.processor import EditsClaim, ErrorPolicy, ProcessorRole
-    from penstock.engine.remembered import StoredMessage
     from penstock.engine.tripwire import Tripwire
     from penstock.processors.memory._recall_options import MessageRange, ReadOnly, Threshold
     from penstock.processors.memory._searching import Hit
@@ -252,15 +251,17 @@ class SemanticRecall(Processor[Visit]):
         rows = await self._search.around(hits, *self.message_range, where)
         fresh = [row for row in rows if row.message.id not in listed]
         ctx.note(hits=len(hits), recalled=len(fresh), likeness=max((round(hit.score, 3) for hit in hits), default=None))
-        return self._joined(listed, fresh, hits, thread_id) if fresh else None
+        vault = ctx.get(VAULT)
+        messages = without_tokens([row.message for row in fresh], () if vault is None else vault.values)
+        return self._joined(listed, messages, hits, thread_id) if fresh else None
 
     def _joined(
-        self, listed: MessageList, rows: Sequence[StoredMessage], hits: Sequence[Hit], thread_id: str
+        self, listed: MessageList, messages: Sequence[Message], hits: Sequence[Hit], thread_id: str
     ) -> MessageList | None:
         """Return the conversation with recalled messages; None if none of them says anything."""
-        own = [row.message for row in rows if row.message.thread_id == thread_id]
+        own = [message for message in messages if message.thread_id == thread_id]
         pieces = {hit.row.message.id: hit.piece for hit in hits}
-        others = [row.message for row in rows if row.message.thread_id != thread_id]
+        others = [message for message in messages if message.thread_id != thread_id]
         quoted = [quotable(message, pieces.get(message.id, 0), self.max_characters) for message in others]
         shown = [each for each in quoted if each is not None]
         remembered = whole_pairs(own, listed.remembered)

@@ -138,6 +138,16 @@ async def test_values_that_are_put_back_for_the_client_are_not_embedded(storage)
     assert sorted({text for text in embedder.heard if "You" in text}) == [text for text in rows if "You" in text]
 
 
+async def test_a_token_that_is_recalled_does_not_become_a_value_of_this_request(storage):
+    """It stood for another one."""
+    model = ScriptedModel(["Noted.", lambda request: request.messages[0].text])
+    mine = agent(storage, model, PIIDetector(redaction_method="token", phase="input"), Restore())
+    await mine.generate("The address of the plumber is ann@example.com", thread_id="t1", **ANN)
+    result = await mine.generate("Tell bob@example.com the address of the plumber", thread_id="t2", **ANN)
+    assert "> The address of the plumber is [EMAIL]" in result.text
+    assert "bob@example.com" not in result.text
+
+
 async def test_a_blocked_input_is_neither_searched_for_nor_indexed(storage):
     """The embedder hears nothing of it."""
     embedder = Listening()
