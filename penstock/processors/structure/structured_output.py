@@ -126,6 +126,13 @@ class StructuredOutputProcessor(Processor):
         self._form = form_of(schema)
         if model is not None and not isinstance(model, Model) and not callable(model):
             raise OptionError(OWNER, "model", model, "a Model, a function of its request, or None")
+        for option, given in (
+            ("instructions", instructions),
+            ("settings", settings),
+            ("provider_options", provider_options),
+        ):
+            if model is None and given:
+                raise OptionError(OWNER, option, "…", "left out without model=, which it is for")
         self.error_strategy = one_of(OWNER, "error_strategy", error_strategy, get_args(ErrorStrategy))
         self._fallback = self._checked_fallback(fallback_value)
         self.native = model is None if native is None else flag(OWNER, "native", native)
