@@ -81,12 +81,13 @@ def _message(message: Message, calls: dict[str, int]) -> Value:
 
 
 def _part(part: Part, calls: dict[str, int]) -> Value:
-    if type(part) is TextPart and not part.metadata:  # most are
+    noted = _noted(part.metadata)
+    if type(part) is TextPart and not noted:  # most are
         return part.text
     own = {name: stable(getattr(part, name)) for name in _names(part) if name not in ("call_id", "metadata")}
     if isinstance(part, ToolPart):
         own["call"] = calls.setdefault(part.call_id, len(calls))
-    return {**own, "metadata": _noted(part.metadata)}
+    return {**own, "metadata": noted}
 
 
 def _noted(value: object) -> Value:

@@ -18,6 +18,7 @@ from penstock import (
     OptionError,
     ResponseCache,
     ResponseFormat,
+    TextPart,
     ToolPart,
     ToolSpec,
 )
@@ -53,6 +54,10 @@ SAME: dict[str, tuple[ModelRequest, ModelRequest]] = {
         ModelRequest((Message.user("hello", metadata={"openai": {"a": 1}, "mastra": {"at": 2}}),)),
     ),
     "a framework's notes alone": (HELLO, replace(HELLO, provider_options={"penstock": {"at": 2}})),
+    "a framework's notes on a text": (
+        HELLO,
+        ModelRequest((Message.user([TextPart("hello", metadata={"mastra": {"at": 1}})]),)),
+    ),
     "the order of keys": (
         replace(HELLO, settings={"seed": 1, "top_p": 1.0}),
         replace(HELLO, settings={"top_p": 1.0, "seed": 1}),
