@@ -15,7 +15,7 @@ class ContentFilter(TextGuard):
 
     def __init__(self, words: Iterable[str]) -> None:
         words = tuple(words)
-        self._pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b", re.IGNORECASE)
+        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
         self.reach = max(map(len, words)) + 1  # the longest word, and the character behind it
 
     def find(self, text: str, ctx: Context, *, final: bool) -> Iterable[Edit]:

@@ -99,6 +99,13 @@ def test_no_part_of_a_filtered_word_is_streamed(cut: int) -> None:
     assert "casinos, or the ".startswith("".join(chunk.text for chunk in chunks))
 
 
+def test_the_filter_finds_words_that_end_in_no_letter() -> None:
+    """``C++`` is a word to whoever lists it."""
+    guard = names("content_filter")["ContentFilter"](["c++"])
+    assert run_stage(guard, "process_input", "Teach me C++ now.").blocked
+    assert not run_stage(guard, "process_input", "Teach me C now.").blocked
+
+
 def test_the_filters_verdict_does_not_quote() -> None:
     """It says that there is a word, not which."""
     outcome = run_stage(names("content_filter")["ContentFilter"](["casino"]), "process_input", "A Casino?")
