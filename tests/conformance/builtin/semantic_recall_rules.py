@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from datetime import datetime
 
 from tests.conformance.builtin.frame import Fields
 
@@ -13,15 +14,15 @@ def said(message: Fields) -> str:
     content = message["content"]
     if isinstance(content, str):
         return content
-    parts = [part["text"] for part in content.get("parts", []) if part.get("type") == "text"]
-    return "\n".join(parts) if parts else content.get("content") or ""
+    parts = [part["text"] for part in content.get("parts", []) if part.get("type") == "text" and part["text"].strip()]
+    return ("\n".join(parts) if parts else content.get("content") or "").strip()
 
 
 def query_and_index_use_one_text(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """What is searched for is the message's text as it would be indexed: parts joined by line ends."""
     if not expected.get("embedded_queries"):
         return None
-    asked = [said(message).strip() for message in given["messages"] if message["role"] in ("user", "signal")]
+    asked = [said(message) for message in given["messages"] if message["role"] in ("user", "signal")]
     return {**expected, "embedded_queries": asked[-1:]}
 
 
@@ -31,7 +32,8 @@ def other_threads_are_quoted_as_data(_options: Fields, given: Fields, expected: 
         return None
     told = expected["memory_system_messages"][0]
     own = given["context"]["thread"]["id"]
-    rows = [row for row in given["stored"] if row["threadId"] != own and said(row) in told and said(row)]
+    others = [row for row in given["stored"] if row["threadId"] != own and row["role"] != "system"]
+    rows = [row for row in others if said(row) and said(row) in told]
     threads = sorted({row["threadId"] for row in rows}, key=lambda id_: _first(rows, id_))
     lines = [INTRODUCTION, "<remembered_messages>"]
     for number, thread in enumerate(threads, 1):
@@ -56,7 +58,7 @@ def _first(rows: list[Fields], thread: str) -> str:
 
 
 def _iso(time: str) -> str:
-    return re.sub(r"(\.0+)?Z$", "+00:00", time)
+    return datetime.fromisoformat(time).isoformat()
 
 
 def messages_are_embedded_together(_options: Fields, _given: Fields, expected: Fields) -> Fields | None:
