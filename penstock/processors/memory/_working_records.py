@@ -95,7 +95,8 @@ class Notebook:
         key = self._required(whose)
         async with _alone((id(self.storage), self.scope, key)):
             await self._own(whose, key)
-            return await self.storage.put_working_memory(self.scope, key, text, expected=expected, author=author)
+            kept = _storable(text)
+            return await self.storage.put_working_memory(self.scope, key, kept, expected=expected, author=author)
 
     async def undo(self, whose: Whose, version: int | None, author: str) -> MemoryRecord:
         """Store an earlier version again, the last but one by default.
@@ -126,9 +127,12 @@ class Notebook:
         for attempt in range(_ATTEMPTS):
             record = await self.storage.working_memory(self.scope, key)
             now = "" if record is None else record.text
-            text = change(record)
-            if isinstance(text, Refusal) or text == now:
-                return text if isinstance(text, Refusal) else record
+            made = change(record)
+            if isinstance(made, Refusal):
+                return made
+            text = _storable(made)
+            if text == now:
+                return record
             if self.max_characters < len(text) > len(now):
                 most = f"at most {self.max_characters} are kept. Make it shorter."
                 return Refusal("too-long", f"It would have {len(text)} characters, and {most}")
@@ -161,6 +165,11 @@ class Notebook:
         if key is None:
             raise UsageError(f"a working memory of a {self.scope} needs {self.scope}_id in the request context")
         return key
+
+
+def _storable(text: str) -> str:
+    """Return a text without what not every store has a place for: NUL characters, halves of surrogate pairs."""
+    return text.replace("\x00", "").encode(errors="replace").decode()
 
 
 def _id(request_context: Mapping[str, Value], name: str) -> str | None:

@@ -36,7 +36,7 @@ class Shape(Protocol):
     schema: dict[str, Value]
 
     def problems(self, document: Value) -> tuple[str, ...]:
-        """Return what does not fit, each with its path, in words that quote nothing of the document."""
+        """Return what does not fit, each with its path, in words that quote no value of the document."""
         ...
 
 
@@ -85,6 +85,7 @@ class SchemaShape:
             from referencing import Registry
         except ImportError as error:
             raise MissingExtraError("a JSON Schema as template=", "json-schema") from error
+        self._owner = owner
         self.schema: dict[str, Value] = thaw(dict(given))
         kind = validator_for(self.schema, default=Draft202012Validator)
         allowed = "the JSON Schema of an object, a pydantic model, or a text in Markdown"
@@ -101,6 +102,10 @@ class SchemaShape:
     def problems(self, document: Value) -> tuple[str, ...]:
         """Return what does not fit; nothing is required."""
         return tuple(map(_told, self._validator.iter_errors(document)))
+
+    def __reduce__(self) -> tuple[type[SchemaShape], tuple[str, Values]]:
+        """Pickle as its schema: validators cannot be pickled."""
+        return (SchemaShape, (self._owner, self.schema))
 
 
 def partial(schema: Value) -> Value:

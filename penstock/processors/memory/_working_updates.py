@@ -42,7 +42,7 @@ class Refusal:
 
     Attributes:
         problem: for programs.
-        reason: a sentence for the model; it quotes nothing of the memory.
+        reason: a sentence for the model; it quotes no value of the memory.
     """
 
     problem: Problem

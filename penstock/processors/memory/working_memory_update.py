@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast, get_args
@@ -100,8 +101,10 @@ def tool_of(notebook: Notebook, template: Template, way: Way, name: str, seen: S
 
     async def update(arguments: dict[str, object], ctx: ToolContext) -> dict[str, Value]:
         _check(way, arguments)
+        # halves of surrogate pairs have no place in any store
+        sent = json.loads(json.dumps(arguments, ensure_ascii=False).encode(errors="replace"))
         try:
-            return await _updated(notebook, template, way, arguments, ctx, seen or Seen())
+            return await _updated(notebook, template, way, sent, ctx, seen or Seen())
         except PenstockError as error:  # told to the model by its kind, to whoever runs this in full
             _LOG.warning("%s: a working memory could not be changed: %s", name, error)
             raise ToolFailed(f"The memory could not be changed ({type(error).__name__}).") from error

@@ -1,11 +1,22 @@
 """What a model is shown of a working memory, and where."""
 
+import copy
 import json
+import pickle
 
 import pytest
 from pydantic import BaseModel
 
-from penstock import Message, OptionError, Processor, PromptInjectionDetector, StepFailedError, Tool, Workflow
+from penstock import (
+    Message,
+    OptionError,
+    Processor,
+    PromptInjectionDetector,
+    SQLiteStorage,
+    StepFailedError,
+    Tool,
+    Workflow,
+)
 from penstock.engine.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
 from penstock.engine.remembered import Thread
 from penstock.processors.memory.working_memory import WorkingMemory
@@ -293,6 +304,18 @@ def test_equal_options_make_equal_processors():
     store = SmallStore()
     assert WorkingMemory(store) == WorkingMemory(store)
     assert WorkingMemory(store) != WorkingMemory(store, scope="thread")
+
+
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("template", [None, SCHEMA, Profile])
+def test_it_can_be_copied_and_sent_to_other_processes(template, tmp_path):
+    """With its store, if that can be."""
+    processor = WorkingMemory(SQLiteStorage(tmp_path / "memory.db"), template=template)
+    assert copy.deepcopy(processor) == processor
+    sent = pickle.loads(pickle.dumps(processor))  # noqa: S301 - our own
+    assert (sent.template, sent.scope, sent.storage.path) == (template, "resource", processor.storage.path)
 
 
 # What applications do

@@ -389,6 +389,13 @@ async def test_it_has_a_size():
     assert (await replaced({"memory": "x" * 11}, "y" * 12, max_characters=10))[1] == "x" * 11
 
 
+async def test_what_no_store_has_a_place_for_is_left_out():
+    """NUL characters, and halves of characters."""
+    assert (await replaced({"memory": "a\x00b\ud800c"}))[1] == "ab?c"
+    left = (await changed({"changes": [{"op": "set", "path": "/name", "value": "\ud800"}]}))[1]
+    assert json.loads(left) == {"name": "?"}
+
+
 # Many at once
 
 
