@@ -1,0 +1,26 @@
+"""A few of the random agents; `python -m tests.workflows.agent.fuzz N FIRST` makes as many as are wanted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.workflows.agent.fuzz.__main__ import problems
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Keep what processors are made to do out of the log."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.timeout(60)
+async def test_random_agents_keep_the_laws() -> None:
+    """However they end, streamed and whole."""
+    assert {seed: found for seed in range(40) if (found := await problems(seed))} == {}
