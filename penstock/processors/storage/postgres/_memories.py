@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from penstock.engine.remembered import MemoryScope
     from penstock.processors.storage.postgres._sessions import Session
 
-KEPT = 50
-"""How many versions of a working memory are kept."""
-
 _VERSIONS = """
     SELECT body, version, updated_at, author FROM {schema}.working_memories
     WHERE scope = $1 AND key = $2 ORDER BY version DESC LIMIT $3
@@ -59,8 +56,8 @@ async def versions(session: Session, scope: MemoryScope, key: str, limit: int) -
     return tuple(_record(row) for row in await session.rows(_VERSIONS, scope, key, limit))
 
 
-async def put(session: Session, scope: MemoryScope, key: str, change: Change, label: str) -> MemoryRecord:
-    """Store a version, unless it is stored."""
+async def put(session: Session, scope: MemoryScope, key: str, change: Change, *, kept: int, label: str) -> MemoryRecord:
+    """Store a version, unless it is stored; ``kept``: how many versions stay, with this one."""
     await session.run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{session.schema}/{scope}/{key}")
     made = await session.row(_MADE, scope, key, change.name)
     if made is not None:
@@ -72,5 +69,5 @@ async def put(session: Session, scope: MemoryScope, key: str, change: Change, la
     record = MemoryRecord(change.text, there + 1, change.at.astimezone(UTC), change.author)
     body, author = json.dumps(record.text), json.dumps(record.author)
     await session.run(_STORE, scope, key, record.version, body, author, record.updated_at, change.name)
-    await session.run(_PRUNE, scope, key, record.version - KEPT)
+    await session.run(_PRUNE, scope, key, record.version - kept)
     return record

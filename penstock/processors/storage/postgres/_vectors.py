@@ -6,11 +6,12 @@ direction: they are kept, and never found. Scores are rounded to 6 digits, since
 
 from __future__ import annotations
 
+import logging
 import struct
 from math import hypot
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.errors import StorageError
+from penstock.engine.errors import NotStoredError, StorageError
 from penstock.engine.remembered import VectorHit
 from penstock.processors.storage.blobs import blob
 from penstock.processors.storage.postgres._migrations import LOCK, migrate, version
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.engine.frozen import Value, Values
     from penstock.engine.remembered import VectorEntry
     from penstock.processors.storage.postgres._sessions import Session
+
+log = logging.getLogger("penstock")
 
 MOST_HNSW = 4000
 """How many numbers a vector of an index with HNSW has at most; from 2,001 on they are indexed with 16 bits each.
@@ -35,8 +38,12 @@ LOOKED_THROUGH = 20_000
 """Up to how many vectors of one resource are looked through, one by one, though there is an HNSW index: that takes
 few milliseconds, and finds what an index that was made for all resources together may miss."""
 
-BUILDING = 3600.0
-"""Seconds that building an HNSW index over vectors that are there already may take."""
+BUILT_AT_ONCE = 1000
+"""Over up to how many vectors an HNSW index is built when something is stored: that takes a second or less, and who
+stores something else waits for it. Over more it is built when that is asked for, while others go on."""
+
+BUILDING = 7 * 86400.0
+"""Seconds that building an HNSW index may take."""
 
 _PGVECTOR = """
     SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
@@ -58,12 +65,14 @@ _UPSERT = """
 """
 
 _BUILD = """
-    SET LOCAL statement_timeout = 0;
-    CREATE INDEX IF NOT EXISTS vectors_hnsw_{index} ON {schema}.vectors
-        USING hnsw ((direction::{kind}({length})) {pgvector}.{name}_ip_ops)
-        WHERE index_id = {index} AND direction IS NOT NULL;
-    UPDATE {schema}.vector_indexes SET has_hnsw = true WHERE id = {index};
+    CREATE INDEX {concurrently} IF NOT EXISTS vectors_hnsw_{index} ON {schema}.vectors
+    USING hnsw ((direction::{kind}({length})) {pgvector}.{name}_ip_ops)
+    WHERE index_id = {index} AND direction IS NOT NULL
 """
+
+_BUILT = "UPDATE {schema}.vector_indexes SET has_hnsw = true WHERE id = $1"
+
+_IS_WHOLE = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
 
 _LOOK_THROUGH = """
     WITH scored AS (
@@ -133,6 +142,7 @@ class Vectors:
         self._label = label
         self.needs_settings = hnsw
         self._are_there = False
+        self._has_told = False
 
     def forget(self) -> None:
         """Look again whether there are tables: the store was closed."""
@@ -148,7 +158,7 @@ class Vectors:
         if found.length != length:
             raise StorageError(self._label, _other_length(length, found.length))
         if self.needs_settings and not found.has_hnsw:
-            await self._build(session, found)
+            await self._build_if_small(session, found)
         rows = zip(entries, directions, strict=True)
         await session.run_each(
             found.filled(_UPSERT),
@@ -231,13 +241,37 @@ class Vectors:
             raise StorageError(self._label, "pgvector was taken out of the database")
         return found
 
-    async def _build(self, session: Session, index: Index) -> None:
-        """Build the HNSW index over an index's vectors; those who store others meanwhile wait."""
+    async def build(self, session: Session, index: str) -> None:
+        """Build the HNSW index over an index's vectors while others read and write; not in a transaction."""
+        found = await self._index(session, index) if await self._is_ready(session) else None
+        if found is None:
+            raise NotStoredError(self._label, "there is no index of that name to build; it is made by storing in it")
+        self._check_length(found)
+        await session.run("SET statement_timeout = 0")  # every transaction of the store sets its own
+        await session.run(found.filled(_BUILD).replace("{concurrently}", "CONCURRENTLY"), timeout=BUILDING)
+        name = f"{session.schema}.vectors_hnsw_{found.id}"
+        if not await session.value(_IS_WHOLE, name):
+            told = "the HNSW index is being built by somebody else, or a build of it broke off"
+            raise StorageError(self._label, f"{told}: wait, or DROP INDEX {name}")
+        await session.run(_BUILT, found.id)
+
+    async def _build_if_small(self, session: Session, index: Index) -> None:
+        """Build the HNSW index where that takes no time; else say, once, that it is to be built."""
+        self._check_length(index)
+        some = "SELECT 1 FROM {schema}.vectors WHERE index_id = $1 OFFSET $2 LIMIT 1"
+        if await session.value(some, index.id, BUILT_AT_ONCE):
+            if not self._has_told:
+                self._has_told = True
+                log.warning("%s: vectors are looked through until `await build_hnsw(index)` was called", self._label)
+            return
+        await session.run("SELECT pg_advisory_xact_lock($1)", LOCK)
+        await session.run(index.filled(_BUILD).replace("{concurrently}", ""))
+        await session.run(_BUILT, index.id)
+
+    def _check_length(self, index: Index) -> None:
         if index.length > MOST_HNSW:
             told = f"vectors of {index.length} numbers are too long for HNSW ({MOST_HNSW} at most)"
             raise StorageError(self._label, f"{told}; use vector_search='exact'")
-        await session.run("SELECT pg_advisory_xact_lock($1)", LOCK)
-        await session.run(index.filled(_BUILD), timeout=BUILDING)
 
     async def _are_many(self, session: Session, index: Index, search: Search) -> bool:
         """Tell whether so many vectors are asked for that they are not looked through."""

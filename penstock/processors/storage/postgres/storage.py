@@ -41,6 +41,9 @@ VectorSearch = Literal["exact", "hnsw"]
 _NAME = "PostgresStorage"
 _FOREVER = 1_000_000
 
+LEAST_VERSIONS = 10
+"""How many versions of a working memory a store keeps at least; see `Storage.working_memory_history`."""
+
 
 class PostgresStorage:
     """A store in a PostgreSQL server, from version 13 on, for any number of processes; a `Storage` and a `VectorStore`.
@@ -60,6 +63,7 @@ class PostgresStorage:
             tried once.
         vector_search: ``exact`` looks through the vectors asked for, one by one; ``hnsw`` has an index for millions,
             which may miss some.
+        memory_versions: how many versions of a working memory are kept, the current one included; 10 or more.
         connect_options: more for asyncpg's ``create_pool``: ``ssl``, ``password`` (also a function, for tokens that
             change), ``statement_cache_size=0`` (for pgbouncer), ``server_settings`` …
         clock: what tells the time.
@@ -78,17 +82,31 @@ class PostgresStorage:
         timeout: float = 30.0,
         retry_for: float = 10.0,
         vector_search: VectorSearch = "exact",
+        memory_versions: int = LEAST_VERSIONS,
         connect_options: Values = EMPTY,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._again = partial(
+            PostgresStorage,
+            url,
+            schema=schema,
+            max_connections=max_connections,
+            timeout=timeout,
+            retry_for=retry_for,
+            vector_search=vector_search,
+            memory_versions=memory_versions,
+            connect_options=connect_options,
+            clock=clock,
+        )
         where = shown(_NAME, url)
         check_schema(_NAME, schema)
         _check_limits(max_connections, timeout, retry_for)
         if vector_search not in get_args(VectorSearch):
             raise OptionError(_NAME, "vector_search", vector_search, "exact or hnsw")
-        _check_options(connect_options)
+        _check_options(memory_versions, connect_options)
         self._label = f"{_NAME} at {where}, schema {schema}"
         self._clock = clock
+        self._versions = memory_versions
         self._vectors = Vectors(self._label, hnsw=vector_search == "hnsw")
         self._database = Database(
             self._label,
@@ -213,12 +231,14 @@ class PostgresStorage:
         checks.check_name(key, "the key of a working memory")
         checks.check_version(expected)
         change = memories.Change(text, author, expected, RANDOM_IDS.next(), self._clock.now())
-        return await self._database.write(partial(memories.put, scope=scope, key=key, change=change, label=self._label))
+        return await self._database.write(
+            partial(memories.put, scope=scope, key=key, change=change, kept=self._versions, label=self._label)
+        )
 
     async def working_memory_history(
         self, scope: MemoryScope, key: str, *, limit: int = 10
     ) -> tuple[MemoryRecord, ...]:
-        """Return a working memory's last versions, the newest first; the last 50 are kept."""
+        """Return a working memory's last versions, the newest first; ``memory_versions`` of them are kept."""
         checks.check_scope(scope)
         checks.check_limit(limit)
         return await self._database.read(partial(memories.versions, scope=scope, key=key, limit=limit))
@@ -264,6 +284,17 @@ class PostgresStorage:
 
         return await self._database.write(work)
 
+    async def build_hnsw(self, index: str) -> None:
+        """Build the HNSW index over vectors that are there already; others read and write meanwhile.
+
+        Only needed where ``vector_search`` became ``hnsw`` after more than 1,000 were stored. It may take minutes.
+
+        Raises:
+            NotStoredError: there is no index of that name.
+            StorageError: it is being built by somebody else, or was left half built; or the vectors are too long.
+        """
+        await self._database.read(partial(self._vectors.build, index=index))
+
     async def close(self) -> None:
         """Close the connections of the running event loop; the store may be used again."""
         self._vectors.forget()
@@ -276,6 +307,18 @@ class PostgresStorage:
     async def __aexit__(self, *error: object) -> None:
         """Close it."""
         await self.close()
+
+    def __copy__(self) -> Self:
+        """Return itself: it is a handle to one place."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return itself: copied workflows share what is remembered."""
+        return self
+
+    def __reduce__(self) -> tuple[partial[PostgresStorage], tuple[()]]:
+        """Pickle as its URL, with the password that is in it, and its options; without connections."""
+        return self._again, ()
 
     def __repr__(self) -> str:
         """Show where it is, without user and password."""
@@ -291,7 +334,9 @@ def _check_limits(max_connections: int, timeout: object, retry_for: object) -> N
             raise OptionError(_NAME, option, value, f"a number of seconds, {least:g} or more and below {_FOREVER:,}")
 
 
-def _check_options(options: object) -> None:
-    """Refuse what is no mapping, without showing it."""
+def _check_options(memory_versions: int, options: object) -> None:
+    """Refuse too few versions, and what is no mapping, without showing it."""
+    if type(memory_versions) is not int or memory_versions < LEAST_VERSIONS:
+        raise OptionError(_NAME, "memory_versions", memory_versions, f"an int, {LEAST_VERSIONS} or more")
     if not isinstance(options, Mapping):
         raise OptionError(_NAME, "connect_options", type(options), "a mapping of asyncpg's own options")

@@ -1,5 +1,8 @@
 """PostgresStorage where the end of an attempt is not heard, where others are in the way, and where it is cancelled."""
 
+import copy
+import pickle
+
 import anyio
 import asyncpg
 import pytest
@@ -145,6 +148,16 @@ def test_a_store_may_be_used_in_one_event_loop_after_another(server, schema):
 
     assert anyio.run(use, 1) == ["m1"]
     assert anyio.run(use, 2) == ["m1", "m2"]
+
+
+async def test_a_copied_store_is_the_same_and_a_pickled_one_is_over_the_same_data(store):
+    """As for copied workflows, and other processes."""
+    await store.save_messages(many(1))
+    assert copy.copy(store) is store
+    assert copy.deepcopy(store) is store
+    async with pickle.loads(pickle.dumps(store)) as other:  # noqa: S301 - our own
+        assert other is not store
+        assert ids((await other.messages("t")).items) == ["t-m1"]
 
 
 def test_trio_is_refused_with_the_reason(server):

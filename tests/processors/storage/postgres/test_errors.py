@@ -78,6 +78,7 @@ def test_a_url_that_is_none_is_refused_without_showing_it(url):
         {"retry_for": -1},
         {"retry_for": float("inf")},
         {"vector_search": "fast"},
+        {"memory_versions": 9},
         {"connect_options": 5},
     ],
 )

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from penstock import StorageError
+from penstock import NotStoredError, StorageError
 from penstock.engine.remembered import Thread
 from penstock.processors.storage.postgres import PostgresStorage
 from tests.processors.storage.made import entry, found, ids, many
@@ -75,22 +75,60 @@ async def test_a_user_who_may_make_nothing_uses_tables_that_are_there(server, sc
         await looking.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-async def test_an_index_can_be_given_hnsw_later(server, schema, looking):
+POINTS = {f"e{n:04}": [(n * 7919 % 101) - 50, (n * 104729 % 97) - 48, 30] for n in range(1200)}
+VECTORS = [entry(name, point, thread=f"t{int(name[1:]) % 2}") for name, point in POINTS.items()]
+
+
+async def hnsw_indexes(looking, schema):
+    """How many there are."""
+    built = await looking.fetch("SELECT indexdef FROM pg_indexes WHERE schemaname = $1", schema)
+    return sum("hnsw" in row["indexdef"] for row in built)
+
+
+async def test_a_small_index_can_be_given_hnsw_later(server, schema, looking):
     """It is built over what is there, once, and finds the same; a thread's vectors are looked through."""
-    points = {f"e{n:03}": [(n * 7919 % 101) - 50, (n * 104729 % 97) - 48, 30] for n in range(300)}
-    vectors = [entry(name, point, thread=f"t{int(name[1:]) % 2}") for name, point in points.items()]
     async with PostgresStorage(server.url, schema=schema) as exact:
-        await exact.upsert_vectors("i", vectors)
+        await exact.upsert_vectors("i", VECTORS[:300])
         nearest = await exact.query_vectors("i", [3, 2, 1], limit=5)
     async with PostgresStorage(server.url, schema=schema, vector_search="hnsw") as walking:
         assert await walking.query_vectors("i", [3, 2, 1], limit=5) == nearest
-        await walking.upsert_vectors("i", vectors[:1])
-        await walking.upsert_vectors("i", vectors[:1])
+        await walking.upsert_vectors("i", VECTORS[:1])
+        await walking.upsert_vectors("i", VECTORS[:1])
+        assert await hnsw_indexes(looking, schema) == 1
         assert await walking.query_vectors("i", [3, 2, 1], limit=5) == nearest
-        own = await walking.query_vectors("i", [3, 2, 1], limit=500, thread_id="t1")
-        assert len(own) == 150
-    built = await looking.fetch("SELECT indexdef FROM pg_indexes WHERE schemaname = $1", schema)
-    assert sum("hnsw" in row["indexdef"] for row in built) == 1
+        assert len(await walking.query_vectors("i", [3, 2, 1], limit=500, thread_id="t1")) == 150
+
+
+async def test_a_large_index_is_given_hnsw_when_that_is_asked_for(server, schema, looking, caplog):
+    """Until then its vectors are looked through, and the log says so once."""
+    async with PostgresStorage(server.url, schema=schema) as exact:
+        await exact.upsert_vectors("i", VECTORS)
+        nearest = await exact.query_vectors("i", [3, 2, 1], limit=5)
+    async with PostgresStorage(server.url, schema=schema, vector_search="hnsw") as walking:
+        for _ in range(2):
+            await walking.upsert_vectors("i", VECTORS[:1])
+        assert await hnsw_indexes(looking, schema) == 0
+        assert [record.message.rpartition(": ")[2] for record in caplog.records] == [
+            "vectors are looked through until `await build_hnsw(index)` was called"
+        ]
+        assert await walking.query_vectors("i", [3, 2, 1], limit=5) == nearest
+        for _ in range(2):
+            await walking.build_hnsw("i")
+        assert await hnsw_indexes(looking, schema) == 1
+        assert await walking.query_vectors("i", [3, 2, 1], limit=5) == nearest
+
+
+async def test_only_what_is_there_is_built_and_what_is_broken_off_is_told(server, schema, looking):
+    """With the cure."""
+    async with PostgresStorage(server.url, schema=schema, vector_search="hnsw") as store:
+        with pytest.raises(NotStoredError):
+            await store.build_hnsw("i")
+        await store.upsert_vectors("i", VECTORS[:3])
+        await looking.execute(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass($1)", f"{schema}.vectors_hnsw_1"
+        )
+        with pytest.raises(StorageError, match="DROP INDEX"):
+            await store.build_hnsw("i")
 
 
 @pytest.mark.parametrize("length", [2000, 2001, 4000])
