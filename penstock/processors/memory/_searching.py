@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("penstock")
 _QUERIES = 4  # pieces of a long question that are searched for: its beginning and its end
 _ROUNDS = 3
+_MOST = 1_000  # hits of one search
 _WIDER = 4  # times as many hits are asked for where too many were of no use
 
 
@@ -92,7 +93,7 @@ class Search:
         else's.
         """
         vectors = await self.embedder.embed(_asked(query))
-        limit = wanted.top_k * (1 if wanted.ranking is None else wanted.ranking.candidates)
+        limit = min(wanted.top_k * (1 if wanted.ranking is None else wanted.ranking.candidates), _MOST)
         rows: dict[str, StoredMessage] = {}
         chosen: list[Hit] = []
         for _ in range(_ROUNDS):
@@ -101,9 +102,9 @@ class Search:
             rows |= {row.message.id: row for row in await self.storage.messages_by_id(fresh)} if fresh else {}
             usable = [Hit(rows[id_], hit.score, _piece(hit)) for id_, hit in hits.items() if id_ in rows]
             chosen = self._chosen(query, usable, wanted, where)
-            if len(chosen) >= wanted.top_k or not more:
+            if len(chosen) >= wanted.top_k or not more or limit == _MOST:
                 break
-            limit *= _WIDER
+            limit = min(limit * _WIDER, _MOST)
         return chosen
 
     async def around(self, hits: Sequence[Hit], before: int, after: int, where: Where) -> list[StoredMessage]:

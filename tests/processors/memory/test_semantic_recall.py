@@ -154,6 +154,15 @@ async def test_hits_of_no_use_make_room_for_others():
     assert recalled((await asked(all_of_them, "pet")).message_list) == ["d0", "d1"]
 
 
+async def test_a_search_looks_at_a_thousand_hits_at_most():
+    """However many are wanted, and however many doubles there are."""
+    doubles = [said(f"d{number}", "a cat", day=number) for number in range(1_100)]
+    shelf, recall = made(top_k=100, message_range=0, ranking=RecallRanking(candidates=5))
+    await indexed(shelf, recall, *doubles)
+    assert recalled((await asked(recall, "pet")).message_list) == ["d1099"]
+    assert [query["top_k"] for query in shelf.queries] == [500, 1_000]
+
+
 async def test_pieces_of_one_message_are_one_hit():
     """However many of them are like the question."""
     long = " ".join(f"My cat has done thing number {number} today." for number in range(200))
