@@ -22,3 +22,8 @@ __all__ = ["SharedSuite", "StoreSuite"]
 
 class StoreSuite(ThreadsSuite, MessagesSuite, MemorySuite, VectorsSuite):
     """All that a store of its own must do."""
+
+    def test_no_test_hides_another_of_its_name(self):
+        """A class that derives from several has one method of a name."""
+        names = [name for suite in (*StoreSuite.__bases__, SharedSuite) for name in vars(suite) if name[:5] == "test_"]
+        assert len(names) == len(set(names))

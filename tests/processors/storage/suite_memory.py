@@ -56,7 +56,7 @@ class MemorySuite:
         assert len(await store.working_memory_history("thread", "t", limit=3)) == 3
         assert history[0] == await store.working_memory("thread", "t")
 
-    async def test_a_limit_that_cannot_be_is_refused(self, store):
+    async def test_a_length_of_history_that_cannot_be_is_refused(self, store):
         """The caller's mistake."""
         with pytest.raises(UsageError):
             await store.working_memory_history("thread", "t", limit=0)

@@ -80,6 +80,16 @@ class MessagesSuite:
         (again,) = await store.save_messages([said("m1", "changed")])
         assert again.message.created_at == at
 
+    async def test_a_message_that_brings_another_time_has_it(self, store):
+        """It replaces the whole message; the place stays."""
+        await store.save_messages(many(2))
+        at = datetime(2020, 1, 1, tzinfo=UTC)
+        made = Message.user("changed", id="t-m1", thread_id="t", created_at=at)
+        assert (await store.save_messages([made]))[0].message.created_at == at
+        page = await store.messages("t", oldest_first=True)
+        assert ids(page.items) == ["t-m1", "t-m2"]
+        assert page.items[0].message == made
+
     async def test_saving_again_replaces_and_keeps_the_place(self, store):
         """As often as one likes: there is no double."""
         first = await store.save_messages(many(3))
@@ -178,7 +188,7 @@ class MessagesSuite:
         assert (await store.messages("t", limit=4)).following is None
         assert (await store.messages("t", limit=3)).following is not None
 
-    async def test_a_page_that_cannot_be_is_refused(self, store):
+    async def test_a_page_of_messages_that_cannot_be_is_refused(self, store):
         """Wrong limits, made-up places, and places of the other order are the caller's mistakes."""
         await store.save_messages(many(3))
         place = (await store.messages("t", limit=1)).following

@@ -81,6 +81,13 @@ class ThreadsSuite:
         assert kept is not None
         assert kept.title == "two"
 
+    async def test_a_change_of_nothing_changes_nothing(self, store):
+        """Though the version is looked at."""
+        first = await store.create_thread(Thread("t", "r", "one"))
+        assert await store.update_thread("t", expected=1) == first
+        with pytest.raises(StorageConflictError):
+            await store.update_thread("t", expected=2)
+
     async def test_a_change_of_no_thread_is_an_error(self, store):
         """There is nothing to change."""
         with pytest.raises(NotStoredError):
@@ -145,7 +152,7 @@ class ThreadsSuite:
         assert ids((await store.messages("u")).items) == ["u-m2", "u-m1"]
         assert await store.delete_thread("t") is False
 
-    async def test_a_page_that_cannot_be_is_refused(self, store):
+    async def test_a_page_of_threads_that_cannot_be_is_refused(self, store):
         """Wrong limits and made-up places to go on from are the caller's mistakes, and said so."""
         with pytest.raises(UsageError):
             await store.threads(limit=0)

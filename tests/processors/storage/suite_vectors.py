@@ -119,6 +119,12 @@ class VectorsSuite:
             await store.upsert_vectors("i", [entry("b", [1, 0]), entry("c", vector)])
         assert found(await store.query_vectors("i", [1, 0], limit=9)) == ["a"]
 
+    async def test_nothing_to_store_is_nothing(self, store):
+        """No index is made of it."""
+        await store.upsert_vectors("i", [])
+        await store.upsert_vectors("i", [entry("a", [1, 0])])
+        assert found(await store.query_vectors("i", [1, 0], limit=9)) == ["a"]
+
     async def test_the_vectors_of_a_new_index_have_one_length(self, store):
         """The first one's; nothing is made of others."""
         with pytest.raises(StorageError):
@@ -139,7 +145,7 @@ class VectorsSuite:
         assert found(await store.query_vectors("i", [1, 0], limit=9)) == ["b"]
         assert await store.query_vectors("i", [0, 0], limit=9) == ()
 
-    async def test_a_limit_that_cannot_be_is_refused(self, store):
+    async def test_a_number_of_hits_that_cannot_be_is_refused(self, store):
         """The caller's mistake."""
         with pytest.raises(UsageError):
             await store.query_vectors("i", [1, 0], limit=0)

@@ -9,7 +9,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import penstock.testing
-from penstock import InMemoryStorage, Message, OptionError, SQLiteStorage, StorageError, Thread
+from penstock import (
+    InMemoryStorage,
+    Message,
+    MessageError,
+    OptionError,
+    SQLiteStorage,
+    StorageError,
+    Thread,
+    UsageError,
+)
 from penstock.processors.storage import matrices
 from tests.processors.storage.made import entry, ids, many, said
 from tests.processors.storage.suite import SharedSuite, StoreSuite
@@ -192,6 +201,32 @@ async def test_a_damaged_file_is_told_and_another_one_taken_as_it_is(path):
     assert (await store.messages("t")).items == ()
     await store.save_messages(many(1))
     await store.close()
+
+
+async def test_a_write_that_sqlite_fails_is_told_and_the_next_one_has_its_chance(path):
+    """The connection is not used again."""
+    async with SQLiteStorage(path) as store:
+        await store.save_messages(many(1))
+        by_hand(path, "ALTER TABLE penstock_messages RENAME TO elsewhere")
+        with pytest.raises(StorageError, match="SQLITE_ERROR") as caught:
+            await store.save_messages([said("m2", "secret")])
+        assert "secret" not in str(caught.value)
+        by_hand(path, "ALTER TABLE elsewhere RENAME TO penstock_messages")
+        await store.save_messages([said("m3")])
+        assert ids((await store.messages("t")).items) == ["m3", "t-m1"]
+
+
+async def test_names_that_cannot_be_are_refused():
+    """Before the database is asked."""
+    store = InMemoryStorage()
+    with pytest.raises(UsageError):
+        await store.create_thread(Thread("", "r"))
+    with pytest.raises(UsageError):
+        await store.upsert_vectors("", [entry("a", [1, 0])])
+    with pytest.raises(UsageError):
+        await store.update_thread("t", title="x", expected=-1)
+    with pytest.raises(MessageError):
+        await store.save_messages([said("a\0b")])
 
 
 async def test_a_message_that_a_newer_version_wrote_is_an_error_without_its_text(path):
