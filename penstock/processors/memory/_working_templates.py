@@ -134,7 +134,8 @@ def _named(owner: str, form: object, content: Value) -> Template:
 
 def _of_schema(owner: str, given: Values) -> Template:
     """Return the template of a JSON Schema; of a mapping of fields to schemas, that of the object with those fields."""
-    return _shaped(SchemaShape(owner, given if _is_schema(given) else _object(given)))
+    schema = given if _is_schema(given) else _object(given)
+    return _shaped(SchemaShape(owner, {"type": "object", **schema} if "properties" in schema else schema))
 
 
 def _is_schema(given: Values) -> bool:

@@ -53,30 +53,46 @@ def parsed(options: Fields) -> Any:
         return None
 
 
-def is_schema(content: Any) -> bool:
+def is_schema(content: Fields) -> bool:
     """Tell whether something is a JSON Schema, and no mapping of names to such."""
     return not content or isinstance(content.get("type"), str) or "properties" in content
+
+
+def is_object(content: Any) -> bool:
+    """Tell whether something says of an object what is in it: as a JSON Schema, or field by field."""
+    if not isinstance(content, dict) or not content:
+        return False
+    if is_schema(content):
+        return content.get("type", "object") == "object"
+    return all(isinstance(item, dict) and (is_schema(item) or is_object(item)) for item in content.values())
+
+
+EMPTY = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": []}
+
+
+def bare(schema: Fields) -> Any:
+    """Return what there is as long as nothing is known."""
+    if not is_schema(schema):
+        return {name: bare(item) for name, item in schema.items()}
+    if "default" in schema:
+        return schema["default"]
+    if schema.get("type") == "object" or "properties" in schema:
+        return {name: bare(item) for name, item in schema.get("properties", {}).items()}
+    return EMPTY.get(schema.get("type", ""))
 
 
 def fields_by_name_are_an_object(options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """The shape that the reference's own documents show is understood: fields with their types, nested or not."""
     content = parsed(options)
-    if not isinstance(content, dict) or is_schema(content) or "empty_json_object" not in expected:
+    if not is_object(content) or expected.get("variant") != "tool" or given.get("template_provider_returns"):
         return None
-    empty = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": [], "object": {}}
-
-    def bare(schema: Any) -> Any:
-        if is_schema(schema):
-            return empty.get(schema.get("type"))
-        return {name: bare(item) for name, item in schema.items()}
-
-    return {**expected, "empty_json_object": bare(content)} if expected["variant"] == "tool" else None
+    return {**expected, "empty_json_object": bare(content)}
 
 
 def a_template_that_is_broken_is_refused(options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """Where the processor is made, not where a model wonders what is meant."""
-    template = options["template"] or {}
-    return {"error": True} if template.get("format") == "json" and parsed(options) is None else None
+    is_json = (options["template"] or {}).get("format") == "json"
+    return {"error": True} if is_json and not is_object(parsed(options)) else None
 
 
 def pieces_of_text_are_for_texts(options: Fields, given: Fields, expected: Fields) -> Fields | None:
