@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_mapping
+from penstock.engine.frozen import EMPTY, is_mapping
 from penstock.processors.memory._filing import WORKING_MEMORY_TOOLS
 from penstock.processors.memory._options import checked_storage
 from penstock.processors.memory.memory_input_filter import MemoryInputFilter
@@ -40,6 +41,7 @@ class Memory:
         token_counter: see there.
         keep_input: see there.
         title: see there.
+        history: its other options, by name; they count before those here.
         read_only: nothing is kept; a bool, or a function of the request context.
         semantic_recall: whether older messages are found by what they say: True, the options of a `SemanticRecall`, or
             one.
@@ -67,6 +69,7 @@ class Memory:
         token_counter: TokenCounter | Callable[[str], int] | str | None = None,
         keep_input: KeepInput = "accepted",
         title: Title | None = None,
+        history: Values = EMPTY,
         read_only: ReadOnly = False,
         semantic_recall: bool | Values | SemanticRecall = False,
         embedder: Embedder | None = None,
@@ -85,16 +88,16 @@ class Memory:
         self.notes = self._working_memory(working_memory, both)
         self.recall = self._recalling(semantic_recall, embedder, vectors, {**both, "keep_input": keep_input})
         self._halves = None if self.recall is None else (self.recall.loader, self.recall.saver)
-        self.history = MessageHistory(
-            storage,
-            last_messages=last_messages,
-            max_tokens=max_tokens,
-            token_counter=token_counter,
-            keep_input=keep_input,
-            title=title,
-            skip_tools=WORKING_MEMORY_TOOLS if self.notes is None else (*WORKING_MEMORY_TOOLS, self.notes.tool_name),
+        options: dict[str, Any] = {
+            "last_messages": last_messages,
+            "max_tokens": max_tokens,
+            "token_counter": token_counter,
+            "keep_input": keep_input,
+            "title": title,
+            "skip_tools": WORKING_MEMORY_TOOLS if self.notes is None else (*WORKING_MEMORY_TOOLS, self.notes.tool_name),
             **both,
-        )
+        }
+        self.history = MessageHistory(storage, **{**options, **_named("history", history, MessageHistory)})
         self.input_filter = MemoryInputFilter(
             storage, retain_full_input=retain_full_input, on_error=self.history.on_error
         )
@@ -157,7 +160,19 @@ def _options(option: str, given: object, kind: type[P]) -> dict[str, Any] | P | 
         return given
     if given is True:
         return {}
-    if is_mapping(given):
-        return dict(given)
-    allowed = f"True, False, a mapping of options, or a {kind.__name__}"
-    raise OptionError("Memory", option, type(given).__name__, allowed)
+    return _named(option, given, kind, f"True, False, a mapping of options, or a {kind.__name__}")
+
+
+def _named(option: str, given: object, kind: type, allowed: str = "a mapping of options") -> dict[str, Any]:
+    """Return options by name.
+
+    Raises:
+        OptionError: they are no mapping, or the kind of processor has no such option.
+    """
+    if not is_mapping(given):
+        raise OptionError("Memory", option, type(given).__name__, allowed)
+    known = [name for name, one in inspect.signature(kind).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise OptionError("Memory", option, unknown, f"options of {kind.__name__}: {', '.join(known)}")
+    return dict(given)

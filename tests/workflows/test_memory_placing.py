@@ -85,6 +85,7 @@ def test_all_that_is_asked_for_is_placed() -> None:
     assert given.recall is memory.recall
     assert given.notes is memory.notes
     assert Memory(storage).recall is None
+    assert Memory(storage, history={"last_messages": 3}, last_messages=2).history.last_messages == 3
     assert repr(Memory(storage)).startswith("Memory(MessageHistory(")
     assert isinstance(memory.recall, SemanticRecall)
 
@@ -117,6 +118,10 @@ class Vectors:
         ({"read_only": "no"}, "read_only"),
         ({"title": "Chat"}, "title"),
         ({"max_tokens": 1.5}, "max_tokens"),
+        ({"history": 10}, "history"),
+        ({"history": {"last": 10}}, "history"),
+        ({"semantic_recall": {"topk": 2}}, "semantic_recall"),
+        ({"history": {"counting": "exact"}}, "counting"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], named: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.errors import OwnershipError
 from penstock.engine.message_list import Entry
+from penstock.engine.messages import ToolPart
 from penstock.processors.conversations.pairs import pair_key, says_something
 from penstock.processors.conversations.relaying import laid_out
 from penstock.processors.memory._updates import answered, is_update, waiting
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.context import AnyContext
     from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message, ToolPart
+    from penstock.engine.messages import Message
     from penstock.engine.ports import Storage
     from penstock.engine.remembered import StoredMessage, Thread
 
@@ -56,17 +57,19 @@ class Joined(NamedTuple):
 def joined(listed: MessageList, rows: Iterable[StoredMessage]) -> Joined:
     """Return a conversation with stored messages before its input.
 
-    What is stored counts, and not what the caller sent under the same id. Only the results of tools that ran at the
+    Messages of the system stay out, and results whose calls were made before the first. What is stored counts, and not
+    what the caller sent under the same id. Only the results of tools that ran at the
     caller's are taken from there: a message whose calls get their answers so is input, and judged as such.
     """
     taken = {entry.message.id for entry in listed.entries if entry.source != "input"}
-    stored = [row.message for row in sorted(rows, key=lambda row: row.order) if row.message.id not in taken]
+    ordered = [row.message for row in sorted(rows, key=lambda row: row.order)]
+    stored = [message for message in _paired(ordered) if message.id not in taken]
     updates = _updates(listed.input, waiting(stored))
     remembered: list[Entry] = []
     for message in stored:
         filled = answered(message, updates)
         remembered.append(Entry(filled, "memory" if filled is message else "input"))
-    known = {message.id for message in stored}
+    known = {message.id for message in ordered}
     entries: list[Entry] = []
     for entry in listed.entries:
         if entry.source == "input":
@@ -77,6 +80,24 @@ def joined(listed: MessageList, rows: Iterable[StoredMessage]) -> Joined:
             entries.append(entry)
     changed = bool(stored) or len(entries) != len(listed.entries)
     return Joined(laid_out(listed, [*entries, *remembered]) if changed else None, len(stored))
+
+
+def _paired(messages: Sequence[Message]) -> list[Message]:
+    """Return messages without the system's, and without the results of calls that are not among those before them."""
+    told: list[Message] = []
+    called = set[str]()
+    for message in messages:
+        keys = {pair_key(part) for part in message.parts if isinstance(part, ToolPart)}
+        if message.role != "tool":
+            called |= keys
+        elif not keys <= called:
+            parts = [part for part in message.parts if not isinstance(part, ToolPart) or pair_key(part) in called]
+            if says_something(parts):
+                told.append(message.with_parts(parts))
+            continue
+        if message.role != "system":
+            told.append(message)
+    return told
 
 
 def _updates(sent: Sequence[Message], calls: set[str]) -> dict[str, ToolPart]:

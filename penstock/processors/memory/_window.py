@@ -6,16 +6,13 @@ from math import isfinite
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from penstock.engine.errors import OptionError
-from penstock.engine.messages import ToolPart
 from penstock.engine.processor import one_of
-from penstock.processors.conversations.pairs import pair_key, without_pairs
 from penstock.processors.tokens.counters import counting as as_counting
 from penstock.processors.tokens.prices import Way, prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.messages import Message
     from penstock.engine.ports import Storage, TokenCounter
     from penstock.engine.remembered import StoredMessage, Thread
 
@@ -90,7 +87,7 @@ class Window:
         return self.budget is not None and self.freed > 0
 
     async def read(self, storage: Storage, thread_id: str, resource_id: str | None, thread: Thread | None) -> Recent:
-        """Return the newest messages of a thread, the system's left out; calls and results stay together.
+        """Return the newest messages of a thread.
 
         ``thread``: the thread itself, if this `moves` and it is there.
         """
@@ -104,9 +101,9 @@ class Window:
             found = [row for row in page.items if row.order >= beginning]
             rows += found
             before = page.following
-            if before is None or len(found) < len(page.items) or self._is_enough(rows):
-                break
-        return self._cut(rows, whole=before is None)
+            is_begun = len(found) < len(page.items)
+            if before is None or is_begun or self._is_enough(rows):
+                return self._cut(rows, whole=before is None and not is_begun)
 
     def _more(self, rows: Sequence[StoredMessage]) -> int:
         return _PAGE if self.last is None else min(self.last - len(rows), 10 * _PAGE)
@@ -127,7 +124,7 @@ class Window:
         kept = rows if self.budget is None or self._cost(rows) <= self.budget else self._fitting(rows, self.budget)
         cut = len(kept) < len(rows)
         beginning = (kept[-1].order if kept else rows[0].order + 1) if cut and self.moves else None
-        return Recent(_paired(kept[::-1]), whole and not cut, beginning)
+        return Recent(kept[::-1], whole and not cut, beginning)
 
     def _fitting(self, rows: Sequence[StoredMessage], budget: int) -> list[StoredMessage]:
         """Return the newest of rows that are too many, as many as leave what is to be freed."""
@@ -139,22 +136,6 @@ class Window:
                 break
             kept.append(row)
         return kept
-
-
-def _paired(rows: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-    """Return rows without the system's, and without the results of calls that were made before the first."""
-    told = [row for row in rows if row.message.role != "system"]
-    called, lost = set[str](), set[str]()
-    for row in told:
-        keys = {pair_key(part) for part in row.message.parts if isinstance(part, ToolPart)}
-        if row.message.role == "tool":
-            lost |= keys - called
-        else:
-            called |= keys
-    if not lost:
-        return told
-    left: dict[str, Message] = {message.id: message for message in without_pairs([row.message for row in told], lost)}
-    return [type(row)(left[row.message.id], row.order) for row in told if row.message.id in left]
 
 
 def _beginning(thread: Thread) -> int:

@@ -223,7 +223,7 @@ class MessageHistory(Processor[Kept]):
         if recent.whole or not unknown:
             return ()
         found = await self.storage.messages_by_id(unknown)
-        return [row for row in found if row.message.thread_id == thread_id and row.message.role != "system"]
+        return [row for row in found if row.message.thread_id == thread_id]
 
     async def _move(self, thread: Thread, beginning: int) -> None:
         metadata = {**thread.metadata, BEGINNING: beginning}
