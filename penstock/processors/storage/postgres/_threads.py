@@ -88,6 +88,8 @@ async def update(session: Session, thread_id: str, change: Change, label: str) -
         return _thread(row)
     if change.expected not in {None, row["version"]}:
         raise StorageConflictError(label, "the thread has been changed by now: read it again", row["version"])
+    if change.title is None and change.metadata is None:
+        return _thread(row)
     title = row["title"] if change.title is None else json.dumps(change.title)
     metadata = row["metadata"] if change.metadata is None else write_values(change.metadata, "metadata")
     (found,) = await session.rows(_UPDATE, thread_id, title, metadata, change.name, change.at)

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.processors.storage.postgres import PostgresStorage
 from tests.processors.storage.suite import SharedSuite, StoreSuite
+from tests.processors.storage.suite_vectors import VectorsSuite
 
 
 class TestPostgresStorage(StoreSuite, SharedSuite):
@@ -20,7 +21,7 @@ class TestPostgresStorage(StoreSuite, SharedSuite):
             yield store
 
 
-class TestPostgresStorageWithHNSW(StoreSuite):
+class TestPostgresStorageWithHNSW(VectorsSuite):
     """Vectors searched with an index."""
 
     @pytest.fixture
