@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from penstock.engine.errors import OptionError, PenstockError
-from penstock.engine.nodes import Sequence, steps_of
+from penstock.engine.errors import OptionError, PenstockError, WorkflowError
+from penstock.engine.fact_flow import unmet_facts
+from penstock.engine.nodes import Sequence, resolve, steps_of
 from penstock.engine.plans import Plans
 from penstock.engine.stages import STAGES, Array
+from penstock.engine.validate import problems
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -35,6 +37,27 @@ def arrayed(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
             the array serves.
         WorkflowError: the items together have problems; all of them at once.
     """
+    plans = _together(name, arrays)
+    _ = plans.resolved  # what has problems does not start
+    return plans
+
+
+def check_some(name: str, arrays: Mapping[Array, Iterable[Item]]) -> None:
+    """Refuse items that cannot stand in the arrays, whatever else will stand there: facts may come from that.
+
+    Raises:
+        OptionError, WorkflowError: as in `arrayed`.
+    """
+    plans = _together(name, arrays)
+    found = problems(plans.root, None, plans.orders)
+    lacking = set(unmet_facts(resolve(plans.root), plans.orders)) if found else set[str]()
+    if lacking.issuperset(found):
+        return
+    raise WorkflowError(name, [problem for problem in found if problem not in lacking])
+
+
+def _together(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
+    """Return the plans of the items, not checked yet."""
     items: list[Item] = []
     nodes: list[Node] = []
     orders: dict[str, tuple[int, ...]] = {}
@@ -50,9 +73,7 @@ def arrayed(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
                 raise OptionError(name, f"{array}_processors", _called(nodes[index]), "each item once")
             order.append(index)
         orders[array] = tuple(order)
-    plans = Plans(name, Sequence(tuple(nodes)), orders)
-    _ = plans.resolved  # what has problems does not start
-    return plans
+    return Plans(name, Sequence(tuple(nodes)), orders)
 
 
 def _placed(name: str, array: str, place: int, item: Item) -> Node:

@@ -99,6 +99,8 @@ class Agent:
         self._options = replace(RequestOptions(model=self.model, **options), tools=self.tools)
         arrays = self._arrays(self._options)
         self._plans = arrays.compiled(self.id) if arrays.fixed else None
+        if self._plans is None:
+            arrays.check_known(self.id)
 
     # Asking
 
@@ -271,14 +273,20 @@ def _in_event_loop() -> bool:
 
 
 def _context(options: RequestOptions) -> RequestContext:
-    """Return the request context, with the thread and its owner in it.
+    """Return the request context, with the thread and its owner in it; those are never entered into the caller's own.
+
+    What a caller uses for several requests would carry the thread of one of them, and its memories, into the next.
 
     Raises:
         OptionError: it names another thread or owner already.
     """
     context = {} if options.request_context is None else options.request_context
-    for name in ("thread_id", "resource_id"):
-        given = getattr(options, name)
-        if given is not None and context.setdefault(name, given) != given:
+    given = {"thread_id": options.thread_id, "resource_id": options.resource_id}
+    added: RequestContext = {}
+    for name, value in given.items():
+        known = context.get(name)
+        if value is not None and known is None:
+            added[name] = value
+        elif value is not None and known != value:
             raise OptionError("Agent", name, "another than the request context's", "the same in both, or in one only")
-    return context
+    return {**context, **added} if added else context

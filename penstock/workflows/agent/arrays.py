@@ -10,7 +10,7 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, runtime_checkable
 
-from penstock.engine.arrays import arrayed, stages_of
+from penstock.engine.arrays import arrayed, check_some, stages_of
 from penstock.engine.context import Context
 from penstock.engine.errors import OptionError, PenstockError
 from penstock.engine.nodes import steps_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.plans import Plans
     from penstock.engine.processor import AnyProcessor
     from penstock.engine.workflow import Item
-    from penstock.workflows.agent.options import Array, RequestContext
+    from penstock.workflows.agent.options import Array, Placed, RequestContext
 
 
 class Around(NamedTuple):
@@ -100,6 +100,24 @@ class Arrays:
         arrays = (self.processors, self.input, self.output, self.error)
         return self._placed(name, *[tuple(cast("Sequence[Item]", array)) for array in arrays])
 
+    def check_known(self, name: str) -> None:
+        """Refuse what cannot stand where it was placed, whatever the functions beside it will give.
+
+        Raises:
+            OptionError, ProcessorError, WorkflowError: as in `compiled`.
+        """
+        arrays = (self.processors, self.input, self.output, self.error)
+        every, given, judging, error = [() if callable(array) else _known(array) for array in arrays]
+        _check_bound(name, every)
+        check_some(
+            name,
+            {
+                "input": [*_of("input", every), *given],
+                "output": [*_of("output", every), *judging],
+                "error": [*_of("error", every), *error],
+            },
+        )
+
     def _placed(
         self, name: str, every: Sequence[Item], given: Sequence[Item], judging: Sequence[Item], error: Sequence[Item]
     ) -> Plans:
@@ -125,6 +143,11 @@ class Arrays:
 
 def _depends(array: Array) -> bool:
     return callable(array) or any(_is_function(entry) for entry in array)
+
+
+def _known(array: Sequence[Placed]) -> tuple[Item, ...]:
+    """Return an array's items, with nothing in the place of each function."""
+    return tuple([Workflow("later") if _is_function(entry) else cast("Item", entry) for entry in array])
 
 
 def _is_function(entry: object) -> bool:

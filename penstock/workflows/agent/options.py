@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast, get_args
 
@@ -162,12 +162,27 @@ class RequestOptions:
         check_count("max_steps", self.max_steps, least=1)
         for name in ("prepare_step", "approve", "on_chunk", "on_step_finish", "on_finish", "on_error"):
             check_function(name, getattr(self, name))
+        if not callable(self.stop_when):
+            check_list("stop_when", self.stop_when, "a function of the steps so far, or a list of them", callable)
+        check_list("observers", self.observers, "a list of observers", _observes)
+        self._check_tools()
+        for name in ("allow_empty", "records"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError("Agent", name, getattr(self, name), "True or False")
         for name in ("settings", "provider_options"):
             if not isinstance(getattr(self, name), Mapping):
                 raise OptionError("Agent", name, "…", "a mapping")
         if self.request_context is not None and not isinstance(cast("object", self.request_context), dict):
             raise OptionError("Agent", "request_context", "…", "a dict: what a hook sets in it, later ones see")
         one_of("Agent", "release", self.release, get_args(Release))
+
+    def _check_tools(self) -> None:
+        """Refuse what are no names; whether tools have them is known at each step only."""
+        if self.active_tools is not None:
+            check_list("active_tools", self.active_tools, "a list of names of tools, or None", _is_text)
+        choice = cast("object", self.tool_choice)
+        if choice is not None and not isinstance(choice, str):
+            check_list("tool_choice", choice, "'auto', 'none', 'required', or a list of names of tools", _is_text)
 
     def with_call(self, given: CallOptions) -> RequestOptions:
         """Return the options with what a call says laid over.
@@ -209,6 +224,24 @@ def check_count(name: str, given: object, *, least: int, optional: bool = False)
         return
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
         raise OptionError("Agent", name, given, f"an int, {least} or more" + (", or None" if optional else ""))
+
+
+def check_list(name: str, given: object, allowed: str, fits: Callable[[object], bool]) -> None:
+    """Refuse what is no list, or has an entry that does not fit."""
+    if not _is_list(given) or not all(map(fits, cast("Iterable[object]", given))):
+        raise OptionError("Agent", name, given, allowed)
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, Collection) and not isinstance(given, str)
+
+
+def _observes(given: object) -> bool:
+    return callable(getattr(given, "on_record", None))
+
+
+def _is_text(given: object) -> bool:
+    return isinstance(given, str)
 
 
 def check_function(name: str, given: object) -> None:

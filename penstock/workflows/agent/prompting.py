@@ -119,7 +119,7 @@ def as_model(given: object) -> Model:
     """
     if isinstance(given, str):
         return model_named(given)
-    if isinstance(given, Model):
+    if isinstance(given, Model) and not isinstance(given, type):
         return given
     if type(given).__module__.partition(".")[0] == "pydantic_ai":
         from penstock.workflows.models.pydantic_ai.model import PydanticAIModel  # its library is an extra

@@ -14,6 +14,7 @@ from penstock import (
     Chunk,
     InputContext,
     InputStepContext,
+    Key,
     Message,
     ModelError,
     OptionError,
@@ -22,6 +23,8 @@ from penstock import (
     StepResult,
     Usage,
     UsageError,
+    Workflow,
+    WorkflowError,
     processor,
 )
 from penstock.testing import CountingIds, ScriptedModel
@@ -257,6 +260,13 @@ async def test_the_thread_at_hand_is_told_to_processors_and_messages() -> None:
         ({"approve": True}, "approve"),
         ({"settings": 3}, "settings"),
         ({"request_context": "x"}, "request_context"),
+        ({"active_tools": "lookup"}, "active_tools"),
+        ({"tool_choice": 3}, "tool_choice"),
+        ({"stop_when": 3}, "stop_when"),
+        ({"stop_when": [3]}, "stop_when"),
+        ({"observers": print}, "observers"),
+        ({"allow_empty": "no"}, "allow_empty"),
+        ({"model": ScriptedModel}, "model"),
     ],
 )
 async def test_an_option_that_cannot_be_meant_is_refused(options: Any, told: str) -> None:
@@ -332,3 +342,46 @@ async def test_what_a_given_up_or_broken_answer_took_is_spent_all_the_same() -> 
     with pytest.raises(ModelError, match="down"):
         await agent.generate("Hi")
     assert spent == [None, None]
+
+
+async def test_a_request_context_that_is_used_again_carries_no_thread_into_the_next_request() -> None:
+    """Else the next would load the memories of the one before."""
+    seen: list[Any] = []
+
+    @processor
+    def look(ctx: InputContext) -> None:
+        seen.append((ctx.thread_id, ctx.resource_id, ctx.request_context["plan"]))
+
+    agent = Agent(ScriptedModel(["ok"], repeat_last=True), processors=[look])
+    shared: dict[str, Any] = {"plan": "pro"}
+    await agent.generate("Hi", request_context=shared, thread_id="1", resource_id="ada")
+    await agent.generate("Hi", request_context=shared, thread_id="2")
+    await agent.generate("Hi", request_context=shared)
+    assert seen == [("1", "ada", "pro"), ("2", None, "pro"), (None, None, "pro")]
+    assert shared == {"plan": "pro"}
+
+
+@processor(requires=[Key[str]("given-by-a-function")])
+def reads(ctx: InputContext) -> None:
+    """Reads what only the function's processor finds out."""
+
+
+def nothing(context: dict[str, Any]) -> list[Any]:
+    """Place no processor."""
+    return []
+
+
+BESIDE: list[tuple[dict[str, Any], str]] = [
+    ({"output_processors": [nothing, "guard"]}, r"output_processors\[1\]"),
+    ({"output_processors": [reads]}, "place it in input_processors"),
+    ({"processors": [nothing, 5]}, r"processors\[1\]"),
+    ({"processors": [Workflow("w").then(reads, id="a").then(reads, id="a")]}, "have the id 'w/a'"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "told"), BESIDE)
+def test_what_stands_beside_a_function_is_checked_when_the_agent_is_made(wrong: dict[str, Any], told: str) -> None:
+    """What can be known is known at once; facts may come from what the function will give."""
+    with pytest.raises((OptionError, WorkflowError), match=told):
+        Agent(ScriptedModel(["ok"]), input_processors=nothing, **wrong)
+    Agent(ScriptedModel(["ok"]), input_processors=[nothing, reads])
