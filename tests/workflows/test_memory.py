@@ -25,6 +25,7 @@ from penstock import (
     PIIDetector,
     Processor,
     Restore,
+    SQLiteStorage,
     StepFailedError,
     Tool,
     ToolCallContext,
@@ -126,6 +127,27 @@ async def test_threads_and_resources_do_not_mix() -> None:
         await agent.generate("theirs", thread_id="t", resource_id="somebody else")
     assert len(model.requests) == 2
     assert storage.of() == ["user:mine", "assistant:one"]
+
+
+@pytest.mark.parametrize("nobody", [{"resource_id": ""}, {"resource_id": 5}, {"thread_id": ["t"]}], ids=repr)
+@pytest.mark.parametrize("on_error", ["raise", "allow"])
+async def test_an_id_of_nobody_opens_no_thread(nobody: dict[str, Any], on_error: Any) -> None:
+    """An application that does not know its user names an empty one: that is not everybody."""
+    storage = SQLiteStorage(":memory:")
+    await asked(Agent(ScriptedModel(["noted"]), memory=Memory(storage)), "mine")
+    await storage.put_working_memory("thread", "t", "private", expected=0)
+    model = ScriptedModel(["one"])
+    memory = Memory(storage, semantic_recall=True, working_memory={"scope": "thread"}, on_error=on_error)
+    agent = Agent(model, memory=memory)
+    context = {"thread_id": "t", "resource_id": "u", **nobody}
+    if on_error == "raise":
+        with pytest.raises(StepFailedError, match="in the request context is"):
+            await agent.generate("theirs", request_context=context)
+    else:
+        await agent.generate("theirs", request_context=context)
+    assert [said(request.messages) for request in model.requests] == ([] if on_error == "raise" else [["user:theirs"]])
+    assert (await storage.messages("t")).items[0].message.text == "noted"
+    await storage.close()
 
 
 async def test_without_a_thread_nothing_is_remembered() -> None:
@@ -267,12 +289,10 @@ async def test_what_is_put_back_for_the_client_is_kept_as_its_token(streamed: bo
 async def test_what_tools_bring_is_kept_as_their_guards_left_it() -> None:
     """Results, errors and arguments."""
     storage = FakeStorage()
-    calls = [{"id": f"c{place}", "name": "search", "args": {"q": "ann@example.com"}} for place in (1, 2)]
-    ran: list[str] = []
+    calls = [{"id": f"c{page}", "name": "search", "args": {"q": "ann@example.com", "page": page}} for page in (1, 2)]
 
-    def search(q: str) -> str:
-        ran.append(q)
-        if len(ran) > 1:
+    def search(q: str, page: int) -> str:
+        if page > 1:
             raise ToolFailed("bob@example.com is not known")
         return "joe@example.com"
 

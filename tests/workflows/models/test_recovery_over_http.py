@@ -141,15 +141,15 @@ async def test_an_agent_gets_its_answer(fault: Any, place: str, asking: Making) 
 
 
 async def test_an_agent_gives_up_when_the_budget_is_used(asking: Making) -> None:
-    """The error is the last one; its own budget bounds what the processor would allow."""
+    """The error is the last one; a budget of the agent's own bounds what the processor would allow."""
     loop = Clockless()
     with FakeProvider([failing(500)], repeat_last=True) as server:
         async with asking(server) as model:
-            patient = Agent(model, processors=[loop.processor(delay=0, max_retries=9)])
+            patient = Agent(model, processors=[loop.processor(delay=0, max_retries=9)], max_error_retries=3)
             with pytest.raises(ModelError, match="HTTP 500"):
                 await patient.generate("Hi")
             assert len(server.requests) == 4
-            wanted = Agent(model, processors=[loop.processor(delay=0, max_retries=5)], max_error_retries=5)
+            wanted = Agent(model, processors=[loop.processor(delay=0, max_retries=5)])  # says nothing of its own
             with pytest.raises(ModelError, match="HTTP 500"):
                 await wanted.generate("Hi")
             assert len(server.requests) == 10
