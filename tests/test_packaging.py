@@ -1,9 +1,12 @@
 """Whether what is built is what is in the repository: complete, typed, and claiming one top-level name."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path, PurePosixPath
@@ -68,3 +71,25 @@ def test_the_console_script_is_installed(wheel: ZipFile) -> None:
     entry_points = ConfigParser()
     entry_points.read_string(wheel.read(next(n for n in wheel.namelist() if n.endswith("entry_points.txt"))).decode())
     assert dict(entry_points["console_scripts"]) == {"penstock": "penstock.workflows.cli:main"}
+
+
+def imported() -> set[str]:
+    """Return the top-level names of all that the package imports, but for the standard library and itself."""
+    nodes = [
+        node for path in (ROOT / "penstock").rglob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    ]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"penstock"}
+
+
+def test_what_is_imported_is_declared() -> None:
+    """What another library happens to bring may be gone with its next version, as sniffio was with anyio's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    all_names = re.search(r"\[(.+)\]", extras["all"][0])
+    assert all_names
+    declared = [*project["dependencies"], *(one for name in all_names[1].split(",") for one in extras[name])]
+    names = {re.split(r"[^\w-]", one)[0].lower().replace("-", "_") for one in declared}
+    part_of = {"pydantic_core": "pydantic", "pydantic_ai": "pydantic_ai_slim", "referencing": "jsonschema"}
+    assert {name for name in imported() if part_of.get(name, name) not in names} == set()

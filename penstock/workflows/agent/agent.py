@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
-import sniffio
 
 from penstock.engine.errors import OptionError, UsageError
 from penstock.engine.frozen import freeze
@@ -266,8 +265,8 @@ def _named(id: str) -> str:
 
 def _in_event_loop() -> bool:
     try:
-        sniffio.current_async_library()
-    except sniffio.AsyncLibraryNotFoundError:
+        anyio.get_current_task()
+    except RuntimeError:
         return False
     return True
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
-import sniffio
 
 from penstock.engine.errors import MissingExtraError, UsageError
 
@@ -82,13 +81,13 @@ class Connections:
         Raises:
             UsageError: the loop is not asyncio's.
         """
-        library = sniffio.current_async_library()
-        if library != "asyncio":
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
             cure = "run on asyncio, or take SQLiteStorage"
             raise UsageError(
-                f"PostgresStorage runs on asyncio alone, as its driver asyncpg does, not on {library}: {cure}"
-            )
-        loop = asyncio.get_running_loop()
+                f"PostgresStorage runs on asyncio alone, as its driver asyncpg does, not on trio: {cure}"
+            ) from None
         found = self._places.get(loop)
         if found is None:
             self._places = {each: place for each, place in self._places.items() if not each.is_closed()}
