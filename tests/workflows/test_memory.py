@@ -25,7 +25,6 @@ from penstock import (
     PIIDetector,
     Processor,
     Restore,
-    SQLiteStorage,
     StepFailedError,
     Tool,
     ToolCallContext,
@@ -127,27 +126,6 @@ async def test_threads_and_resources_do_not_mix() -> None:
         await agent.generate("theirs", thread_id="t", resource_id="somebody else")
     assert len(model.requests) == 2
     assert storage.of() == ["user:mine", "assistant:one"]
-
-
-@pytest.mark.parametrize("nobody", [{"resource_id": ""}, {"resource_id": 5}, {"thread_id": ["t"]}], ids=repr)
-@pytest.mark.parametrize("on_error", ["raise", "allow"])
-async def test_an_id_of_nobody_opens_no_thread(nobody: dict[str, Any], on_error: Any) -> None:
-    """An application that does not know its user names an empty one: that is not everybody."""
-    storage = SQLiteStorage(":memory:")
-    await asked(Agent(ScriptedModel(["noted"]), memory=Memory(storage)), "mine")
-    await storage.put_working_memory("thread", "t", "private", expected=0)
-    model = ScriptedModel(["one"])
-    memory = Memory(storage, semantic_recall=True, working_memory={"scope": "thread"}, on_error=on_error)
-    agent = Agent(model, memory=memory)
-    context = {"thread_id": "t", "resource_id": "u", **nobody}
-    if on_error == "raise":
-        with pytest.raises(StepFailedError, match="in the request context is"):
-            await agent.generate("theirs", request_context=context)
-    else:
-        await agent.generate("theirs", request_context=context)
-    assert [said(request.messages) for request in model.requests] == ([] if on_error == "raise" else [["user:theirs"]])
-    assert (await storage.messages("t")).items[0].message.text == "noted"
-    await storage.close()
 
 
 async def test_without_a_thread_nothing_is_remembered() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.errors import OwnershipError
+from penstock.engine.errors import OwnershipError, UsageError
 from penstock.engine.message_list import Entry
 from penstock.engine.messages import ToolPart
 from penstock.processors.conversations.pairs import pair_key, says_something
@@ -25,8 +25,38 @@ if TYPE_CHECKING:
 
 
 def thread_of(ctx: AnyContext) -> str | None:
-    """Return the id of the thread at hand; None if the caller named none."""
-    return ctx.thread_id or None
+    """Return the id of the thread at hand; None if the caller named none.
+
+    Raises:
+        UsageError: what the request context says of thread or resource is nobody's id.
+    """
+    named_resource(ctx.resource_id)
+    return named_thread(ctx.thread_id)
+
+
+def named_thread(given: object) -> str | None:
+    """Return what a request context says is the thread; an empty one is none.
+
+    Raises:
+        UsageError: it is no str.
+    """
+    if given is not None and not isinstance(given, str):
+        raise UsageError(f"thread_id in the request context is a str, not {type(given).__name__}")
+    return given or None
+
+
+def named_resource(given: object) -> str | None:
+    """Return what a request context says is the resource.
+
+    Raises:
+        UsageError: it is no str; or an empty one, as of a user who is not known: to name nobody is to ask for any
+            thread, so it is not taken for that.
+    """
+    if given is not None and not isinstance(given, str):
+        raise UsageError(f"resource_id in the request context is a str, not {type(given).__name__}")
+    if given == "":
+        raise UsageError("resource_id in the request context is empty; leave it out where threads are nobody's")
+    return given
 
 
 def own(storage: Storage, thread: Thread | None, resource_id: str | None) -> Thread | None:

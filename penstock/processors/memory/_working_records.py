@@ -16,6 +16,8 @@ from anyio.lowlevel import RunVar
 
 from penstock.engine.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
 from penstock.engine.remembered import Thread
+from penstock.processors.memory._loading import named_resource, named_thread
+from penstock.processors.memory._storable import storable
 from penstock.processors.memory._working_updates import Refusal
 
 if TYPE_CHECKING:
@@ -43,9 +45,9 @@ class Whose(NamedTuple):
         """Return what a request context says.
 
         Raises:
-            UsageError: it says something else than a str.
+            UsageError: it says something else than a str, or names an empty resource.
         """
-        return cls(_id(request_context, "thread_id"), _id(request_context, "resource_id"))
+        return cls(named_thread(request_context.get("thread_id")), named_resource(request_context.get("resource_id")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Notebook:
         key = self._required(whose)
         async with _alone((id(self.storage), self.scope, key)):
             await self._own(whose, key)
-            kept = _storable(text)
+            kept = storable(text)
             return await self.storage.put_working_memory(self.scope, key, kept, expected=expected, author=author)
 
     async def undo(self, whose: Whose, version: int | None, author: str) -> MemoryRecord:
@@ -130,7 +132,7 @@ class Notebook:
             made = change(record)
             if isinstance(made, Refusal):
                 return made
-            text = _storable(made)
+            text = storable(made)
             if text == now:
                 return record
             if self.max_characters < len(text) > len(now):
@@ -165,18 +167,6 @@ class Notebook:
         if key is None:
             raise UsageError(f"a working memory of a {self.scope} needs {self.scope}_id in the request context")
         return key
-
-
-def _storable(text: str) -> str:
-    """Return a text without what not every store has a place for: NUL characters, halves of surrogate pairs."""
-    return text.replace("\x00", "").encode(errors="replace").decode()
-
-
-def _id(request_context: Mapping[str, Value], name: str) -> str | None:
-    given: object = request_context.get(name)
-    if given is not None and not isinstance(given, str):
-        raise UsageError(f"{name} in the request context is a str, not {type(given).__name__}")
-    return given or None
 
 
 class _Queue:

@@ -15,6 +15,7 @@ from penstock.processors.conversations.names import names_of
 from penstock.processors.memory._filing import WORKING_MEMORY_TOOLS, filed
 from penstock.processors.memory._loading import joined, own, thread_of
 from penstock.processors.memory._options import checked_policy, checked_storage
+from penstock.processors.memory._storable import storable
 from penstock.processors.memory._tokens import tokeniser
 from penstock.processors.memory._window import BEGINNING, LastMessages, Window
 
@@ -360,7 +361,7 @@ async def _entitled(title: Title, messages: Sequence[Message]) -> str:
     text = await said if inspect.isawaitable(said) else said
     if not isinstance(cast("object", text), str):
         raise UsageError("the function that makes titles must return a str")
-    return text
+    return storable(text)
 
 
 def _read_only(owner: str, given: ReadOnly) -> ReadOnly:

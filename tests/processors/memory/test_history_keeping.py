@@ -16,6 +16,7 @@ from penstock import (
     MessageList,
     OutputResultContext,
     ReasoningPart,
+    SQLiteStorage,
     StepStartPart,
     TextPart,
     ToolPart,
@@ -211,3 +212,14 @@ async def test_a_title_is_not_worth_a_request(title: Any, caplog: pytest.LogCapt
     assert storage.of() == ["user:secret"]
     assert "without a title" in caplog.text
     assert "secret" not in caplog.text
+
+
+async def test_a_title_of_odd_characters_is_one_that_stores_take() -> None:
+    """What a user has sent may be half of a character; that is no reason to fail."""
+    storage = SQLiteStorage(":memory:")
+    history = MessageHistory(storage, title=lambda messages: messages[0].text)
+    await saved(history, MessageList("a\x00b \ud800"))
+    thread = await storage.thread("t")
+    assert thread is not None
+    assert thread.title == "ab ?"
+    await storage.close()
