@@ -48,6 +48,15 @@ class AgentMemory(Protocol):
         ...
 
 
+@runtime_checkable
+class Surrounding(Protocol):
+    """A processor that stands around all others at the output: what it makes first they judge, and it reads it last."""
+
+    def around(self) -> tuple[Item, ...]:
+        """Return its two halves."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Arrays:
     """The arrays as they were given, to an agent or to a call.
@@ -125,20 +134,49 @@ class Arrays:
         mine = [*every, *given, *judging, *error]
         around = Around() if self.memory is None else self.memory.around(list(_processors(mine)))
         before, after = around.before, around.after
+        bound, judges = _parted(every), _parted(judging)
         return arrayed(
             name,
             {
-                "input": [*_of("input", (*before, *every)), *given, *self.own_input, *_of("input", after)],
+                "input": [*_of("input", (*before, *bound.items)), *given, *self.own_input, *_of("input", after)],
                 "output": [
                     *self.own_judging,
-                    *_of("output", every),
-                    *judging,
+                    *bound.first,
+                    *judges.first,
+                    *_of("output", bound.between),
+                    *judges.between,
+                    *judges.last,
+                    *bound.last,
                     *self.own_output,
                     *_of("output", (*before, *after)),
                 ],
-                "error": [*_of("error", every), *error],
+                "error": [*_of("error", bound.items), *error],
             },
         )
+
+
+class _Parted(NamedTuple):
+    """Items of an array, some of which stand around the others at the output.
+
+    Attributes:
+        items: all, with the first half in the place of each that does.
+        between: those that do not.
+        first: the first halves of those that do.
+        last: their second halves, inside out.
+    """
+
+    items: list[Item]
+    between: list[Item]
+    first: list[Item]
+    last: list[Item]
+
+
+def _parted(items: Sequence[Item]) -> _Parted:
+    """Return items, those that stand around the others (they have ``around``) in two halves."""
+    halves = [item.around() if isinstance(item, Surrounding) else (item,) for item in items]
+    two = [both for both in halves if len(both) > 1]
+    between = [both[0] for both in halves if len(both) == 1]
+    return _Parted([both[0] for both in halves], between, [both[0] for both in two], [both[-1] for both in two[::-1]])
 
 
 def _depends(array: Array) -> bool:

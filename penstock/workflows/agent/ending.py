@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.frozen import EMPTY
+from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.results import AgentResult, ModelResponse, calls_of, summed
 
 if TYPE_CHECKING:
@@ -14,14 +15,13 @@ if TYPE_CHECKING:
     from penstock.workflows.agent.results import Status, StepResult
 
 
-def ended(run: Run, progress: Progress, status: Status | None, output_type: object) -> AgentResult:
+def ended(run: Run, progress: Progress, status: Status | None) -> AgentResult:
     """Return what came of a request.
 
     Args:
         run: its run.
         progress: how far its loop came.
         status: how it stands, where the loop does not know: ``cancelled``.
-        output_type: the type of the object that was asked for; None if none was.
     """
     steps = progress.now(run.message_list)
     pending = _pending(run, progress)
@@ -30,7 +30,7 @@ def ended(run: Run, progress: Progress, status: Status | None, output_type: obje
     return AgentResult(
         run.message_list,
         "".join(step.text for step in steps),
-        _object(run) if output_type is not None and how == "success" else None,
+        run.facts.get(OBJECT) if how == "success" else None,
         run.tripwire,
         how,
         reasons.get(how, progress.finish_reason),
@@ -66,9 +66,3 @@ def _status(run: Run, progress: Progress, pending: tuple[ToolPart, ...]) -> Stat
 def _response(run: Run, steps: tuple[StepResult, ...]) -> ModelResponse:
     said = next((step.metadata for step in reversed(steps) if step.metadata), EMPTY)
     return ModelResponse(said.get("id"), said.get("model"), said.get("created"), said, run.message_list.response)
-
-
-def _object(run: Run) -> object:
-    from penstock.processors.structure import OBJECT  # loaded where an object is asked for
-
-    return run.facts.get(OBJECT)

@@ -269,7 +269,7 @@ class AgentStream(Generic[T]):
     def _ended(self, status: Status | None = None) -> AgentResult[T]:
         loop = cast("Loop", self._loop)
         self._due = loop.progress.error
-        return cast("AgentResult[T]", ended(loop.run, loop.progress, status, self._options.output_type))
+        return cast("AgentResult[T]", ended(loop.run, loop.progress, status))
 
     async def _tell(self, name: str, what: Value) -> None:
         """Call one of the caller's own functions; what it raises is logged, and changes nothing."""

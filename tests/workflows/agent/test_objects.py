@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from penstock import Agent, OutputResultContext, PIIDetector, ResponseFormat, processor
+from penstock import (
+    Agent,
+    MessageList,
+    OutputResultContext,
+    PIIDetector,
+    ResponseFormat,
+    StructuredOutputProcessor,
+    processor,
+)
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -63,3 +71,19 @@ async def test_a_verdict_at_the_end_takes_the_object_too() -> None:
 
     result = await Agent(ScriptedModel(['{"name": "Bern"}']), output_type=City, processors=[guard]).generate("Where?")
     assert (result.object, result.text, result.status) == (None, "", "blocked")
+
+
+@pytest.mark.parametrize("array", ["processors", "output_processors"])
+async def test_a_processor_of_objects_stands_around_the_others_wherever_it_was_placed(array: str) -> None:
+    """A guard that judges the end only sees the object, and what it takes out is in neither result nor chunk."""
+
+    @processor
+    def guard(ctx: OutputResultContext) -> MessageList:
+        return ctx.message_list.map_text(lambda text: text.replace("Bern", "[x]"), ctx.messages)
+
+    options: dict[str, Any] = {array: [guard, StructuredOutputProcessor(City)]}
+    async with Agent(ScriptedModel(['{"name": "\\u0042ern"}']), **options).stream("Where?") as stream:
+        sent = [chunk.payload["data"] async for chunk in stream if chunk.type == "data-object"]
+        result = await stream.result
+    assert result.object == City(name="[x]")
+    assert sent == [{"name": "[x]", "contact": ""}]
