@@ -59,6 +59,7 @@ class ModelStep:
             for chunk in prepared.chunks:
                 yield chunk
             return
+        steps = tuple(self._progress.now(run.message_list))  # as the input's processors left them
         ask = asking(prepared, self._task.settings.get("model"))
         request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.all))
         told: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
@@ -177,7 +178,7 @@ class ModelStep:
         run, model = self._run, attempt.model
         step = StepResult(run.step_number, finish_reason="error", usage=attempt.usage, model=model.name)
         try:
-            outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.steps))
+            outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.now(run.message_list)))
         except StepFailedError as broken:
             broken.add_note(f"It was asked about: {error if isinstance(error, ModelError) else type(error).__name__}")
             raise

@@ -14,10 +14,13 @@ from penstock import (
     Chunk,
     DataPart,
     InputStepContext,
+    LLMRequestContext,
+    MessageList,
     ModelError,
     OutputResultContext,
     OutputStepContext,
     OutputStreamContext,
+    Retry,
     StepFailedError,
     TextPart,
     processor,
@@ -138,3 +141,27 @@ async def test_a_handler_that_breaks_does_not_hide_what_the_model_failed_with() 
         await Agent(model, processors=[broken]).generate("Hi")
     assert "down" in caught.value.__notes__[0]
     assert not isinstance(caught.value, ModelError)
+
+
+async def test_steps_are_told_as_their_answers_stand_by_now() -> None:
+    """What was redacted since is read by no later stage, the one for failed calls included."""
+    seen: list[list[str]] = []
+
+    @processor(edits="spans")
+    def redact(ctx: InputStepContext) -> MessageList:
+        return ctx.message_list.map_text(lambda text: text.replace("hunter2", "…"), ctx.messages)
+
+    @processor(edits="nothing")
+    def look(ctx: LLMRequestContext) -> None:
+        seen.append([step.text for step in ctx.steps or ()])
+
+    @processor(edits="nothing")
+    def again(ctx: APIErrorContext) -> Retry:
+        seen.append([step.text for step in ctx.steps or ()])
+        return Retry()
+
+    turns = [{"text": "hunter2", **CALL}, {"error": "down"}, "done"]
+    agent = Agent(ScriptedModel(turns), tools=[lookup], processors=[redact, look], error_processors=[again])
+    result = await agent.generate("Hi")
+    assert seen == [[], ["…"], ["…"], ["…", ""]]
+    assert [step.text for step in result.steps] == ["…", "", "done"]
