@@ -201,6 +201,13 @@ class Storage(Protocol):
         """Delete a thread with its messages, their vectors, and its working memory; tell whether there was one."""
         ...
 
+    async def delete_resource(self, resource_id: str) -> int:
+        """Delete all that is a resource's: its threads as `delete_thread` does, its vectors, its working memory.
+
+        Returns how many threads there were. What is stored for it afterwards begins anew.
+        """
+        ...
+
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
         """Store messages, all or none, and return them as they are kept, in the order given.
 
@@ -271,6 +278,13 @@ class Storage(Protocol):
         self, scope: MemoryScope, key: str, *, limit: int = 10
     ) -> tuple[MemoryRecord, ...]:
         """Return a working memory's last versions, the newest first; a store keeps at least 10."""
+        ...
+
+    async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
+        """Delete a working memory with all its versions; tell whether there was one.
+
+        Who expects a version of it cannot write it back; the versions of the next one count from 1 again.
+        """
         ...
 
     async def close(self) -> None:

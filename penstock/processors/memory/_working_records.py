@@ -124,6 +124,18 @@ class Notebook:
         await self._thread(whose)
         return await self.storage.working_memory_history(self.scope, self._required(whose), limit=limit)
 
+    async def forget(self, whose: Whose) -> bool:
+        """Delete a memory with all its versions; tell whether there was one.
+
+        Raises:
+            OwnershipError: the thread is another resource's.
+            StorageError: the store gave up.
+        """
+        key = self._required(whose)
+        async with _alone((id(self.storage), self.scope, key)):
+            await self._thread(whose)
+            return await self.storage.delete_working_memory(self.scope, key)
+
     async def _changed(self, key: str, change: Change, author: str) -> MemoryRecord | Refusal | None:
         wait = _FIRST_WAIT
         for attempt in range(_ATTEMPTS):

@@ -263,6 +263,17 @@ class WorkingMemory(Processor[WorkingMemoryState]):
         """
         return await self._notebook.undo(Whose(thread_id, resource_id), version, author)
 
+    async def forget(self, *, thread_id: str | None = None, resource_id: str | None = None) -> bool:
+        """Delete what is known, with its history, so that nothing can be undone; tell whether there was anything.
+
+        A request that is under way may still answer with what it was shown. See `Storage.delete_resource` for all that
+        a store keeps of a user.
+
+        Raises:
+            UsageError, OwnershipError, StorageError: see `read`.
+        """
+        return await self._notebook.forget(Whose(thread_id, resource_id))
+
     async def _template_for(self, ctx: InputContext[WorkingMemoryState]) -> Template:
         if self.template_provider is None:
             return self._template

@@ -1,4 +1,4 @@
-"""``penstock memory``: threads of a store, listed, shown, exported, imported, deleted."""
+"""``penstock memory``: threads of a store, listed, shown, exported, imported, deleted; users, forgotten."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SERVERS = ("postgresql://", "postgres://")
 
 def memory(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Do what is asked for, and return the exit code."""
-    actions = {"list": _list, "show": _show, "export": _export, "import": _import, "delete": _delete}
+    actions = {"list": _list, "show": _show, "export": _export, "import": _import, "delete": _delete, "forget": _forget}
     storage = _opened(args.store, makes=args.action == "import")
     return anyio.run(partial(_done, storage, actions[args.action], args, stdout))
 
@@ -141,13 +141,35 @@ async def _import(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
 
 async def _delete(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
     threads = await _named(storage, args.threads)
-    counted = f"{len(threads)} thread{'' if len(threads) == 1 else 's'}"
+    counted = _counted(len(threads), "thread")
     if not args.yes and not _agreed(f"delete {counted} with all that was said in them? [y/N] "):
         raise CommandError("nothing was deleted")
     for thread in threads:
         await storage.delete_thread(thread.id)
     stdout.write(f"deleted {counted}\n")
     return Exit.OK
+
+
+async def _forget(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
+    resources = tuple(dict.fromkeys(args.resources))
+    missing = [name for name in resources if not await _is_known(storage, name)]
+    if missing:
+        raise CommandError(f"of {', '.join(map(repr, missing))} the store has no thread and no working memory")
+    counted = _counted(len(resources), "resource")
+    if not args.yes and not _agreed(f"forget {counted}: all threads, and all that is known? [y/N] "):
+        raise CommandError("nothing was forgotten")
+    threads = [await storage.delete_resource(name) for name in resources]
+    stdout.write(f"forgot {counted} with {_counted(sum(threads), 'thread')}\n")
+    return Exit.OK
+
+
+async def _is_known(storage: Storage, resource_id: str) -> bool:
+    page = await storage.threads(resource_id=resource_id, limit=1)
+    return bool(page.items) or await storage.working_memory("resource", resource_id) is not None
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def _agreed(question: str) -> bool:
@@ -157,7 +179,7 @@ def _agreed(question: str) -> bool:
         CommandError: there is nobody to be asked.
     """
     if not sys.stdin.isatty():
-        raise CommandError("nothing was deleted: there is no terminal to ask at; say --yes")
+        raise CommandError("nothing was done: there is no terminal to ask at; say --yes")
     sys.stderr.write(question)
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

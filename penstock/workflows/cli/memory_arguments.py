@@ -27,6 +27,7 @@ examples:
   penstock memory export --store chat.db -o all.jsonl      all of them
   penstock memory import --store copy.db all.jsonl
   penstock memory delete --store chat.db THREAD
+  penstock memory forget --store chat.db RESOURCE          all that is a user's
 
 exit codes: 0 done, 2 wrong usage, or the store cannot be read, 3 a line to be imported is malformed
 """
@@ -34,6 +35,11 @@ exit codes: 0 done, 2 wrong usage, or the store cannot be read, 3 a line to be i
 _IMPORT = """\
 What is there already is replaced: messages by their ids, working memories as wholes (the one before stays in their
 history). So importing a file twice is as good as once. Threads of another resource are refused.
+"""
+
+_FORGET = """\
+All threads of a resource with their messages, vectors and working memories, and its own working memory, with all
+versions of it. Vectors that an application keeps in another store than the messages stay.
 """
 
 
@@ -44,7 +50,7 @@ def add_memory(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
         commands: where the command goes.
         command: makes a parser, given where it goes, its name, its usage and what it does.
     """
-    line = "look at what a store remembers: list, show, export, import or delete threads"
+    line = "look at what a store remembers: list, show, export, import or delete threads, forget users"
     memory = command(commands, "memory", "ACTION", line, _ABOUT, _EXAMPLES)
     actions = memory.add_subparsers(dest="action", metavar="ACTION", required=True)
 
@@ -76,6 +82,9 @@ def add_memory(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     delete = action("delete", "THREAD ...", "delete threads, their messages, vectors and working memories")
     delete.add_argument("threads", metavar="THREAD", nargs="+", help="their ids")
     delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    forget = action("forget", "RESOURCE ...", "delete all that is a resource's, a user's say", _FORGET)
+    forget.add_argument("resources", metavar="RESOURCE", nargs="+", help="their ids")
+    forget.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:

@@ -87,6 +87,10 @@ class FakeStorage:
         self.rows = {id: row for id, row in self.rows.items() if row.message.thread_id != thread_id}
         return self.threads_kept.pop(thread_id, None) is not None
 
+    async def delete_resource(self, resource_id: str) -> int:
+        """Refuse: no test here asks."""
+        raise NotImplementedError
+
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
         """Store messages, all or none."""
         await self._called("save_messages")
@@ -161,6 +165,11 @@ class FakeStorage:
         """Return nothing: no test here asks."""
         del scope, key, limit
         return ()
+
+    async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
+        """Have none: no test here asks."""
+        del scope, key
+        return False
 
     async def close(self) -> None:
         """Do nothing."""

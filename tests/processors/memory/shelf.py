@@ -56,6 +56,9 @@ class Shelf:
     async def delete_thread(self, thread_id: str) -> bool:
         return self.owners.pop(thread_id, None) is not None
 
+    async def delete_resource(self, resource_id: str) -> int:
+        raise NotImplementedError
+
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
         self._use("save_messages")
         self.put(*messages)
@@ -94,6 +97,9 @@ class Shelf:
 
     async def working_memory_history(self, scope, key, *, limit=10):
         return ()
+
+    async def delete_working_memory(self, scope, key) -> bool:
+        return False
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -56,8 +56,12 @@ class SmallStore:
         await self._reached()
         return tuple(reversed(self.memories.get((scope, key), [])))[:limit]
 
+    async def delete_working_memory(self, scope, key):
+        await self._reached()
+        return self.memories.pop((scope, key), None) is not None
+
     async def _missing(self, *args, **named):
         raise NotImplementedError
 
-    update_thread = threads = delete_thread = save_messages = messages = _missing
+    update_thread = threads = delete_thread = delete_resource = save_messages = messages = _missing
     messages_by_id = messages_around = delete_messages = close = _missing

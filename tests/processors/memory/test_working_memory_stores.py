@@ -10,7 +10,8 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from penstock import Agent, InMemoryStorage, Memory, SQLiteStorage
+from penstock import Agent, InMemoryStorage, Memory, OwnershipError, SQLiteStorage, UsageError
+from penstock.engine.errors import NotStoredError
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
 
@@ -104,3 +105,27 @@ async def test_a_memory_goes_through_a_thread_of_several_requests():
     kept = (await storage.messages("t", oldest_first=True)).items
     assert [row.message.text for row in kept] == ["A", "one", "B", "two", "C", "three"]
     assert "working_memory" not in repr(kept)
+
+
+async def test_who_wants_to_be_forgotten_is():
+    """With all that was known before; another's memory stays, and another's thread is nobody else's to forget."""
+    storage = InMemoryStorage()
+    notes = WorkingMemory(storage)
+    for name in ("ann", "bob"):
+        await notes.write("one", resource_id=name)
+        await notes.write("two", resource_id=name)
+    assert await notes.forget(resource_id="ann") is True
+    assert await notes.read(resource_id="ann") is None
+    assert await notes.history(resource_id="ann") == ()
+    assert await notes.forget(resource_id="ann") is False
+    with pytest.raises(NotStoredError):
+        await notes.undo(resource_id="ann")
+    assert (await notes.read(resource_id="bob")).text == "two"
+    assert (await notes.write("anew", resource_id="ann", expected=0)).version == 1
+    with pytest.raises(UsageError):
+        await notes.forget(thread_id="t")
+    own = WorkingMemory(storage, scope="thread")
+    await own.write("secret", thread_id="t", resource_id="bob")
+    with pytest.raises(OwnershipError):
+        await own.forget(thread_id="t", resource_id="ann")
+    assert (await own.read(thread_id="t", resource_id="bob")).text == "secret"

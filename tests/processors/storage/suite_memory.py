@@ -74,6 +74,28 @@ class MemorySuite:
         await store.put_working_memory("thread", "t", odd, expected=None)
         assert (await store.working_memory("thread", "t")).text == odd
 
+    async def test_it_is_deleted_with_all_its_versions(self, store):
+        """And no other; who expects what is gone does not write it back."""
+        for scope, key in (("thread", "x"), ("resource", "x"), ("resource", "y")):
+            await store.put_working_memory(scope, key, "one", expected=0)
+            await store.put_working_memory(scope, key, "two", expected=1)
+        assert await store.delete_working_memory("resource", "x") is True
+        assert await store.working_memory("resource", "x") is None
+        assert await store.working_memory_history("resource", "x") == ()
+        assert await store.delete_working_memory("resource", "x") is False
+        with pytest.raises(StorageConflictError) as caught:
+            await store.put_working_memory("resource", "x", "three", expected=2)
+        assert caught.value.version == 0
+        assert (await store.working_memory("thread", "x")).text == "two"
+        assert (await store.working_memory("resource", "y")).text == "two"
+        assert (await store.put_working_memory("resource", "x", "anew", expected=0)).version == 1
+        assert [record.text for record in await store.working_memory_history("resource", "x")] == ["anew"]
+
+    async def test_no_scope_has_nothing_to_delete(self, store):
+        """A slip is told, rather than taken for done."""
+        with pytest.raises(UsageError):
+            await store.delete_working_memory("user", "x")
+
     async def test_of_many_who_expect_the_same_one_wins(self, store):
         """Twenty tasks, one version."""
         won: list[int] = []

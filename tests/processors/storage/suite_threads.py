@@ -153,6 +153,35 @@ class ThreadsSuite:
         assert ids((await store.messages("u")).items) == ["u-m2", "u-m1"]
         assert await store.delete_thread("t") is False
 
+    async def test_all_that_is_a_resources_is_deleted(self, store):
+        """Threads with all of theirs, its vectors, its working memory; what is others' stays, whatever its name."""
+        await store.save_messages([*many(3, "t"), *many(1, "u"), said("v-m1", thread="v", resource="s")])
+        await store.create_thread(Thread("empty", "r"))
+        await store.create_thread(Thread("r", "s"))
+        mine = [entry("t-m1", [1, 0], thread="t"), entry("loose", [1, 0], thread="elsewhere")]
+        await store.upsert_vectors("i", [*mine, entry("v-m1", [1, 0], thread="v", resource="s")])
+        await store.upsert_vectors("j", [entry("u-m1", [1, 0, 0], thread="u")])
+        places = [("resource", "r"), ("thread", "t"), ("thread", "empty"), ("resource", "s"), ("thread", "r")]
+        for scope, key in [*places, ("resource", "t")]:
+            await store.put_working_memory(scope, key, "notes", expected=0)
+        assert await store.delete_resource("r") == 3
+        assert [thread.id for thread in (await store.threads()).items if thread.resource_id == "r"] == []
+        assert (await store.messages("t")).items == ()
+        assert ids(await store.messages_by_id(["t-m1", "u-m1", "v-m1"])) == ["v-m1"]
+        assert [hit.id for hit in await store.query_vectors("i", [1, 0], limit=9)] == ["v-m1"]
+        assert await store.query_vectors("j", [1, 0, 0], limit=9) == ()
+        left = [await store.working_memory(scope, key) is not None for scope, key in [*places, ("resource", "t")]]
+        assert left == [False, False, False, True, True, True]
+        assert await store.delete_resource("r") == 0
+        await store.save_messages([said("t-m1", "again", thread="t", resource="s")])  # its ids are free
+        assert ids((await store.messages("t")).items) == ["t-m1"]
+
+    async def test_a_resource_without_threads_is_deleted_too(self, store):
+        """What was known of it goes; it counts as no thread."""
+        await store.put_working_memory("resource", "r", "notes", expected=0)
+        assert await store.delete_resource("r") == 0
+        assert await store.working_memory_history("resource", "r") == ()
+
     async def test_a_page_of_threads_that_cannot_be_is_refused(self, store):
         """Wrong limits and made-up places to go on from are the caller's mistakes, and said so."""
         with pytest.raises(UsageError):

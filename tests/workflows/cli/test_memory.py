@@ -197,6 +197,28 @@ def test_where_one_is_missing_none_is_deleted(run, store) -> None:
     assert run("memory", "show", "--store", store, "t1").code == 0
 
 
+def test_all_that_is_a_resources_is_forgotten(run, store) -> None:
+    """Its threads and what is known of it; not what is others'."""
+    ran = run("memory", "forget", "--store", store, "ann")
+    assert (ran.code, "--yes" in ran.err) == (2, True)
+    ran = run("memory", "forget", "--store", store, "ann", "--yes")
+    assert (ran.code, ran.out) == (0, "forgot 1 resource with 2 threads\n")
+    left = rows(run("memory", "export", "--store", store).out)
+    assert [next(iter(row)) for row in left] == ["penstock", "thread", "message"]
+    assert left[1]["thread"]["resource_id"] == "bob"
+
+
+def test_who_is_not_known_cannot_be_forgotten(run, store) -> None:
+    """A slip is told before anything is done; who has left only a working memory is known."""
+    ran = run("memory", "forget", "--store", store, "ann", "t1", "--yes")
+    assert (ran.code, "'t1'" in ran.err) == (2, True)
+    assert run("memory", "show", "--store", store, "t1").code == 0
+    run("memory", "delete", "--store", store, "t1", "t2", "--yes")
+    ran = run("memory", "forget", "--store", store, "ann", "--yes")
+    assert (ran.code, ran.out) == (0, "forgot 1 resource with 0 threads\n")
+    assert run("memory", "forget", "--store", store, "ann", "--yes").code == 2
+
+
 def test_a_store_that_there_is_not_is_told(run, world: Path, monkeypatch) -> None:
     """Looking makes no file; the environment may name the store."""
     ran = run("memory", "list", "--store", "nope.db")

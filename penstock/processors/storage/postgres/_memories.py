@@ -33,6 +33,8 @@ _STORE = """
 
 _PRUNE = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key = $2 AND version <= $3"
 
+_DELETE = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key = $2 RETURNING 1"
+
 
 class Change(NamedTuple):
     """A change of a working memory: all its text, who makes it, the version it must have, its name, its time.
@@ -58,7 +60,7 @@ async def versions(session: Session, scope: MemoryScope, key: str, limit: int) -
 
 async def put(session: Session, scope: MemoryScope, key: str, change: Change, *, kept: int, label: str) -> MemoryRecord:
     """Store a version, unless it is stored; ``kept``: how many versions stay, with this one."""
-    await session.run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{session.schema}/{scope}/{key}")
+    await _lock(session, scope, key)
     made = await session.row(_MADE, scope, key, change.name)
     if made is not None:
         return _record(made)
@@ -71,3 +73,14 @@ async def put(session: Session, scope: MemoryScope, key: str, change: Change, *,
     await session.run(_STORE, scope, key, record.version, body, author, record.updated_at, change.name)
     await session.run(_PRUNE, scope, key, record.version - kept)
     return record
+
+
+async def delete(session: Session, scope: MemoryScope, key: str) -> bool:
+    """Delete all versions; tell whether there were any. Who is storing one just then is done before, or begins anew."""
+    await _lock(session, scope, key)
+    return await session.value(_DELETE, scope, key) is not None
+
+
+async def _lock(session: Session, scope: MemoryScope, key: str) -> None:
+    """Wait for those who change that memory, and keep others waiting until the end of the transaction."""
+    await session.run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{session.schema}/{scope}/{key}")

@@ -32,6 +32,12 @@ _UPDATE = """
 _PAGE = """
     SELECT {columns} FROM {schema}.threads WHERE {condition} ORDER BY updated_at DESC, id LIMIT $1
 """.replace("{columns}", _COLUMNS)
+_DELETE_OF = """
+    DELETE FROM {schema}.threads WHERE id IN (
+        SELECT id FROM {schema}.threads WHERE resource_id = $1 ORDER BY id FOR UPDATE
+    ) RETURNING id
+"""
+"""In the order of ids, as they are locked by who stores messages in several of them."""
 _CURSOR = "threads"
 
 
@@ -139,3 +145,11 @@ async def delete(session: Session, thread_id: str) -> bool:
     found = await session.value("DELETE FROM {schema}.threads WHERE id = $1 RETURNING 1", thread_id)
     await session.run("DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = $1", thread_id)
     return found is not None
+
+
+async def delete_of(session: Session, resource_id: str) -> Sequence[str]:
+    """Delete a resource's threads with all that is their own; return their ids."""
+    ids = [row["id"] for row in await session.rows(_DELETE_OF, resource_id)]
+    gone = "DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = ANY($1::text[])"
+    await session.run(gone, ids)
+    return ids

@@ -64,6 +64,8 @@ _UPSERT = """
         resource_id = excluded.resource_id, direction = excluded.direction
 """
 
+_DELETE_OF = "DELETE FROM {schema}.vectors WHERE resource_id = $1 OR thread_id = ANY($2::text[])"
+
 _BUILD = """
     CREATE INDEX {concurrently} IF NOT EXISTS vectors_hnsw_{index} ON {schema}.vectors
     USING hnsw ((direction::{kind}({length})) {pgvector}.{name}_ip_ops)
@@ -210,6 +212,11 @@ class Vectors:
         """Delete the vectors of a thread from all indexes, those of messages that are kept elsewhere included."""
         if await self._is_ready(session):
             await session.run("DELETE FROM {schema}.vectors WHERE thread_id = $1", thread_id)
+
+    async def delete_resource(self, session: Session, resource_id: str, thread_ids: Sequence[str]) -> None:
+        """Delete the vectors of a resource, and of its threads, from all indexes."""
+        if await self._is_ready(session):
+            await session.run(_DELETE_OF, resource_id, list(thread_ids))
 
     async def _is_ready(self, session: Session) -> bool:
         if not self._are_there:

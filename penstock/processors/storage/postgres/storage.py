@@ -168,6 +168,18 @@ class PostgresStorage:
 
         return await self._database.write(work)
 
+    async def delete_resource(self, resource_id: str) -> int:
+        """Delete all that is a resource's; see `Storage.delete_resource`."""
+        gone: set[str] = set()
+
+        async def work(session: Session) -> int:
+            gone.update(await threads.delete_of(session, resource_id))
+            await memories.delete(session, "resource", resource_id)
+            await self._vectors.delete_resource(session, resource_id, sorted(gone))
+            return len(gone)
+
+        return await self._database.write(work)
+
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
         """Store messages, all or none, and return them as they are kept; see `Storage.save_messages`.
 
@@ -242,6 +254,18 @@ class PostgresStorage:
         checks.check_scope(scope)
         checks.check_limit(limit)
         return await self._database.read(partial(memories.versions, scope=scope, key=key, limit=limit))
+
+    async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
+        """Delete a working memory with all its versions; tell whether there was one."""
+        checks.check_scope(scope)
+        was_there = False
+
+        async def work(session: Session) -> bool:
+            nonlocal was_there
+            was_there |= await memories.delete(session, scope, key)
+            return was_there
+
+        return await self._database.write(work)
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
         """Store vectors, all or none; the index is made at first use, of their length.

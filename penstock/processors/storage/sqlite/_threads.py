@@ -149,3 +149,9 @@ def touch(connection: Connection, places: Mapping[str, int], now: datetime) -> N
 def deleted(connection: Connection, thread_id: str) -> bool:
     """Delete a thread alone; tell whether there was one."""
     return connection.execute("DELETE FROM penstock_threads WHERE id = ?", (thread_id,)).rowcount > 0
+
+
+def of_resource(connection: Connection, resource_id: str) -> list[str]:
+    """Return the ids of a resource's threads."""
+    rows = connection.execute("SELECT id FROM penstock_threads WHERE resource_id = ?", (resource_id,))
+    return [name for (name,) in rows.fetchall()]

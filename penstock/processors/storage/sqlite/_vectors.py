@@ -119,6 +119,11 @@ def deleted_of(connection: Connection, thread_id: str) -> None:
     _deleted_everywhere(connection, of_its_messages, thread_id)
 
 
+def deleted_of_resource(connection: Connection, resource_id: str) -> None:
+    """Delete the vectors of a resource from every index. It looks at all vectors: it is rarely asked."""
+    _deleted_everywhere(connection, "resource_id = ?", resource_id)
+
+
 def _deleted_everywhere(connection: Connection, which: str, value: str) -> None:
     query = f"SELECT DISTINCT index_id FROM penstock_vectors WHERE {which}"  # noqa: S608
     for (number,) in connection.execute(query, (value,)).fetchall():

@@ -58,6 +58,6 @@ def put(
     return MemoryRecord(text, version, read_time(write_time(now)), author)
 
 
-def deleted(connection: Connection, place: Place) -> None:
-    """Delete a working memory with all its versions."""
-    connection.execute("DELETE FROM penstock_working_memory WHERE scope = ? AND key = ?", place)
+def deleted(connection: Connection, place: Place) -> bool:
+    """Delete a working memory with all its versions; tell whether there was one."""
+    return connection.execute("DELETE FROM penstock_working_memory WHERE scope = ? AND key = ?", place).rowcount > 0

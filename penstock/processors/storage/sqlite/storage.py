@@ -141,6 +141,10 @@ class SQLiteStorage:
         """Delete a thread with all that is its own; see `Storage.delete_thread`."""
         return await self._database.write(partial(_delete_thread, thread_id=thread_id))
 
+    async def delete_resource(self, resource_id: str) -> int:
+        """Delete all that is a resource's; see `Storage.delete_resource`."""
+        return await self._database.write(partial(_delete_resource, resource_id=resource_id))
+
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
         """Store messages, all or none; see `Storage.save_messages`."""
         owners = checks.owners(messages, self._name)
@@ -219,6 +223,11 @@ class SQLiteStorage:
         checks.check_scope(scope)
         checks.check_limit(limit)
         return await self._database.read(partial(_working.history, place=_working.Place(scope, key), limit=limit))
+
+    async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
+        """Delete a working memory with all its versions; see `Storage.delete_working_memory`."""
+        checks.check_scope(scope)
+        return await self._database.write(partial(_working.deleted, place=_working.Place(scope, key)))
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
         """Store vectors, all or none; see `VectorStore.upsert_vectors`."""
@@ -304,6 +313,15 @@ def _delete_thread(connection: Connection, thread_id: str) -> bool:
     _messages.deleted_of(connection, thread_id)
     _working.deleted(connection, _working.Place("thread", thread_id))
     return _threads.deleted(connection, thread_id)
+
+
+def _delete_resource(connection: Connection, resource_id: str) -> int:
+    threads = _threads.of_resource(connection, resource_id)
+    for thread_id in threads:
+        _delete_thread(connection, thread_id)
+    _vectors.deleted_of_resource(connection, resource_id)
+    _working.deleted(connection, _working.Place("resource", resource_id))
+    return len(threads)
 
 
 def _delete_messages(connection: Connection, ids: Sequence[str]) -> int:
