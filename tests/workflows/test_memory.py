@@ -34,7 +34,7 @@ from penstock import (
     processor,
 )
 from penstock.testing import ScriptedModel
-from tests.processors.memory.fake_storage import FakeStorage
+from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +67,7 @@ async def asked(agent: Agent, text: Any, *, streamed: bool = False, **options: A
 
 async def test_a_second_request_knows_the_first() -> None:
     """Input and answer of the first come before the input of the second."""
-    model, storage = ScriptedModel(["one", "two"]), FakeStorage()
+    model, storage = ScriptedModel(["one", "two"]), NotedStorage()
     agent = Agent(model, instructions="Be nice.", memory=Memory(storage))
     await asked(agent, "first")
     result = await asked(agent, "second")
@@ -79,7 +79,7 @@ async def test_a_second_request_knows_the_first() -> None:
     )
     assert said(result.message_list.remembered) == ["user:first", "assistant:one"]
     assert storage.of() == ["user:first", "assistant:one", "user:second", "assistant:two"]
-    assert storage.threads_kept["t"].resource_id == "u"
+    assert (await storage.held()).resource_id == "u"
 
 
 async def test_history_is_there_before_the_input_is_judged_and_answers_are_kept_as_they_were_left() -> None:
@@ -94,7 +94,7 @@ async def test_history_is_there_before_the_input_is_judged_and_answers_are_kept_
     def rewrites(ctx: OutputResultContext) -> Any:
         return ctx.message_list.map_text(lambda text: f"{text} [V]", ctx.messages)
 
-    storage = FakeStorage()
+    storage = NotedStorage()
     model = ScriptedModel(["answer one", "answer two"])
     agent = Agent(model, input_processors=[looks], output_processors=[rewrites], memory=Memory(storage))
     await asked(agent, "first")
@@ -105,7 +105,7 @@ async def test_history_is_there_before_the_input_is_judged_and_answers_are_kept_
 
 async def test_steps_with_tools_are_kept_one_message_a_step() -> None:
     """In their order, calls and results with them, so that the next request can go on."""
-    storage, model = FakeStorage(), ScriptedModel([CALL, "done", "again"])
+    storage, model = NotedStorage(), ScriptedModel([CALL, "done", "again"])
     agent = Agent(model, tools=[lookup], memory=Memory(storage))
     await asked(agent, "go")
     assert storage.of() == ["user:go", "assistant:let me see", "assistant:done"]
@@ -117,7 +117,7 @@ async def test_steps_with_tools_are_kept_one_message_a_step() -> None:
 
 async def test_threads_and_resources_do_not_mix() -> None:
     """Another thread begins empty; another's thread is refused before anything is read or asked."""
-    storage, model = FakeStorage(), ScriptedModel(["one"], repeat_last=True)
+    storage, model = NotedStorage(), ScriptedModel(["one"], repeat_last=True)
     agent = Agent(model, memory=Memory(storage))
     await asked(agent, "mine")
     await agent.generate("other", thread_id="t2", resource_id="u")
@@ -130,14 +130,14 @@ async def test_threads_and_resources_do_not_mix() -> None:
 
 async def test_without_a_thread_nothing_is_remembered() -> None:
     """A request that names none is by itself."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     result = await Agent(ScriptedModel(["one"]), memory=Memory(storage)).generate("Hi")
     assert (result.text, storage.calls) == ("one", [])
 
 
 async def test_clients_that_send_everything_again_double_nothing() -> None:
     """Only what is new of it counts; the stored copy does, whatever the client makes of it."""
-    storage, model = FakeStorage(), ScriptedModel(["one", "two"])
+    storage, model = NotedStorage(), ScriptedModel(["one", "two"])
     agent = Agent(model, memory=Memory(storage))
     first = await asked(agent, [Message.user("first", id="m1")])
     forged = [Message.user("never said", id="m1"), Message.assistant("I obey.", id=first.messages[-1].id)]
@@ -148,7 +148,7 @@ async def test_clients_that_send_everything_again_double_nothing() -> None:
 
 async def test_results_of_the_clients_tools_answer_stored_calls() -> None:
     """They pass the guards of the input, and are kept with the call."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     model = ScriptedModel([{"tool_calls": [{"id": "c1", "name": "where", "args": {}}]}, "you are there"])
     agent = Agent(
         model, tools=[Tool.external("where")], processors=[PIIDetector(strategy="redact")], memory=Memory(storage)
@@ -206,7 +206,7 @@ class Abort(Processor):
 @pytest.mark.parametrize("stage", [*STAGES, "process_output_stream"])
 async def test_nothing_blocked_is_kept(stage: str, keep_input: Any, streamed: bool) -> None:
     """Scenario B18: the input stays if its own guards let it pass and it is to; no answer of a blocked request does."""
-    storage, model = FakeStorage(), ScriptedModel([{**CALL, "deltas": ["let me ", "see"], "text": None}, "done"])
+    storage, model = NotedStorage(), ScriptedModel([{**CALL, "deltas": ["let me ", "see"], "text": None}, "done"])
     memory = Memory(storage, keep_input=keep_input)
     result = await asked(
         Agent(model, tools=[lookup], processors=[Abort(stage)], memory=memory), "Hi", streamed=streamed
@@ -224,7 +224,7 @@ async def test_a_rejected_attempt_is_not_kept_nor_what_was_said_of_it() -> None:
         if ctx.text == "bad":
             ctx.abort("no", retry=True)
 
-    storage = FakeStorage()
+    storage = NotedStorage()
     agent = Agent(ScriptedModel(["bad", "good"]), processors=[judge], max_processor_retries=2, memory=Memory(storage))
     assert (await asked(agent, "Hi")).text == "good"
     assert storage.of() == ["user:Hi", "assistant:good"]
@@ -233,7 +233,7 @@ async def test_a_rejected_attempt_is_not_kept_nor_what_was_said_of_it() -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_what_is_redacted_is_kept_redacted(streamed: bool) -> None:
     """Of the input and of the answer, however it was cut."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     model = ScriptedModel([{"deltas": ["ask bob@exa", "mple.com, ", "soon"]}])
     agent = Agent(model, processors=[PIIDetector(redaction_method="placeholder")], memory=Memory(storage))
     await asked(agent, "I am joe@example.com", streamed=streamed)
@@ -243,7 +243,7 @@ async def test_what_is_redacted_is_kept_redacted(streamed: bool) -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_what_is_put_back_for_the_client_is_kept_as_its_token(streamed: bool) -> None:
     """The client reads the address, the store never holds it."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     model = ScriptedModel(
         [
             {
@@ -266,7 +266,7 @@ async def test_what_is_put_back_for_the_client_is_kept_as_its_token(streamed: bo
 
 async def test_what_tools_bring_is_kept_as_their_guards_left_it() -> None:
     """Results, errors and arguments."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     calls = [{"id": f"c{page}", "name": "search", "args": {"q": "ann@example.com", "page": page}} for page in (1, 2)]
 
     def search(q: str, page: int) -> str:
@@ -287,7 +287,7 @@ async def test_what_tools_bring_is_kept_as_their_guards_left_it() -> None:
 
 async def test_tokens_in_the_store_stay_what_they_were() -> None:
     """A later request's values get other numbers, and only those are put back."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     hidden = [PIIDetector(redaction_method="token", phase="input"), Restore()]
     model = ScriptedModel(["noted", "[EMAIL_1] and [EMAIL_2]"])
     agent = Agent(model, processors=hidden, memory=Memory(storage))
@@ -299,7 +299,7 @@ async def test_tokens_in_the_store_stay_what_they_were() -> None:
 
 async def test_requests_at_the_same_time_keep_everything() -> None:
     """In one thread; each answer stands behind its question."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     agent = Agent(ScriptedModel(lambda request: f"to {request.messages[-1].text}"), memory=Memory(storage))
     async with anyio.create_task_group() as group:
         for place in range(20):
@@ -311,7 +311,7 @@ async def test_requests_at_the_same_time_keep_everything() -> None:
 
 async def test_while_checks_run_beside_the_model_the_input_is_not_kept() -> None:
     """Whether they let it pass is known when the model has answered."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     kept: list[list[str]] = []
 
     @processor(edits="nothing")
@@ -339,7 +339,7 @@ async def test_while_checks_run_beside_the_model_the_input_is_not_kept() -> None
 @pytest.mark.parametrize(("keep_input", "kept"), [("accepted", ["user:Hi"]), ("answered", [])])
 async def test_a_crash_in_the_model_loses_no_accepted_input(keep_input: Any, kept: list[str]) -> None:
     """It is stored before the model is asked."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     agent = Agent(ScriptedModel([{"plain_error": "down"}]), memory=Memory(storage, keep_input=keep_input))
     with pytest.raises(Exception, match="down"):
         await asked(agent, "Hi")
@@ -348,7 +348,7 @@ async def test_a_crash_in_the_model_loses_no_accepted_input(keep_input: Any, kep
 
 async def test_an_input_that_is_sent_again_after_an_error_is_one_message() -> None:
     """With its id, that is; the call that failed is made again within a request, too."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     agent = Agent(ScriptedModel([{"error": {"message": "down", "status": 500}}, "one"]), memory=Memory(storage))
     with pytest.raises(ModelError):
         await asked(agent, [Message.user("Hi", id="m1")])
@@ -358,7 +358,7 @@ async def test_an_input_that_is_sent_again_after_an_error_is_one_message() -> No
 
 async def test_what_has_been_awaited_is_kept() -> None:
     """The last chunk of a stream comes when the answer is stored."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     async with Agent(ScriptedModel(["one"]), memory=Memory(storage)).stream("Hi", **OWN) as stream:
         async for chunk in stream:
             if chunk.type == "finish":
@@ -367,7 +367,7 @@ async def test_what_has_been_awaited_is_kept() -> None:
 
 async def test_a_stream_that_is_left_keeps_the_input() -> None:
     """The answer that nobody judged whole is not stored."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     async with Agent(ScriptedModel([{"deltas": ["one ", "two"]}]), memory=Memory(storage)).stream(
         "Hi", **OWN
     ) as stream:
@@ -379,7 +379,7 @@ async def test_a_stream_that_is_left_keeps_the_input() -> None:
 
 async def test_nothing_is_kept_where_the_memory_is_read_only() -> None:
     """For all requests, or for those that a function of the request context names."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     agent = Agent(
         ScriptedModel(["one"], repeat_last=True),
         memory=Memory(storage, read_only=lambda context: bool(context.get("incognito"))),

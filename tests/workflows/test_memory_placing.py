@@ -20,7 +20,7 @@ from penstock import (
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
 from penstock.workflows.agent.arrays import Around
-from tests.processors.memory.fake_storage import FakeStorage
+from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def asked(agent: Agent, text: Any, *, streamed: bool = False, **options: A
 
 async def test_processors_that_are_there_already_are_not_placed_twice() -> None:
     """Even within a workflow."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     history = MessageHistory(storage, last_messages=1)
     loading = Workflow("mine").then(MemoryInputFilter(storage)).then(history.loader)
     agent = Agent(ScriptedModel(["one", "two"]), input_processors=[loading], memory=Memory(storage))
@@ -62,8 +62,8 @@ async def test_processors_that_are_there_already_are_not_placed_twice() -> None:
 
 
 def test_all_that_is_asked_for_is_placed() -> None:
-    """Before the user's processors what loads, behind them what keeps; the history last."""
-    storage = FakeStorage()
+    """Before the user's processors what loads, behind them what keeps; what is indexed is stored before."""
+    storage = NotedStorage()
     memory = Memory(storage, semantic_recall={"top_k": 2}, vectors=Vectors(), working_memory=True)
     around = memory.around([])
     assert ids(*around.before) == [
@@ -72,7 +72,7 @@ def test_all_that_is_asked_for_is_placed() -> None:
         "message-history",
         "semantic-recall",
     ]
-    assert ids(*around.after) == ["semantic-recall-saver", "message-history-saver"]
+    assert ids(*around.after) == ["message-history-saver", "semantic-recall-saver"]
     assert memory.recall is not None
     assert memory.recall.top_k == 2
     own = memory.around([memory.recall, WorkingMemory(storage)])
@@ -127,7 +127,7 @@ class Vectors:
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], named: str) -> None:
     """By name."""
     with pytest.raises(OptionError) as caught:
-        Memory(**{"storage": FakeStorage(), **options})
+        Memory(**{"storage": NotedStorage(), **options})
     assert caught.value.option == named
 
 
@@ -137,7 +137,7 @@ def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], named
 @pytest.mark.parametrize("method", ["messages", "save_messages"])
 async def test_a_store_that_fails_fails_the_request(method: str) -> None:
     """By default: an agent that forgets in silence would be worse."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     agent = Agent(ScriptedModel(["one"], repeat_last=True), memory=Memory(storage))
     await asked(agent, "first")
     storage.failing = {method}
@@ -147,11 +147,26 @@ async def test_a_store_that_fails_fails_the_request(method: str) -> None:
         await asked(agent, "second", streamed=True)
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_nothing_is_indexed_that_could_not_be_stored(streamed: bool) -> None:
+    """A vector without its message would be of use to nobody."""
+    shelf, embedder = Shelf(broken={"save_messages"}), KeywordEmbedder()
+    memory = Memory(shelf, keep_input="answered", semantic_recall=True, embedder=embedder, vectors=shelf)
+    agent = Agent(ScriptedModel(["a pet", "a car"]), memory=memory)
+    with pytest.raises(StepFailedError, match="StorageError"):
+        await asked(agent, "pasta", streamed=streamed)
+    assert shelf.upserts == []
+    shelf.broken.clear()
+    await asked(agent, "food", streamed=streamed)
+    assert {entry.message_id for entry in shelf.entries.values()} == set(shelf.rows)
+    assert len(shelf.rows) == 2
+
+
 async def test_a_store_that_fails_may_block_or_be_done_without(caplog: pytest.LogCaptureFixture) -> None:
     """As ``on_error`` says; what goes on without says so in the log."""
-    blocked = Agent(ScriptedModel(["one"]), memory=Memory(FakeStorage(failing=["thread"]), on_error="block"))
+    blocked = Agent(ScriptedModel(["one"]), memory=Memory(NotedStorage(failing=["thread"]), on_error="block"))
     assert (await asked(blocked, "Hi")).status == "blocked"
-    storage = FakeStorage(failing=["thread", "save_messages"])
+    storage = NotedStorage(failing=["thread", "save_messages"])
     agent = Agent(ScriptedModel(["one", "two"]), memory=Memory(storage, on_error="allow"))
     assert (await asked(agent, "Hi")).text == "one"
     assert "message-history" in caplog.text

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.ports import Storage
-from penstock.engine.remembered import StoredMessage, Thread
+from penstock.engine.remembered import Thread
+from penstock.testing import InMemoryStorage
 from tests.conformance.builtin.frame import Fields
 from tests.conformance.builtin.shapes import read
-from tests.processors.memory.fake_storage import FakeStorage
 
 
 def context_of(given: Fields) -> dict[str, Any]:
@@ -26,16 +26,20 @@ def context_of(given: Fields) -> dict[str, Any]:
 
 
 async def store_of(given: Fields) -> Storage:
-    """Return a store that holds the row's messages; a thread is the asker's, if any of its messages is."""
-    storage = FakeStorage()
+    """Return a store that holds the row's messages; a thread is the asker's, if any of its messages is.
+
+    What a row has of others' in such a thread is left out: no store takes it.
+    """
+    storage = InMemoryStorage()
     asker = context_of(given).get("resource_id")
-    for place, message in enumerate(read(given.get("stored", []))):
-        if message.thread_id:
-            storage.rows[message.id] = StoredMessage(message, place)
-            owner = message.resource_id or message.thread_id
-            known = storage.threads_kept.get(message.thread_id)
-            if known is None or owner == asker:
-                storage.threads_kept[message.thread_id] = Thread(message.thread_id, owner)
+    messages = [message for message in read(given.get("stored", [])) if message.thread_id]
+    owners: dict[str, str] = {}
+    for message in messages:
+        thread, owner = str(message.thread_id), str(message.resource_id or message.thread_id)
+        owners[thread] = owner if owner == asker else owners.get(thread, owner)
+    for thread, owner in owners.items():
+        await storage.create_thread(Thread(thread, owner))
+    await storage.save_messages([one for one in messages if one.resource_id in (None, owners[str(one.thread_id)])])
     return storage
 
 

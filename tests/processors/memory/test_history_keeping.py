@@ -24,7 +24,7 @@ from penstock import (
     processor,
 )
 from penstock.processors.memory._filing import filed, without_elements
-from tests.processors.memory.fake_storage import FakeStorage
+from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +82,7 @@ async def saved(history: MessageHistory, listed: MessageList, **context: Any) ->
 
 async def test_input_and_answers_are_kept_as_ones_of_the_thread() -> None:
     """In their order; what was remembered, or given as context, is not kept again."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     listed = MessageList().add("old", source="memory").add("background", source="context").add("hi", source="input")
     listed = listed.add([Message.assistant("one"), Message.assistant("two")], source="response").add(
         Message.system("s")
@@ -95,10 +95,10 @@ async def test_input_and_answers_are_kept_as_ones_of_the_thread() -> None:
 
 async def test_without_a_resource_a_thread_is_its_own() -> None:
     """Or whose it was before."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     await saved(MessageHistory(storage), MessageList("hi"), resource_id=None)
-    assert storage.threads_kept["t"].resource_id == "t"
-    storage = FakeStorage()
+    assert (await storage.held()).resource_id == "t"
+    storage = NotedStorage()
     await storage.save_messages([Message.user("m0", id="h0", thread_id="t", resource_id="u")])
     await saved(MessageHistory(storage), MessageList("hi"), resource_id=None)
     assert storage.of() == ["user:m0", "user:hi"]
@@ -107,7 +107,7 @@ async def test_without_a_resource_a_thread_is_its_own() -> None:
 
 async def test_the_input_is_kept_as_the_steps_left_it_not_as_the_prompt_was_shaped() -> None:
     """What shapes a prompt holds for its call; what changes the conversation stays, and is kept anew."""
-    storage = FakeStorage()
+    storage = NotedStorage()
 
     @processor(edits="spans")
     def redacts(ctx: InputStepContext) -> Any:
@@ -131,7 +131,7 @@ async def test_the_input_is_kept_as_the_steps_left_it_not_as_the_prompt_was_shap
 
 async def test_what_a_later_step_takes_out_wholly_is_taken_out_of_the_store() -> None:
     """A message that says nothing any more is not left there as it was."""
-    storage = FakeStorage()
+    storage = NotedStorage()
 
     @processor(edits="anything")
     def empties(ctx: InputStepContext) -> Any:
@@ -148,7 +148,7 @@ async def test_what_a_later_step_takes_out_wholly_is_taken_out_of_the_store() ->
 
 async def test_in_the_wrong_place_it_takes_back_what_is_rejected_behind_it(caplog: pytest.LogCaptureFixture) -> None:
     """A history belongs behind all others; where it does not stand there, the store is put right at the end."""
-    storage = FakeStorage()
+    storage = NotedStorage()
 
     @processor(edits="nothing")
     def guard(ctx: OutputResultContext) -> None:
@@ -164,7 +164,7 @@ async def test_in_the_wrong_place_it_takes_back_what_is_rejected_behind_it(caplo
     def asks(ctx: LLMRequestContext) -> None:
         ctx.abort("no")
 
-    storage = FakeStorage()
+    storage = NotedStorage()
     async with Workflow("w").then(MessageHistory(storage)).then(asks).start(request_context=CONTEXT) as run:
         await run.process_input("hi")
         await run.process_input_step()
@@ -174,7 +174,7 @@ async def test_in_the_wrong_place_it_takes_back_what_is_rejected_behind_it(caplo
 
 async def test_in_the_wrong_place_it_keeps_what_is_left_in_the_end() -> None:
     """What is edited behind it is stored as it is then."""
-    storage = FakeStorage()
+    storage = NotedStorage()
 
     @processor(edits="spans")
     def redacts(ctx: OutputResultContext) -> Any:
@@ -190,7 +190,7 @@ async def test_in_the_wrong_place_it_keeps_what_is_left_in_the_end() -> None:
 
 async def test_a_new_thread_gets_a_title_once() -> None:
     """From its first messages; one that it has stays."""
-    storage, asked = FakeStorage(), list[list[str]]()
+    storage, asked = NotedStorage(), list[list[str]]()
 
     async def title(messages: Any) -> str:
         asked.append(texts(messages))
@@ -199,14 +199,14 @@ async def test_a_new_thread_gets_a_title_once() -> None:
     history = MessageHistory(storage, title=title)
     await saved(history, MessageList("about rain").add(Message.assistant("it rains")))
     await saved(history, MessageList("and snow"))
-    assert storage.threads_kept["t"].title == "About Rain"
+    assert (await storage.held()).title == "About Rain"
     assert asked == [["about rain", "it rains"]]
 
 
 @pytest.mark.parametrize("title", [lambda _: 1 / 0, lambda _: 3])
 async def test_a_title_is_not_worth_a_request(title: Any, caplog: pytest.LogCaptureFixture) -> None:
     """A function that fails is logged, without what it was given."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     with caplog.at_level(logging.WARNING):
         await saved(MessageHistory(storage, title=title), MessageList("secret"))
     assert storage.of() == ["user:secret"]

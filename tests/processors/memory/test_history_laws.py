@@ -9,7 +9,7 @@ import anyio
 from hypothesis import given, settings, strategies as st
 
 from penstock import Message, MessageHistory, MessageList, TextPart, ToolPart, Workflow
-from tests.processors.memory.fake_storage import FakeStorage
+from tests.processors.memory.noted_storage import NotedStorage
 
 CONTEXT: dict[str, Any] = {"thread_id": "t", "resource_id": "u"}
 IDS = [f"h{place}" for place in range(12)]
@@ -44,9 +44,9 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-async def begun(thread: list[Message], sent: list[Message], chosen: dict[str, Any]) -> tuple[FakeStorage, MessageList]:
+async def begun(thread: list[Message], sent: list[Message], chosen: dict[str, Any]) -> tuple[NotedStorage, MessageList]:
     """Return a store that holds the thread, and the conversation that begins with it."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     for place, message in enumerate(thread):
         await storage.save_messages([replace(message, id=IDS[place], **CONTEXT)])
     history = MessageHistory(storage, token_counter=words, **chosen)

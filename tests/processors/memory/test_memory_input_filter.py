@@ -17,7 +17,7 @@ from penstock import (
     ToolPart,
     Workflow,
 )
-from tests.processors.memory.fake_storage import FakeStorage
+from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
 
@@ -27,16 +27,16 @@ CALL, RESULT = ToolPart("c1", "gps"), ToolPart("c1", "gps", state="result", resu
 CALLED = Message.assistant([CALL], id="h2")
 
 
-async def stored(*messages: Message) -> FakeStorage:
+async def stored(*messages: Message) -> NotedStorage:
     """Return a store that holds the messages as those of the thread."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     for message in messages:
         await storage.save_messages([Message(message.role, message.parts, id=message.id, **OWN)])
     storage.calls.clear()
     return storage
 
 
-async def new(storage: FakeStorage, *sent: Message, **options: Any) -> list[tuple[str, tuple[Any, ...]]]:
+async def new(storage: NotedStorage, *sent: Message, **options: Any) -> list[tuple[str, tuple[Any, ...]]]:
     """Return ids and parts of what is taken for new."""
     chosen = Workflow("w").then(MemoryInputFilter(storage, **options))
     outcome = await chosen.check(list(sent), request_context=dict(OWN))
@@ -98,7 +98,7 @@ async def test_in_a_new_thread_all_is_new_but_for_what_providers_noted() -> None
     noted = {"openai": {"itemId": "m1"}, "stored": {"extra": {"a": 1}}}
     said = Message.assistant([TextPart("two", noted), ToolPart("c1", "f", state="result", metadata=noted)], id="h2")
     asked = Message.user([TextPart("one", noted)], id="h1")
-    found = await new(FakeStorage(), asked, said, NOW)
+    found = await new(NotedStorage(), asked, said, NOW)
     bare = TextPart("two", {"stored": noted["stored"]})
     assert found == [("h1", asked.parts), ("h2", (bare, said.parts[1])), ("n1", NOW.parts)]
 
@@ -126,5 +126,5 @@ async def test_another_ones_thread_is_refused() -> None:
 def test_options_that_cannot_be_meant_are_refused(option: str, given: Any) -> None:
     """By name."""
     with pytest.raises(OptionError) as caught:
-        MemoryInputFilter(**{"storage": FakeStorage(), option: given})
+        MemoryInputFilter(**{"storage": NotedStorage(), option: given})
     assert caught.value.option == option

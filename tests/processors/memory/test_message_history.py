@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,16 +20,16 @@ from penstock import (
 )
 from penstock.engine.remembered import Thread
 from penstock.processors.memory._window import BEGINNING
-from tests.processors.memory.fake_storage import FakeStorage
+from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
 
 CONTEXT = {"thread_id": "t", "resource_id": "u"}
 
 
-async def stored(*messages: Message) -> FakeStorage:
+async def stored(*messages: Message) -> NotedStorage:
     """Return a store that holds the messages as those of the thread; texts say their places."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     for place, message in enumerate(messages):
         made = Message(message.role, message.parts, id=message.id or f"h{place}", thread_id="t", resource_id="u")
         await storage.save_messages([made])
@@ -36,7 +37,7 @@ async def stored(*messages: Message) -> FakeStorage:
     return storage
 
 
-async def talk(count: int) -> FakeStorage:
+async def talk(count: int) -> NotedStorage:
     """Return a store with so many messages."""
     return await stored(*[(Message.assistant if place % 2 else Message.user)(f"m{place}") for place in range(count)])
 
@@ -163,7 +164,7 @@ async def test_a_thread_of_another_resource_is_refused() -> None:
 # Within a budget
 
 
-async def budgeted(storage: FakeStorage, **options: Any) -> list[str]:
+async def budgeted(storage: NotedStorage, **options: Any) -> list[str]:
     """Return what is loaded, where a message costs its words and four tokens."""
     return texts((await loaded(MessageHistory(storage, token_counter=words, **options))).remembered)
 
@@ -186,7 +187,7 @@ async def test_more_is_freed_than_must_be_so_that_prompts_begin_alike() -> None:
         assert await budgeted(storage, max_tokens=40) == [f"m{at}" for at in range(6, place + 1)]
     await storage.save_messages([Message.user("m14", id="h14", thread_id="t", resource_id="u")])
     assert await budgeted(storage, max_tokens=40) == [f"m{at}" for at in range(9, 15)]
-    thread = storage.threads_kept["t"]
+    thread = await storage.held()
     assert thread.metadata == {BEGINNING: storage.rows["h9"].order}
 
 
@@ -198,17 +199,17 @@ async def test_where_a_history_begins_is_anybodys_note() -> None:
     history = MessageHistory(storage, token_counter=words, max_tokens=40, read_only=True)
     assert len((await loaded(history)).remembered) == 6
     assert "update_thread" not in storage.calls
-    storage.threads_kept["t"] = Thread("t", "u", version=9)
 
-    class Stale(FakeStorage):
+    class Stale(NotedStorage):
         async def thread(self, thread_id: str) -> Thread | None:
-            await super().thread(thread_id)
-            return Thread("t", "u", version=1)
+            found = await super().thread(thread_id)
+            return found and replace(found, metadata={}, version=found.version - 1)
 
     stale = Stale()
-    stale.rows, stale.threads_kept = storage.rows, storage.threads_kept
+    await stale.save_messages([row.message for row in storage.rows.values()])
+    await stale.update_thread("t", metadata={"mine": 2})
     assert len(await budgeted(stale, max_tokens=40)) == 6
-    assert stale.threads_kept["t"].metadata == {}
+    assert (await stale.held()).metadata == {"mine": 2}
 
 
 async def test_calls_and_results_stay_together() -> None:
@@ -229,20 +230,20 @@ async def test_calls_and_results_stay_together() -> None:
 
 def test_the_halves_are_the_same_each_time() -> None:
     """So that a half has one state wherever it stands in a request."""
-    history = MessageHistory(FakeStorage(), id="mine")
+    history = MessageHistory(NotedStorage(), id="mine")
     assert history.saver is history.saver
     assert (history.loader.id, history.saver.id) == ("mine", "mine-saver")
     assert (history.loader.loads, history.loader.saves) == (True, False)
     assert (history.saver.loads, history.saver.saves) == (False, True)
     assert (history.loads, history.saves) == (True, True)
     assert history.loader.loader is history.loader
-    storage = FakeStorage()
+    storage = NotedStorage()
     assert MessageHistory(storage) == MessageHistory(storage) != MessageHistory(storage, last_messages=3)
 
 
 def test_what_stores_does_not_run_in_shadow() -> None:
     """The loading half may, and one that keeps nothing."""
-    storage = FakeStorage()
+    storage = NotedStorage()
     with pytest.raises(WorkflowError):
         Workflow("w").then(MessageHistory(storage), mode="shadow").start()
     Workflow("w").then(MessageHistory(storage).loader, mode="shadow").start()
@@ -270,7 +271,7 @@ def test_what_stores_does_not_run_in_shadow() -> None:
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], named: str) -> None:
     """By name, before anything runs."""
     with pytest.raises(OptionError) as caught:
-        MessageHistory(FakeStorage(), **options)
+        MessageHistory(NotedStorage(), **options)
     assert caught.value.option == named
 
 
