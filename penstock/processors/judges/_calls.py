@@ -11,15 +11,14 @@ import anyio
 
 from penstock.engine.errors import JudgeError, ModelError, PenstockError
 from penstock.engine.model import ModelRequest, ResponseFormat
-from penstock.engine.streams.collect import collected
 from penstock.processors.judges._json import UnreadableError
 from penstock.processors.judges._prompts import delimiter, prompt
+from penstock.processors.judges.answers import whole
 from penstock.processors.judges.quoting import quotes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from penstock.engine.chunks import Chunk
     from penstock.engine.frozen import Values
     from penstock.engine.model import ModelAnswer, Usage
     from penstock.engine.ports import Ids, Model
@@ -141,7 +140,7 @@ class _Question(Generic[V]):
     async def _attempt(self) -> Reading:
         with anyio.move_on_after(self._manner.timeout):
             try:
-                return self._read(await _whole(self._model.stream(self._request())))
+                return self._read(await whole(self._model.stream(self._request()), LONGEST_ANSWER, _too_long))
             except ModelError as error:
                 raise self._unanswered(error) from error
             except (_FailedError, PenstockError):
@@ -231,21 +230,5 @@ class _slot:  # noqa: N801 - used like a function
         self._limiter.release_on_behalf_of(self)
 
 
-async def _whole(stream: AsyncIterator[Chunk]) -> ModelAnswer:
-    """Return an answer, and close its stream however that ends."""
-    try:
-        return await collected(_bounded(stream))
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
-
-
-async def _bounded(stream: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
-    """Pass an answer on, up to `LONGEST_ANSWER` characters."""
-    size = 0
-    async for chunk in stream:
-        size += len(chunk.text)
-        if size > LONGEST_ANSWER:
-            raise _FailedError("unreadable", f"the answer has more than {LONGEST_ANSWER:,} characters")
-        yield chunk
+def _too_long() -> _FailedError:
+    return _FailedError("unreadable", f"the answer has more than {LONGEST_ANSWER:,} characters")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,17 +15,16 @@ from penstock.engine.frozen import Value
 from penstock.engine.messages import Message
 from penstock.engine.model import ModelRequest
 from penstock.engine.ports import RANDOM_IDS, Model
-from penstock.engine.streams.collect import collected
 from penstock.processors.judges._prompts import delimiter
+from penstock.processors.judges.answers import whole
 from penstock.processors.structure._finding import LONGEST
 from penstock.processors.structure._problems import UnfitError, unreadable
 from penstock.processors.structure._reading import Read, read
 
 if TYPE_CHECKING:
-    from penstock.engine.chunks import Chunk
     from penstock.engine.context import AnyContext
     from penstock.engine.frozen import Values
-    from penstock.engine.model import ModelAnswer, Usage
+    from penstock.engine.model import Usage
     from penstock.processors.structure._form import Form
 
 Maker: TypeAlias = Callable[[ModelRequest], Value]
@@ -111,7 +110,7 @@ class Asking:
             return await self._made(self.model, request)
         usage: Usage | None = None
         try:
-            answer = await _whole(self.model.stream(request))
+            answer = await whole(self.model.stream(request), LONGEST, _too_long)
             usage = answer.usage
         except ModelError as error:
             if request.response_format is None or not _rejects_format(error):
@@ -187,20 +186,5 @@ def _broken(error: Exception) -> UnfitError:
     return unreadable(f"what makes it broke ({type(error).__name__})", "model")
 
 
-async def _whole(stream: AsyncIterator[Chunk]) -> ModelAnswer:
-    """Return an answer, and close its stream however that ends."""
-    try:
-        return await collected(_bounded(stream))
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
-
-
-async def _bounded(stream: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
-    size = 0
-    async for chunk in stream:
-        size += len(chunk.text)
-        if size > LONGEST:
-            raise unreadable(f"it has more than {LONGEST:,} characters")
-        yield chunk
+def _too_long() -> UnfitError:
+    return unreadable(f"it has more than {LONGEST:,} characters")
