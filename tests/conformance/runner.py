@@ -15,10 +15,13 @@ from tests.conformance.builtin.catalogue import families
 from tests.conformance.builtin.frame import Finding, Play, honest, judge_rows, load
 from tests.conformance.builtin.sabotage import SABOTEURS, sabotage
 from tests.conformance.runtime import (
+    configuration,
+    failures,
     lifecycle,
     messages,
     parallels,
     retries,
+    storing,
     streaming,
     streams_around,
     verdicts,
@@ -29,7 +32,19 @@ from tests.conformance.runtime.frame import SCENARIOS, Same, compare, judge, tre
 from tests.conformance.runtime.sabotage import BlockAll, DropAll, PassAll
 
 HERE = Path(__file__).parent / "oracle"
-SCENARIO_MODULES = (lifecycle, messages, parallels, retries, streaming, streams_around, verdicts, workflows)
+SCENARIO_MODULES = (
+    configuration,
+    failures,
+    lifecycle,
+    messages,
+    parallels,
+    retries,
+    storing,
+    streaming,
+    streams_around,
+    verdicts,
+    workflows,
+)
 WORLDS = {"pass all": PassAll, "block all": BlockAll, "drop all": DropAll}
 
 
@@ -101,12 +116,12 @@ def _scenario(path: Path, content: Any, saboteur: str) -> Iterable[Finding]:
 
 def _echoed(file: str, content: Any, keys: Any) -> Iterable[Finding]:
     """Return what comes of an engine that repeats what is expected: of the recording, and of a falsified one."""
-    observed = content["observed"]
+    observed, said = content["observed"], World().said
     for path, how, theirs in treatments(observed, keys):
-        found = compare(file, content["given"], path, how, theirs, observed)
+        found = compare(file, content["given"], path, how, theirs, observed, said)
         yield Finding(file, found.path, "differs" if found.kind == "differs" else "neutral")
         if isinstance(how, Same):
-            false = compare(file, content["given"], path, how, "planted", _with(observed, path, "planted"))
+            false = compare(file, content["given"], path, how, "planted", _with(observed, path, "planted"), said)
             if false.kind == "same":
                 yield Finding(file, found.path, "differs", detail="a false expectation was met")
 

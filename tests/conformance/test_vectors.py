@@ -19,7 +19,8 @@ from tests.conformance.__main__ import main
 from tests.conformance.builtin.catalogue import broken, families
 from tests.conformance.builtin.frame import ORACLE, Family, Given, Row, Rule, judge, judge_rows, load
 from tests.conformance.builtin.regex_invented import neighbours
-from tests.conformance.runner import SABOTEURS, Report, run_file
+from tests.conformance.runner import HERE, SABOTEURS, SCENARIO_MODULES, Report, run_file
+from tests.conformance.runtime.frame import SCENARIOS
 
 FILES = sorted(ORACLE.glob("*.json"))
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
@@ -151,6 +152,14 @@ def test_the_command_counts_and_says_so(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr().out
     assert re.search(r"unicode_normalizer +53 ", shown)
     assert "in all" in shown
+
+
+def test_the_command_knows_every_scenario() -> None:
+    """Those that need the agent, too; and who repeats what is expected is found out in them."""
+    files = sorted((HERE / "runtime").glob("*.json"))
+    assert {path.stem.split("-")[0] for path in files} == set(SCENARIOS)
+    assert {one.play.__module__ for one in SCENARIOS.values()} == {module.__name__ for module in SCENARIO_MODULES}
+    assert run_file(next(path for path in files if path.stem.startswith("G04")), "echo").red
 
 
 def test_the_command_fails_on_what_differs_or_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
