@@ -52,7 +52,7 @@ def add_memory(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     """
     line = "look at what a store remembers: list, show, export, import or delete threads, forget users"
     memory = command(commands, "memory", "ACTION", line, _ABOUT, _EXAMPLES)
-    actions = memory.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = memory.add_subparsers(dest="action", metavar="ACTION", prog="penstock memory", required=True)
 
     def action(name: str, usage: str, line: str, about: str = "") -> argparse.ArgumentParser:
         made = command(actions, name, usage, line, f"{about}\n{_ABOUT}".strip(), under="penstock memory")

@@ -88,6 +88,13 @@ def test_only_the_last_messages_are_shown_if_that_is_asked_for(run, store) -> No
     assert [next(iter(row)) for row in found] == ["thread", *["working_memory"] * 2, *["message"] * 3]
 
 
+def test_a_wrong_option_is_told_by_the_commands_name(run, store) -> None:
+    """As one would type it."""
+    ran = run("memory", "show", "--store", store, "t1", "--last", "0")
+    assert ran.code == 2
+    assert "\npenstock memory show: error: argument -n/--last" in ran.err
+
+
 def test_what_is_exported_is_imported_as_it_was(run, store, world: Path) -> None:
     """Into another store; twice is as good as once."""
     assert run("memory", "export", "--store", store, "-o", "all.jsonl").code == 0
