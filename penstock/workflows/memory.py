@@ -118,10 +118,10 @@ class Memory:
             before.append(self.history.loader)
         if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.loads for one in placed):
             before.append(self._halves[0])
-        if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.saves for one in placed):
-            after.append(self._halves[1])
         if not any(isinstance(one, MessageHistory) and one.saves for one in placed):
             after.append(self.history.saver)
+        if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.saves for one in placed):
+            after.append(self._halves[1])  # behind the history: nothing is indexed that is not stored
         return Around(tuple(before), tuple(after))
 
     def _working_memory(self, given: object, both: Values) -> WorkingMemory | None:

@@ -8,7 +8,6 @@ import pytest
 
 from penstock import (
     Agent,
-    AgentResult,
     Memory,
     MemoryInputFilter,
     MessageHistory,
@@ -21,30 +20,14 @@ from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
 from penstock.workflows.agent.arrays import Around
 from tests.processors.memory.noted_storage import NotedStorage
+from tests.workflows.remembering import asked, said
 
 pytestmark = pytest.mark.anyio
-
-OWN: dict[str, Any] = {"thread_id": "t", "resource_id": "u"}
 
 
 def ids(*items: Any) -> list[str]:
     """Return the ids of processors."""
     return [one.id for one in items]
-
-
-def said(messages: Any) -> list[str]:
-    """Return messages as ``role:text``."""
-    return [f"{message.role}:{message.text}" for message in messages]
-
-
-async def asked(agent: Agent, text: Any, *, streamed: bool = False, **options: Any) -> AgentResult:
-    """Return what comes of a request in the thread, whole or streamed."""
-    if not streamed:
-        return await agent.generate(text, **{**OWN, **options})
-    async with agent.stream(text, **{**OWN, **options}) as stream:
-        async for _ in stream:
-            pass
-        return await stream.result
 
 
 async def test_processors_that_are_there_already_are_not_placed_twice() -> None:
@@ -145,21 +128,6 @@ async def test_a_store_that_fails_fails_the_request(method: str) -> None:
         await asked(agent, "second")
     with pytest.raises(StepFailedError):
         await asked(agent, "second", streamed=True)
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-async def test_nothing_is_indexed_that_could_not_be_stored(streamed: bool) -> None:
-    """A vector without its message would be of use to nobody."""
-    shelf, embedder = Shelf(broken={"save_messages"}), KeywordEmbedder()
-    memory = Memory(shelf, keep_input="answered", semantic_recall=True, embedder=embedder, vectors=shelf)
-    agent = Agent(ScriptedModel(["a pet", "a car"]), memory=memory)
-    with pytest.raises(StepFailedError, match="StorageError"):
-        await asked(agent, "pasta", streamed=streamed)
-    assert shelf.upserts == []
-    shelf.broken.clear()
-    await asked(agent, "food", streamed=streamed)
-    assert {entry.message_id for entry in shelf.entries.values()} == set(shelf.rows)
-    assert len(shelf.rows) == 2
 
 
 async def test_a_store_that_fails_may_block_or_be_done_without(caplog: pytest.LogCaptureFixture) -> None:

@@ -243,6 +243,20 @@ async def test_it_searches_with_what_the_guards_left():
         assert [text for call in embedder.calls for text in call] == expected
 
 
+async def test_a_vector_without_a_message_is_no_hit():
+    """It makes room for the next best, whether the message is deleted or was never stored."""
+    shelf, recall = made(top_k=1, message_range=0)
+    talk = [said("m1", "my pet", "t2"), said("m2", "a pet in a car", "t2")]
+    await indexed(shelf, recall, *talk)
+    assert "my pet" in quoted((await asked(recall, "pet")).message_list)
+    del shelf.rows["m1"]
+    shown = quoted((await asked(recall, "pet")).message_list)
+    assert "a pet in a car" in shown
+    assert "my pet" not in shown
+    del shelf.rows["m2"]
+    assert quoted((await asked(recall, "pet")).message_list) == ""
+
+
 @pytest.mark.parametrize("method", ["query_vectors", "messages_by_id", "messages_around"])
 async def test_a_store_that_fails_costs_the_memories_not_the_request(method, caplog):
     """It is logged, and on record; or raised, or blocks, if one says so."""
