@@ -151,6 +151,7 @@ class TokenCostControl(Processor[Bill]):
         self._claim(name, on_error)
         counting = as_counting(name, token_counter, "o200k_base")
         self._forecaster = Forecaster(counting, in_tokens(counting, "chat"), options.tokens(name, output_tokens))
+        self._counting = counting
         self._pricing.prepare()
         if reserve:
             counting.prepare()
@@ -196,6 +197,7 @@ class TokenCostControl(Processor[Bill]):
         account = self._account(ctx)
         if account is None:
             return None
+        await self._ready()
         forecast = self._forecaster.of_step(ctx, ctx.model) if self.reserve else None
         report = await self._weighed(ctx, account, forecast)
         if report is None:
@@ -211,10 +213,16 @@ class TokenCostControl(Processor[Bill]):
         if ctx.answer is not None:
             account.let_go()
             return
+        await self._ready()
         forecast = self._forecaster.of_request(ctx) if self.reserve else None
         report = await self._weighed(ctx, account, forecast)
         if report is not None:
             await self._act(ctx, account, report)
+
+    async def _ready(self) -> None:
+        """Have loaded what counts, beside the event loop; hooks that are driven to their end cannot wait."""
+        if self.awaits and self.reserve:
+            await self._counting.ready()
 
     # How the budget stands
 

@@ -213,6 +213,7 @@ class TokenLimiterProcessor(Processor[Used]):
         """Return the hook of a stage as an async one, for callbacks that wait."""
 
         async def hook(ctx: Context[Used]) -> MessageList | None:
+            await self._counting.ready()
             trim = self._prompt.trim(ctx, prompt=stage == "process_llm_request")
             if trim is None:
                 return None

@@ -69,11 +69,11 @@ class Window:
         self.budget = max_tokens
         self.freed = _freed(owner, max_tokens, at_max_remove_tokens)
         one_of(owner, "counting", counting, get_args(Way))
-        self._prices = None
+        self._counter = self._prices = None
         if max_tokens is not None:
-            counter = as_counting(owner, token_counter, encoding)
-            self._prices = prices(counter, counting, token_counter)
-            counter.prepare()
+            self._counter = as_counting(owner, token_counter, encoding)
+            self._prices = prices(self._counter, counting, token_counter)
+            self._counter.prepare()
 
     def __eq__(self, other: object) -> bool:
         """Tell whether both load alike."""
@@ -98,6 +98,8 @@ class Window:
         before: str | None = None
         while True:
             page = await storage.messages(thread_id, resource_id=resource_id, limit=self._more(rows), before=before)
+            if self._counter is not None and page.items:
+                await self._counter.ready()
             found = [row for row in page.items if row.order >= beginning]
             rows += found
             before = page.following

@@ -61,6 +61,7 @@ class MemoryTokenLimiter(LegacyMemoryProcessor):
             raise OptionError(type(self).__name__, "limit", limit, "a number of tokens from 0 on")
         self.limit = limit
         self.token_counter = counting(type(self).__name__, token_counter, encoding)
+        self.token_counter.prepare()
 
     def count(self, message: Message) -> float:
         """Return how many tokens a message counts; never less than the 3.8 that each message costs."""

@@ -96,6 +96,8 @@ class ToolCallFilter(Processor):
         self.token_counter = (
             None if token_counter is None else counting(type(self).__name__, token_counter, "o200k_base")
         )
+        if self.token_counter is not None:
+            self.token_counter.prepare()
         self.scope = one_of(type(self).__name__, "scope", scope, get_args(Scope))
         self.recall = self._recall(recall)
         prompt = ("process_llm_request", "process_tool_call") if recall is not None else ("process_llm_request",)

@@ -14,6 +14,9 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
 from penstock.engine.errors import OptionError, UsageError
 from penstock.processors.tokens.boundaries import slices
 
@@ -88,6 +91,15 @@ class BPECounter:
             return len(encode(text))
         return sum(len(encode(piece)) for piece in slices(text, _LONGEST))
 
+    async def ready(self) -> None:
+        """Have the vocabulary loaded, in a worker thread: other tasks go on meanwhile. Await it before the first count.
+
+        Raises:
+            UsageError: the vocabulary is not there, and cannot be fetched.
+        """
+        if self._encode is None and self.name not in _loaded:
+            await to_thread.run_sync(load, self.name, abandon_on_cancel=True, limiter=_turns())
+
     def prepare(self) -> None:
         """Begin to load the shipped vocabulary in a thread, so that the first count need not wait so long."""
         if self.name == SHIPPED and SHIPPED not in _loaded and not _threads:
@@ -129,6 +141,19 @@ def load(name: str) -> tiktoken.Encoding:
                 _loaded[name] = _shipped() if name == SHIPPED else _fetched(name)
             found = _loaded[name]
     return found
+
+
+_TURNS: RunVar[CapacityLimiter] = RunVar("penstock-vocabulary")
+
+
+def _turns() -> CapacityLimiter:
+    """Return what lets one task of an event loop wait in a thread, so that many who wait do not use up all threads."""
+    try:
+        return _TURNS.get()
+    except LookupError:
+        made = CapacityLimiter(1)
+        _TURNS.set(made)
+        return made
 
 
 def _try() -> None:

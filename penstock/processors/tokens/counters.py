@@ -57,8 +57,17 @@ class Counting:
             raise UsageError(f"the token counter {self.name!r} must give an int of 0 or more")
         return found
 
+    async def ready(self) -> None:
+        """Have loaded what the counter counts with, beside the event loop: async hooks await it before they count.
+
+        Raises:
+            UsageError: it is not there, and cannot be fetched.
+        """
+        if isinstance(self.counter, BPECounter):
+            await self.counter.ready()
+
     def prepare(self) -> None:
-        """Let the counter begin with what it must load."""
+        """Let the counter begin with what it must load: for sync hooks, which cannot wait for it elsewhere."""
         if isinstance(self.counter, BPECounter):
             self.counter.prepare()
 
