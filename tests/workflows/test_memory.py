@@ -10,7 +10,6 @@ import pytest
 
 from penstock import (
     Agent,
-    AgentResult,
     Chunk,
     InputContext,
     InputStepContext,
@@ -35,31 +34,16 @@ from penstock import (
 )
 from penstock.testing import ScriptedModel
 from tests.processors.memory.noted_storage import NotedStorage
+from tests.workflows.remembering import OWN, asked, said
 
 pytestmark = pytest.mark.anyio
 
-OWN: dict[str, Any] = {"thread_id": "t", "resource_id": "u"}
 CALL = {"text": "let me see", "tool_calls": [{"id": "c1", "name": "lookup", "args": {"q": "x"}}]}
 
 
 def lookup(q: str) -> str:
     """Look something up."""
     return f"found {q}"
-
-
-def said(messages: Any) -> list[str]:
-    """Return messages as ``role:text``."""
-    return [f"{message.role}:{message.text}" for message in messages]
-
-
-async def asked(agent: Agent, text: Any, *, streamed: bool = False, **options: Any) -> AgentResult:
-    """Return what comes of a request in the thread, whole or streamed."""
-    if not streamed:
-        return await agent.generate(text, **{**OWN, **options})
-    async with agent.stream(text, **{**OWN, **options}) as stream:
-        async for _ in stream:
-            pass
-        return await stream.result
 
 
 # What is remembered, and in which order
