@@ -151,7 +151,6 @@ class TokenCostControl(Processor[Bill]):
         self._claim(name, on_error)
         counting = as_counting(name, token_counter, "o200k_base")
         self._forecaster = Forecaster(counting, in_tokens(counting, "chat"), options.tokens(name, output_tokens))
-        self._counting = counting
         self._pricing.prepare()
         if reserve:
             counting.prepare()
@@ -222,7 +221,7 @@ class TokenCostControl(Processor[Bill]):
     async def _ready(self) -> None:
         """Have loaded what counts, beside the event loop; hooks that are driven to their end cannot wait."""
         if self.awaits and self.reserve:
-            await self._counting.ready()
+            await self._forecaster.counting.ready()
 
     # How the budget stands
 

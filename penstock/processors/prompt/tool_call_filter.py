@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.message_list import MessageList
     from penstock.engine.ports import TokenCounter
     from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.processors.tokens.counters import Counting
 
 Scope = Literal["prompt", "history"]
 """Whether the filter works on each call's prompt, or once on the conversation."""
@@ -93,11 +94,7 @@ class ToolCallFilter(Processor):
         self.keep_errors = self._flag("keep_errors", keep_errors)
         self.keep_last = self._counts(keep_last)
         self.max_result_size = self._count("max_result_size", max_result_size)
-        self.token_counter = (
-            None if token_counter is None else counting(type(self).__name__, token_counter, "o200k_base")
-        )
-        if self.token_counter is not None:
-            self.token_counter.prepare()
+        self.token_counter = self._counting(token_counter)
         self.scope = one_of(type(self).__name__, "scope", scope, get_args(Scope))
         self.recall = self._recall(recall)
         prompt = ("process_llm_request", "process_tool_call") if recall is not None else ("process_llm_request",)
@@ -117,6 +114,13 @@ class ToolCallFilter(Processor):
         if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
             raise OptionError(type(self).__name__, option, given, "a whole number from 0 on")
         return given
+
+    def _counting(self, given: TokenCounter | Callable[[str], int] | str | None) -> Counting | None:
+        if given is None:
+            return None
+        made = counting(type(self).__name__, given, "o200k_base")
+        made.prepare()
+        return made
 
     def _counts(self, given: int | Mapping[str, int]) -> Mapping[str, int] | int:
         if not is_mapping(given):
