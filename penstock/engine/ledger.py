@@ -147,7 +147,8 @@ class Ledger:
             if messages.tagged(None) != base:
                 messages = messages.replace_system(base)
         if self._feedback is not None:
-            text = f"Your last answer was not accepted: {self._feedback} Answer again, with that put right."
+            stop = "" if self._feedback.rstrip().endswith((".", "!", "?", "…")) else "."
+            text = f"Your last answer was not accepted: {self._feedback}{stop} Answer again, with that put right."
             messages = messages.replace_system(text, tag=RETRY_TAG)
         if messages is not self.payload.message_list:
             self.payload = Payload(messages, self.payload.facts)

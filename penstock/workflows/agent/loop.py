@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from penstock.engine.chunks import Chunk
-from penstock.engine.errors import ModelError, PenstockError
+from penstock.engine.errors import ModelError, PenstockError, StepFailedError
 from penstock.engine.notices import tripwire_chunk
 from penstock.workflows.agent.passing import is_for_client, keep_data, passed
 from penstock.workflows.agent.progress import Progress
@@ -168,4 +168,6 @@ def _described(error: Exception) -> dict[str, object]:
     told: dict[str, object] = {"error": type(error).__name__}
     if isinstance(error, ModelError):
         return {**told, "message": error.problem, "status": error.status}
+    if isinstance(error, StepFailedError):  # where in whose code it broke is for the log
+        return {**told, "message": f"{error.processor_id!r} failed in {error.stage}"}
     return {**told, "message": str(error)} if isinstance(error, PenstockError) else told

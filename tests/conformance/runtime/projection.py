@@ -31,7 +31,7 @@ _CHUNKS = {
 _CHUNK = re.compile("|".join(_CHUNKS))
 _FEEDBACK = (
     re.compile(r"\[Processor Feedback\] Your previous response was not accepted: (.*)\. Please try again .*"),
-    re.compile(r"Your last answer was not accepted: (.*) Answer again, with that put right\."),
+    re.compile(r"Your last answer was not accepted: (.*?)\.? Answer again, with that put right\."),
 )
 _DEFAULT_REASON = (re.compile(r"Tripwire triggered by (\S+)"), re.compile(r"stopped by (\S+)"))
 _ERRORS = ("threw", "error", "error_property")
