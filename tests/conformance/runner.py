@@ -14,37 +14,13 @@ import anyio
 from tests.conformance.builtin.catalogue import families
 from tests.conformance.builtin.frame import Finding, Play, honest, judge_rows, load
 from tests.conformance.builtin.sabotage import SABOTEURS, sabotage
-from tests.conformance.runtime import (
-    configuration,
-    failures,
-    lifecycle,
-    messages,
-    parallels,
-    retries,
-    storing,
-    streaming,
-    streams_around,
-    verdicts,
-    workflows,
-)
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Same, compare, judge, treatments
 from tests.conformance.runtime.sabotage import BlockAll, DropAll, PassAll
+from tests.conformance.runtime.scenarios import SCENARIO_MODULES
 
 HERE = Path(__file__).parent / "oracle"
-SCENARIO_MODULES = (
-    configuration,
-    failures,
-    lifecycle,
-    messages,
-    parallels,
-    retries,
-    storing,
-    streaming,
-    streams_around,
-    verdicts,
-    workflows,
-)
+_ = SCENARIO_MODULES  # their import has entered them
 WORLDS = {"pass all": PassAll, "block all": BlockAll, "drop all": DropAll}
 
 

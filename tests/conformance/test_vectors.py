@@ -19,8 +19,9 @@ from tests.conformance.__main__ import main
 from tests.conformance.builtin.catalogue import broken, families
 from tests.conformance.builtin.frame import ORACLE, Family, Given, Row, Rule, judge, judge_rows, load
 from tests.conformance.builtin.regex_invented import neighbours
-from tests.conformance.runner import HERE, SABOTEURS, SCENARIO_MODULES, Report, run_file
+from tests.conformance.runner import HERE, SABOTEURS, Report, run_file
 from tests.conformance.runtime.frame import SCENARIOS
+from tests.conformance.runtime.scenarios import SCENARIO_MODULES
 
 FILES = sorted(ORACLE.glob("*.json"))
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"

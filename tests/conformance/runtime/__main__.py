@@ -7,36 +7,12 @@ from collections import Counter
 
 import anyio
 
-from tests.conformance.runtime import (
-    configuration,
-    failures,
-    lifecycle,
-    messages,
-    parallels,
-    retries,
-    storing,
-    streaming,
-    streams_around,
-    verdicts,
-    workflows,
-)
 from tests.conformance.runtime.carriers import CARRIERS, Carrier
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Finding, judge
+from tests.conformance.runtime.scenarios import SCENARIO_MODULES
 
-_ = (
-    configuration,
-    failures,
-    lifecycle,
-    messages,
-    parallels,
-    retries,
-    storing,
-    streaming,
-    streams_around,
-    verdicts,
-    workflows,
-)
+_ = SCENARIO_MODULES  # their import has entered them
 
 
 async def _all(carrier: Carrier) -> list[Finding]:

@@ -4,37 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.runtime import (
-    configuration,
-    failures,
-    lifecycle,
-    messages,
-    parallels,
-    retries,
-    storing,
-    streaming,
-    streams_around,
-    verdicts,
-    workflows,
-)
 from tests.conformance.runtime.carriers import CARRIERS, Carrier
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import ORACLE, SCENARIOS, Better, Same, judge, treatments
 from tests.conformance.runtime.sabotage import BlockAll, DropAll, ErrAll, PassAll
-
-FAMILIES = (
-    configuration,
-    failures,
-    lifecycle,
-    messages,
-    parallels,
-    retries,
-    storing,
-    streaming,
-    streams_around,
-    verdicts,
-    workflows,
-)
+from tests.conformance.runtime.scenarios import SCENARIO_MODULES
 
 
 @pytest.mark.parametrize("carrier", list(CARRIERS))
@@ -53,7 +27,7 @@ async def test_the_agent_does_what_was_recorded_or_better(file: str, carrier: Ca
 def test_every_recorded_file_is_played() -> None:
     """No file lies here that nothing looks at."""
     assert {path.name.split("-")[0] for path in ORACLE.glob("*.json")} == set(SCENARIOS)
-    assert FAMILIES
+    assert SCENARIO_MODULES
 
 
 @pytest.mark.parametrize("saboteur", [PassAll, BlockAll, DropAll, ErrAll])
