@@ -13,7 +13,7 @@ from penstock.engine.errors import JudgeError, ModelError, PenstockError
 from penstock.engine.model import ModelRequest, ResponseFormat
 from penstock.processors.judges._json import UnreadableError
 from penstock.processors.judges._prompts import delimiter, prompt
-from penstock.processors.judges.answers import whole
+from penstock.processors.judges.answers import rejects_format, whole
 from penstock.processors.judges.quoting import quotes
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ LONGEST_ANSWER = 1_000_000
 
 LONGEST_WAIT = 60.0
 """For how many seconds at most a judge waits if the provider asks to; beyond that it fails at once."""
-
-_REJECTED = (400, 404, 415, 422, 501)
-_FORMATS = ("response_format", "response format", "json_schema", "json schema", "structured output")
 
 
 def wait_before(attempt: int) -> float:
@@ -178,7 +175,7 @@ class _Question(Generic[V]):
             raise _FailedError("unreadable", f"the answer is no verdict: {self._problem}", wait=0.0) from error
 
     def _unanswered(self, error: ModelError) -> _FailedError:
-        if self._caller.structured != "prompt" and _rejects_format(error):
+        if self._caller.structured != "prompt" and rejects_format(error):
             self._caller.structured = "prompt"
         wait = error.retry_after
         hopeless = not error.retryable or (wait is not None and wait > LONGEST_WAIT)
@@ -198,12 +195,6 @@ def _refuse_unfinished(answer: ModelAnswer) -> None:
         raise _FailedError("model", "the answer ended in an error")
     if not answer.text.strip():
         raise _FailedError("empty", "the answer is empty")
-
-
-def _rejects_format(error: ModelError) -> bool:
-    """Tell whether a provider refuses to be told the form of the answer: some models and servers do."""
-    said = f"{error.problem} {error.code} {error.body}".lower()
-    return error.status in _REJECTED and any(name in said for name in _FORMATS)
 
 
 def _links(error: BaseException | None) -> Iterator[BaseException]:

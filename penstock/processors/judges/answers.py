@@ -1,4 +1,4 @@
-"""The whole of an answer that a processor has asked for, up to a length; it knows no judge and no request."""
+"""What becomes of a call that a processor makes: the answer as a whole, or a refusal of its form. It knows no judge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from penstock.engine.chunks import Chunk
+    from penstock.engine.errors import ModelError
     from penstock.engine.model import ModelAnswer
+
+_REJECTED = (400, 404, 415, 422, 501)
+_FORMATS = ("response_format", "response format", "json_schema", "json schema", "structured output")
+
+
+def rejects_format(error: ModelError) -> bool:
+    """Tell whether a provider refuses to be told the form of the answer: some models and servers do."""
+    said = f"{error.problem} {error.code} {error.body}".lower()
+    return error.status in _REJECTED and any(name in said for name in _FORMATS)
 
 
 async def whole(stream: AsyncIterator[Chunk], longest: int, too_long: Callable[[], Exception]) -> ModelAnswer:

@@ -16,7 +16,7 @@ from penstock.engine.messages import Message
 from penstock.engine.model import ModelRequest
 from penstock.engine.ports import RANDOM_IDS, Model
 from penstock.processors.judges._prompts import delimiter
-from penstock.processors.judges.answers import whole
+from penstock.processors.judges.answers import rejects_format, whole
 from penstock.processors.structure._finding import LONGEST
 from penstock.processors.structure._problems import UnfitError, unreadable
 from penstock.processors.structure._reading import Read, read
@@ -35,8 +35,6 @@ LONGEST_WAIT = 30.0
 """Seconds that are waited at most if a provider asks to; beyond that it has failed."""
 
 _MOMENT = 0.5  # seconds before a failed call is made again, if the provider names none
-_REJECTED = (400, 404, 415, 422, 501)
-_FORMATS = ("response_format", "response format", "json_schema", "json schema", "structured output")
 
 INSTRUCTIONS = (
     "You are shown what an assistant did and said. Put what it found out into one JSON object. Take only what stands "
@@ -113,7 +111,7 @@ class Asking:
             answer = await whole(self.model.stream(request), LONGEST, _too_long)
             usage = answer.usage
         except ModelError as error:
-            if request.response_format is None or not _rejects_format(error):
+            if request.response_format is None or not rejects_format(error):
                 raise
             self._by_prompt = True
             return await self._said(self._bare(request), ctx)
@@ -169,12 +167,6 @@ def _fencing(fence: str) -> str:
 
 def _may_pass(error: ModelError) -> bool:
     return error.retryable and (error.retry_after is None or error.retry_after <= LONGEST_WAIT)
-
-
-def _rejects_format(error: ModelError) -> bool:
-    """Tell whether a provider refuses to be told the form of the answer."""
-    said = f"{error.problem} {error.code} {error.body}".lower()
-    return error.status in _REJECTED and any(name in said for name in _FORMATS)
 
 
 def _unanswered(error: ModelError) -> UnfitError:

@@ -43,6 +43,16 @@ async def together(count: int, ask: Callable[[], Awaitable[Any]], gate: Gate | N
     return found
 
 
+def hearing(agent: Agent) -> tuple[list[str], Callable[[], Awaitable[None]]]:
+    """Return a list, and a function that asks the agent and puts into it what it says."""
+    texts: list[str] = []
+
+    async def ask() -> None:
+        texts.append((await agent.generate("hello")).text)
+
+    return texts, ask
+
+
 async def test_of_a_hundred_equal_requests_one_asks_the_model() -> None:
     """All have the same answer; each went through the guards for itself."""
     seen: list[str] = []
@@ -106,11 +116,7 @@ async def test_when_the_first_is_cancelled_the_next_one_asks_for_the_others() ->
     """Nobody is cancelled for another."""
     model = Gate()
     agent = Agent(model, processors=[ResponseCache()])
-    texts: list[str] = []
-
-    async def ask() -> None:
-        texts.append((await agent.generate("hello")).text)
-
+    texts, ask = hearing(agent)
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             async with anyio.create_task_group() as first:
@@ -128,11 +134,7 @@ async def test_one_who_gives_up_waiting_disturbs_nobody() -> None:
     """The first goes on, and so do the others that wait."""
     model = Gate()
     agent = Agent(model, processors=[ResponseCache()])
-    texts: list[str] = []
-
-    async def ask() -> None:
-        texts.append((await agent.generate("hello")).text)
-
+    texts, ask = hearing(agent)
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
