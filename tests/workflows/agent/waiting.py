@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import anyio
 
 from penstock import Agent, AgentResult, Chunk, InputContext, Processor, Retry
 from penstock.engine.endings import Ended
+from penstock.engine.processor import StageName
 
-STAGES = (
-    "process_input",
-    "process_input_step",
-    "process_llm_request",
-    "process_api_error",
-    "process_output_stream",
-    "process_llm_response",
-    "process_output_step",
-    "process_tool_call",
-    "process_tool_result",
-    "process_output_result",
-)
+STAGES = get_args(StageName)
 GIVING_UP = ("task", "cancel", "pull")
 
 
