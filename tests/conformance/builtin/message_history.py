@@ -5,28 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import anyio
-
 from penstock import MessageHistory, MessageList, Workflow
-from penstock.engine.errors import OptionError, StepFailedError
 from penstock.engine.ports import Storage
 from penstock.engine.remembered import Thread
 from penstock.processors.tokens.counters import HEURISTIC
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
-from tests.conformance.builtin.shapes import options_named, read, told, write
-from tests.conformance.builtin.threads import context_of, store_of, threads_of_others_are_refused
+from tests.conformance.builtin.shapes import read, told, write
+from tests.conformance.builtin.threads import context_of, ran, store_of, threads_of_others_are_refused
 
 OPTIONS = ("last_messages", "token_limit", "token_counter")
 
 
 def run(given: Given) -> Fields:
     """Run the stage against a store that holds what the row says."""
-    try:
-        return anyio.run(played, given)
-    except OptionError as error:
-        return {"error": options_named(str(error), OPTIONS)}
-    except StepFailedError as error:
-        return {"error": type(error.__cause__).__name__}
+    return ran(played, given, OPTIONS)
 
 
 async def played(given: Given) -> Fields:

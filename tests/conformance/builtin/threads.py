@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import anyio
+
+from penstock.engine.errors import OptionError, StepFailedError
 from penstock.engine.ports import Storage
 from penstock.engine.remembered import Thread
 from penstock.testing import InMemoryStorage
-from tests.conformance.builtin.frame import Fields
-from tests.conformance.builtin.shapes import read
+from tests.conformance.builtin.frame import Fields, Given
+from tests.conformance.builtin.shapes import options_named, read
 
 
 def context_of(given: Fields) -> dict[str, Any]:
@@ -23,6 +27,16 @@ def context_of(given: Fields) -> dict[str, Any]:
         "read_only": config.get("readOnly"),
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def ran(played: Callable[[Given], Awaitable[Fields]], given: Given, options: Sequence[str]) -> Fields:
+    """Return what came of a row, or the error: which of the options is wrong, or of which class it is."""
+    try:
+        return anyio.run(played, given)
+    except OptionError as error:
+        return {"error": options_named(str(error), options)}
+    except StepFailedError as error:
+        return {"error": type(error.__cause__).__name__}
 
 
 async def store_of(given: Fields) -> Storage:
