@@ -23,7 +23,7 @@ help: ## Show this list
 demo: $(VENV)/.runtime ## Run the example: a workflow drawn, and run over real messages
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(VENV)/.test ## Run the tests (about six minutes); ARGS="-k retry" goes to pytest
+test: $(VENV)/.test ## Run the tests (about eight minutes); ARGS="-k retry" goes to pytest
 	$(BIN)/pytest $(ARGS)
 
 check: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
