@@ -52,7 +52,8 @@ class Attempt:
         self.out: dict[str, None] = {}
         self._answer = answer
         self._spent = spent
-        self._left: Values = EMPTY
+        self._left: Values = EMPTY  # the end that left
+        self._said: Values | None = None  # what left of what the provider says before the answer
 
     async def source(self) -> AsyncGenerator[Chunk]:
         """Yield the answer's chunks; the model is asked when the first is wanted."""
@@ -86,6 +87,8 @@ class Attempt:
             self.out[chunk.id] = None
         elif kind == "finish":
             self._left = chunk.payload
+        elif kind == "response-metadata":
+            self._said = chunk.payload
         return is_for_client(chunk)
 
     @property
@@ -110,10 +113,12 @@ class Attempt:
 
     @property
     def metadata(self) -> Values:
-        """What the provider says about the answer."""
-        told = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
-        end = self.end
-        return FrozenDict({**told, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})})
+        """What the provider says about the answer, as the guards let it leave; of one that is held its names only."""
+        said, end = self._said, self._left
+        if said is None:
+            told = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
+            said = {name: told[name] for name in ("id", "model", "created") if name in told}
+        return FrozenDict({**said, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})})
 
 
 def _stands_in(answer: Value) -> Sequence[Chunk]:

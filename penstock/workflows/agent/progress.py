@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from penstock.engine.frozen import EMPTY
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Progress:
 
 def _as_it_stands(step: StepResult, messages: MessageList) -> StepResult:
     message = messages.get(step.message_id)
+    if message is None:  # taken back: what the provider says about it may repeat it
+        return replace(step, text="", reasoning="", tool_calls=(), metadata=EMPTY)
     text, reasoning, calls = text_of(message), reasoning_of(message), calls_of(message)
     if (text, reasoning, calls) == (step.text, step.reasoning, step.tool_calls):
         return step
