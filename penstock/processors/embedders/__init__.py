@@ -3,32 +3,6 @@
 All families may use this room; it knows no store and no processor.
 """
 
-from typing import TYPE_CHECKING
+from penstock.lazy import lazily
 
-from penstock.engine.lazy import lazily
-
-if TYPE_CHECKING:
-    from penstock.processors.embedders.cached import CachedEmbedder
-    from penstock.processors.embedders.hashing import HashingEmbedder
-    from penstock.processors.embedders.indexes import index_name
-    from penstock.processors.embedders.sentences import SentenceEmbedder
-    from penstock.processors.embedders.texts import Piece, memory_text, pieces
-else:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        cached=["CachedEmbedder"],
-        hashing=["HashingEmbedder"],
-        indexes=["index_name"],
-        sentences=["SentenceEmbedder"],
-        texts=["Piece", "memory_text", "pieces"],
-    )
-
-__all__ = [
-    "CachedEmbedder",
-    "HashingEmbedder",
-    "Piece",
-    "SentenceEmbedder",
-    "index_name",
-    "memory_text",
-    "pieces",
-]
+__getattr__, __dir__, __all__ = lazily(__name__, __file__)

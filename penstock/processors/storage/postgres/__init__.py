@@ -14,13 +14,6 @@
 docs/storage.md says what is promised, and which of the server's own settings it rests on.
 """
 
-from typing import TYPE_CHECKING
+from penstock.lazy import lazily
 
-from penstock.engine.lazy import lazily
-
-if TYPE_CHECKING:
-    from penstock.processors.storage.postgres.storage import PostgresStorage
-else:
-    __getattr__, __dir__ = lazily(__name__, storage=["PostgresStorage"])
-
-__all__ = ["PostgresStorage"]
+__getattr__, __dir__, __all__ = lazily(__name__, __file__)
