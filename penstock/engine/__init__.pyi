@@ -1,86 +1,90 @@
-"""The engine: what a workflow is, and how it runs."""
-
-from penstock.engine.chunks import Chunk as Chunk
-from penstock.engine.codec import dump_messages as dump_messages
-from penstock.engine.codec import parse_messages as parse_messages
-from penstock.engine.context import APIErrorContext as APIErrorContext
-from penstock.engine.context import Context as Context
-from penstock.engine.context import InputContext as InputContext
-from penstock.engine.context import InputStepContext as InputStepContext
-from penstock.engine.context import LLMRequestContext as LLMRequestContext
-from penstock.engine.context import LLMResponseContext as LLMResponseContext
-from penstock.engine.context import OutputResultContext as OutputResultContext
-from penstock.engine.context import OutputStepContext as OutputStepContext
-from penstock.engine.context import OutputStreamContext as OutputStreamContext
-from penstock.engine.context import ToolCallContext as ToolCallContext
-from penstock.engine.context import ToolResultContext as ToolResultContext
-from penstock.engine.edits import Edit as Edit
-from penstock.engine.endings import Ended as Ended
-from penstock.engine.errors import BlockedError as BlockedError
-from penstock.engine.errors import DefinitionError as DefinitionError
-from penstock.engine.errors import EditError as EditError
-from penstock.engine.errors import JudgeError as JudgeError
-from penstock.engine.errors import MergeConflictError as MergeConflictError
-from penstock.engine.errors import MessageError as MessageError
-from penstock.engine.errors import MissingExtraError as MissingExtraError
-from penstock.engine.errors import ModelError as ModelError
-from penstock.engine.errors import NotStoredError as NotStoredError
-from penstock.engine.errors import OptionError as OptionError
-from penstock.engine.errors import OwnershipError as OwnershipError
-from penstock.engine.errors import PenstockError as PenstockError
-from penstock.engine.errors import ProcessorError as ProcessorError
-from penstock.engine.errors import StepFailedError as StepFailedError
-from penstock.engine.errors import StorageConflictError as StorageConflictError
-from penstock.engine.errors import StorageError as StorageError
-from penstock.engine.errors import UsageError as UsageError
-from penstock.engine.errors import WorkflowError as WorkflowError
-from penstock.engine.facts import Key as Key
-from penstock.engine.merge import Conflict as Conflict
-from penstock.engine.merge import pick as pick
-from penstock.engine.message_list import MessageList as MessageList
-from penstock.engine.messages import AudioPart as AudioPart
-from penstock.engine.messages import DataPart as DataPart
-from penstock.engine.messages import FilePart as FilePart
-from penstock.engine.messages import ImagePart as ImagePart
-from penstock.engine.messages import Message as Message
-from penstock.engine.messages import Part as Part
-from penstock.engine.messages import ReasoningPart as ReasoningPart
-from penstock.engine.messages import SourcePart as SourcePart
-from penstock.engine.messages import StepStartPart as StepStartPart
-from penstock.engine.messages import TextPart as TextPart
-from penstock.engine.messages import ToolPart as ToolPart
-from penstock.engine.messages import UnknownPart as UnknownPart
-from penstock.engine.model import ModelAnswer as ModelAnswer
-from penstock.engine.model import ModelRequest as ModelRequest
-from penstock.engine.model import ResponseFormat as ResponseFormat
-from penstock.engine.model import ToolSpec as ToolSpec
-from penstock.engine.model import Usage as Usage
-from penstock.engine.nodes import DagEdge as DagEdge
-from penstock.engine.nodes import Policy as Policy
-from penstock.engine.outcome import ModelOutcome as ModelOutcome
-from penstock.engine.outcome import Outcome as Outcome
-from penstock.engine.processor import Processor as Processor
-from penstock.engine.records import Record as Record
-from penstock.engine.remembered import MemoryRecord as MemoryRecord
-from penstock.engine.remembered import Page as Page
-from penstock.engine.remembered import StoredMessage as StoredMessage
-from penstock.engine.remembered import Thread as Thread
-from penstock.engine.remembered import VectorEntry as VectorEntry
-from penstock.engine.remembered import VectorHit as VectorHit
-from penstock.engine.results import Answer as Answer
-from penstock.engine.results import Overrides as Overrides
-from penstock.engine.results import Retry as Retry
-from penstock.engine.results import TextEdits as TextEdits
-from penstock.engine.run import Run as Run
-from penstock.engine.run_sync import SyncRun as SyncRun
-from penstock.engine.spending import Spend as Spend
+from penstock.engine.execution.outcome import ModelOutcome as ModelOutcome, Outcome as Outcome
+from penstock.engine.formats import dump_messages as dump_messages, parse_messages as parse_messages
+from penstock.engine.graph.nodes import DagEdge as DagEdge, Policy as Policy
+from penstock.engine.merging.rules import Conflict as Conflict, pick as pick
+from penstock.engine.processor.context import (
+    APIErrorContext as APIErrorContext,
+    Context as Context,
+    InputContext as InputContext,
+    InputStepContext as InputStepContext,
+    LLMRequestContext as LLMRequestContext,
+    LLMResponseContext as LLMResponseContext,
+    OutputResultContext as OutputResultContext,
+    OutputStepContext as OutputStepContext,
+    OutputStreamContext as OutputStreamContext,
+    ToolCallContext as ToolCallContext,
+    ToolResultContext as ToolResultContext,
+)
+from penstock.engine.processor.endings import Ended as Ended
+from penstock.engine.processor.processor import Processor as Processor
+from penstock.engine.processor.results import (
+    Answer as Answer,
+    Overrides as Overrides,
+    Retry as Retry,
+    TextEdits as TextEdits,
+)
+from penstock.engine.processor.view import View as View
+from penstock.engine.run.run import Run as Run
+from penstock.engine.run.sync import SyncRun as SyncRun
 from penstock.engine.streams.stream import OutputStream as OutputStream
 from penstock.engine.streams.sync import SyncOutputStream as SyncOutputStream
-from penstock.engine.text_guard import TextGuard as TextGuard
-from penstock.engine.text_window import Hit as Hit
-from penstock.engine.text_window import TextWindow as TextWindow
-from penstock.engine.texts import TextPlace as TextPlace
-from penstock.engine.tripwire import Tripwire as Tripwire
-from penstock.engine.view import View as View
-from penstock.engine.workflow import Workflow as Workflow
-from penstock.engine.workflow import member as member
+from penstock.engine.text_guards.guard import TextGuard as TextGuard
+from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWindow
+from penstock.engine.values.chunks import Chunk as Chunk
+from penstock.engine.values.edits import Edit as Edit
+from penstock.engine.values.errors import (
+    BlockedError as BlockedError,
+    DefinitionError as DefinitionError,
+    EditError as EditError,
+    JudgeError as JudgeError,
+    MergeConflictError as MergeConflictError,
+    MessageError as MessageError,
+    MissingExtraError as MissingExtraError,
+    ModelError as ModelError,
+    NotStoredError as NotStoredError,
+    OptionError as OptionError,
+    OwnershipError as OwnershipError,
+    PenstockError as PenstockError,
+    ProcessorError as ProcessorError,
+    StepFailedError as StepFailedError,
+    StorageConflictError as StorageConflictError,
+    StorageError as StorageError,
+    UsageError as UsageError,
+    WorkflowError as WorkflowError,
+)
+from penstock.engine.values.facts import Key as Key
+from penstock.engine.values.message_list import MessageList as MessageList
+from penstock.engine.values.messages import (
+    AudioPart as AudioPart,
+    DataPart as DataPart,
+    FilePart as FilePart,
+    ImagePart as ImagePart,
+    Message as Message,
+    Part as Part,
+    ReasoningPart as ReasoningPart,
+    SourcePart as SourcePart,
+    StepStartPart as StepStartPart,
+    TextPart as TextPart,
+    ToolPart as ToolPart,
+    UnknownPart as UnknownPart,
+)
+from penstock.engine.values.model import (
+    ModelAnswer as ModelAnswer,
+    ModelRequest as ModelRequest,
+    ResponseFormat as ResponseFormat,
+    ToolSpec as ToolSpec,
+    Usage as Usage,
+)
+from penstock.engine.values.records import Record as Record
+from penstock.engine.values.stored import (
+    MemoryRecord as MemoryRecord,
+    Page as Page,
+    StoredMessage as StoredMessage,
+    Thread as Thread,
+    VectorEntry as VectorEntry,
+    VectorHit as VectorHit,
+)
+from penstock.engine.values.texts import TextPlace as TextPlace
+from penstock.engine.values.tripwire import Tripwire as Tripwire
+from penstock.engine.values.usage import Spend as Spend
+from penstock.engine.workflow import Workflow as Workflow, member as member

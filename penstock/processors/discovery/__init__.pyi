@@ -1,5 +1,3 @@
-"""Discovery: processors that show a model what there is, and bring it what it asks for: tools, skills, instructions."""
-
 from penstock.processors.discovery.agents_md import AgentsMDInjector as AgentsMDInjector
 from penstock.processors.discovery.file_reader import FileReader as FileReader
 from penstock.processors.discovery.skill import Skill as Skill

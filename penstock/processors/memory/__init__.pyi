@@ -1,9 +1,9 @@
-"""Processors for what is remembered: histories, recall, the older memory processors, droppers of parts and messages."""
-
 from penstock.processors.memory.drop_messages import DropMessages as DropMessages
 from penstock.processors.memory.drop_parts import DropParts as DropParts
-from penstock.processors.memory.legacy import LegacyMemory as LegacyMemory
-from penstock.processors.memory.legacy import LegacyMemoryProcessor as LegacyMemoryProcessor
+from penstock.processors.memory.legacy import (
+    LegacyMemory as LegacyMemory,
+    LegacyMemoryProcessor as LegacyMemoryProcessor,
+)
 from penstock.processors.memory.memory_input_filter import MemoryInputFilter as MemoryInputFilter
 from penstock.processors.memory.message_history import MessageHistory as MessageHistory
 from penstock.processors.memory.ranking import RecallRanking as RecallRanking
