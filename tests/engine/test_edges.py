@@ -16,15 +16,13 @@ from penstock import (
     Message,
     OutputStreamContext,
     Processor,
-    ReasoningPart,
-    StepFailedError,
-    TextEdits,
     TextPart,
     ToolCallContext,
     Workflow,
     member,
     processor,
 )
+from penstock.engine import ReasoningPart, StepFailedError, TextEdits
 from penstock.engine.tasks import new_crew
 from penstock.engine.values import edits as edit_ops
 from penstock.testing import run_stage, run_stream

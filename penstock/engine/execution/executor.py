@@ -29,9 +29,9 @@ from penstock.engine.execution.join import join, skip
 from penstock.engine.graph.plan import Chain, Choice, Fork, Mesh, Overlap, Placed, Plain, Shadow, Way, plan_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.view import View
-from penstock.engine.run.conversation import laid_over
 from penstock.engine.tasks import new_crew
 from penstock.engine.values.errors import StepFailedError, UsageError
+from penstock.engine.values.facts import laid_over
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

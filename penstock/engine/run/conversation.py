@@ -12,12 +12,11 @@ from penstock.engine.merging.diff import diff
 from penstock.engine.merging.rebuild import rebuild
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.facts import laid_over
 
 if TYPE_CHECKING:
     from penstock.engine.processor.stages import Stage
     from penstock.engine.processor.state import RunState
-    from penstock.engine.values.facts import Facts
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.tripwire import Tripwire
 
@@ -167,11 +166,3 @@ class Ledger:
         messages = self.payload.message_list
         if messages.tagged(RETRY_TAG):
             self.payload = Payload(messages.replace_system((), tag=RETRY_TAG), self.payload.facts)
-
-
-def laid_over(now: Facts, before: Facts, after: Facts) -> Facts:
-    """Return the facts with those laid over that changed from ``before`` to ``after``."""
-    if after is before:
-        return now
-    changed = {key: fact for key, fact in after.items() if key not in before or before[key] is not fact}
-    return FrozenDict({**now, **changed})

@@ -17,9 +17,10 @@ from penstock.engine.processor.endings import Ended, tell
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.processor.state import RunState, StageCall
-from penstock.engine.run.conversation import Ledger, laid_over
+from penstock.engine.run.conversation import Ledger
 from penstock.engine.run.intake import NONE_FRESH, taken_in
 from penstock.engine.values.errors import UsageError
+from penstock.engine.values.facts import laid_over
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values
 from penstock.engine.values.json_values import json_value
 from penstock.engine.values.message_list import MessageList

@@ -9,18 +9,16 @@ import pytest
 
 from penstock import (
     APIErrorContext,
-    Ended,
     InputContext,
     LLMRequestContext,
     LLMResponseContext,
     Message,
     Processor,
     Retry,
-    Spend,
-    Usage,
     Workflow,
     processor,
 )
+from penstock.engine import Ended, Spend, Usage
 
 pytestmark = pytest.mark.anyio
 

@@ -8,16 +8,15 @@ import pytest
 
 from penstock import (
     Chunk,
-    Ended,
     InputContext,
     InputStepContext,
     Message,
     OutputResultContext,
     Processor,
     ToolPart,
-    Usage,
     Workflow,
 )
+from penstock.engine import Ended, Usage
 from penstock.engine.run.run import Run
 
 pytestmark = pytest.mark.anyio

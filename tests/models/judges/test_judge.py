@@ -13,7 +13,8 @@ import trio.testing
 from anyio.lowlevel import checkpoint
 from pydantic import BaseModel
 
-from penstock import Chunk, JudgeError, OptionError, Spend, UsageError, Workflow, processor
+from penstock import Chunk, OptionError, Workflow, processor
+from penstock.engine import JudgeError, Spend, UsageError
 from penstock.engine.processor.context import InputContext
 from penstock.engine.values.cache import LRUCache
 from penstock.engine.values.errors import ModelError

@@ -13,7 +13,8 @@ from hypothesis import given, settings, strategies as st
 from penstock.processors.tokens import BPECounter, Counting, HeuristicCounter
 from tiktoken_ext import openai_public
 
-from penstock import OptionError, UsageError
+from penstock import OptionError
+from penstock.engine import UsageError
 from penstock.engine.values.ports import TokenCounter
 from penstock.models.tokens import bpe
 from penstock.models.tokens.boundaries import boundaries, last_boundary, slices

@@ -8,7 +8,8 @@ import asyncpg
 import pytest
 from penstock.processors.storage.postgres import PostgresStorage
 
-from penstock import StorageConflictError, StorageError, UsageError
+from penstock import StorageError
+from penstock.engine import StorageConflictError, UsageError
 from penstock.engine.values.stored import Thread
 from penstock.stores.postgres import _connections
 from tests.stores.made import entry, ids, many, said

@@ -10,7 +10,6 @@ import pytest
 
 from penstock import (
     Agent,
-    AgentStream,
     Chunk,
     InputContext,
     LLMResponseContext,
@@ -26,6 +25,7 @@ from penstock import (
 from penstock.engine.processor.endings import Ended
 from penstock.engine.values.model import ModelRequest
 from penstock.testing import ScriptedModel
+from penstock.workflows import AgentStream
 
 pytestmark = pytest.mark.anyio
 
