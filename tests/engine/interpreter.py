@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
 from penstock.engine.graph.plan import topological
-from penstock.engine.merging.changes import Delta, Gone
+from penstock.engine.merging.changes import Delta, Gone, rebuild
 from penstock.engine.merging.dag_state import History
 from penstock.engine.merging.diff import compose_hints, diff, text_changes
-from penstock.engine.merging.rebuild import rebuild
 from penstock.engine.merging.rules import Branch as Changes, merge
+from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.processor import Processor, claims_of
 from penstock.engine.processor.stages import STAGES, told_edits
-from penstock.engine.processor.view import View
 from penstock.engine.values.errors import MergeConflictError, StepFailedError
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.message_list import MessageList

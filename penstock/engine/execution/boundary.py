@@ -18,23 +18,20 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.merging.changes import Gone
 from penstock.engine.merging.diff import compose_hints, diff, only_removes, text_changes
-from penstock.engine.processor.payload import Payload
-from penstock.engine.processor.results import Overrides, Retry
+from penstock.engine.processor.payload import Overrides, Payload, Retry
 from penstock.engine.processor.stages import WrongReturnError, told_edits
 from penstock.engine.values.errors import BlockedError, EditError, JudgeError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.records import Record
-from penstock.engine.values.tripwire import Tripwire, TripwireSignal
+from penstock.engine.values.tripwire import Record, Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
     from penstock.engine.graph.plan import Block, Placed, PlanStep
-    from penstock.engine.processor.context import AnyContext
-    from penstock.engine.processor.effects import Effects
+    from penstock.engine.processor.context import AnyContext, Effects
     from penstock.engine.processor.state import StageCall
     from penstock.engine.values.edits import Edit, Edits
-    from penstock.engine.values.records import Status
     from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.tripwire import Status
 
 log = logging.getLogger("penstock")
 

@@ -9,7 +9,7 @@ from penstock.engine.execution.boundary import after_failure, as_failure, passes
 from penstock.engine.execution.join import join_policy, joined, settled, skip
 from penstock.engine.graph.plan import Plain, Way
 from penstock.engine.merging.dag_state import History
-from penstock.engine.processor.view import View
+from penstock.engine.processor.context import View
 from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from penstock.engine.execution.boundary import (
 from penstock.engine.execution.dag import MeshRun, holds
 from penstock.engine.execution.join import join, skip
 from penstock.engine.graph.plan import Chain, Choice, Fork, Mesh, Overlap, Placed, Plain, Shadow, Way, plan_steps
+from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
-from penstock.engine.processor.view import View
-from penstock.engine.tasks import new_crew
+from penstock.engine.tasks import new_task_group
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.facts import laid_over
 
@@ -172,7 +172,7 @@ async def _beside(
     base: Payload,
 ) -> None:
     """Run blocks in tasks of their own; the first verdict cancels the others."""
-    async with new_crew() as crew:
+    async with new_task_group() as group:
 
         async def run(block: Block, place: int) -> None:
             try:
@@ -181,11 +181,11 @@ async def _beside(
                 ends[place] = error
             else:
                 if end.tripwire is not None:
-                    crew.cancel()
+                    group.cancel()
 
         for block, place in zip(blocks, places, strict=True):
-            crew.start(run, block, place)
-    if not crew.cancelled:
+            group.start(run, block, place)
+    if not group.cancelled:
         for block, place in zip(blocks, places, strict=True):
             if ends[place] is None:
                 ends[place] = _cut_off(block, call)
@@ -280,24 +280,24 @@ async def _mesh_beside(run: MeshRun) -> None:
     """Run the stops of a mesh, each as soon as those before it have ended."""
     waiting = {index: {source for source, _ in stop.after} for index, stop in enumerate(run.block.stops)}
     begun: set[int] = set()
-    async with new_crew() as crew:
+    async with new_task_group() as group:
 
         async def visit(index: int) -> None:
             begun.add(index)
             await run.visit(index)
             begun.discard(index)
             if run.stopped is not None:
-                crew.cancel()
+                group.cancel()
             for other, before in list(waiting.items()):
                 before.discard(index)
                 if not before and run.stopped is None:
                     del waiting[other]
-                    crew.start(visit, other)
+                    group.start(visit, other)
 
         for index in [index for index, before in waiting.items() if not before]:
             del waiting[index]
-            crew.start(visit, index)
-    if not crew.cancelled:
+            group.start(visit, index)
+    if not group.cancelled:
         for index in begun:  # begun, and never ended
             stop = run.block.stops[index]
             if stop.way is None:  # it was its condition: nobody knows whether what comes after it was to run
@@ -328,12 +328,12 @@ async def overlapped(
     ends: list[Payload | StepFailedError | None] = [None] * len(pending)
     answers: list[T] = []
     problems: list[Exception] = []
-    async with new_crew() as crew:
+    async with new_task_group() as group:
 
         async def check(place: int) -> None:
             ends[place] = end = await _end_of(*pending[place])
             if isinstance(end, StepFailedError) or end.tripwire is not None:
-                crew.cancel()
+                group.cancel()
 
         async def answer() -> None:
             try:
@@ -342,12 +342,12 @@ async def overlapped(
                 problems.append(error)
 
         for place in range(len(pending)):
-            crew.start(check, place)
-        crew.start(answer)
+            group.start(check, place)
+        group.start(answer)
     for end in ends:
         if isinstance(end, Payload) and end.tripwire is not None:
             return None, end
-    lost = [] if crew.cancelled else [place for place, end in enumerate(ends) if end is None]
+    lost = [] if group.cancelled else [place for place, end in enumerate(ends) if end is None]
     failed = [end for end in ends if isinstance(end, StepFailedError)]
     problems[:0] = failed or [_cut_off(*pending[place][:2]) for place in lost]
     if not answers and not problems:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.execution.boundary import after_failure, as_failure, record, record_failure
 from penstock.engine.graph.plan import plan_steps
-from penstock.engine.merging.changes import only_edits, text_edits
+from penstock.engine.merging.changes import only_edits, rebuild, text_edits
 from penstock.engine.merging.diff import compose_hints, diff
-from penstock.engine.merging.rebuild import rebuild
 from penstock.engine.merging.rules import Branch, describe_place, merge
 from penstock.engine.processor.payload import Payload
 from penstock.engine.values.errors import MergeConflictError, StepFailedError

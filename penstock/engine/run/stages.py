@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypeVar
 
-from penstock.engine.background import Background
 from penstock.engine.execution.executor import execute, overlapped
 from penstock.engine.execution.outcome import ModelOutcome, Outcome
 from penstock.engine.graph.plan import waiting_steps
-from penstock.engine.processor.endings import Ended, tell
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.processor.state import RunState, StageCall
-from penstock.engine.run.conversation import Ledger
-from penstock.engine.run.intake import NONE_FRESH, taken_in
+from penstock.engine.processor.state import Ended, RunState, StageCall, tell
+from penstock.engine.run.conversation import NONE_FRESH, Ledger, taken_in
+from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.facts import laid_over
-from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values
-from penstock.engine.values.json_values import json_value
+from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, json_value
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import Spend
@@ -38,8 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import Usage
     from penstock.engine.values.ports import Clock, Ids, Observer
-    from penstock.engine.values.records import Record
-    from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T")
 Stepping = Coroutine[object, None, Outcome]
@@ -177,7 +173,7 @@ class RunCore:
     async def __aenter__(self) -> Self:
         """Make room for what goes on beside."""
         if self._plans.shadowed:
-            self._state.background = Background()
+            self._state.background = BackgroundTasks()
             await self._state.background.open()
         return self
 

@@ -13,16 +13,14 @@ from penstock.engine.execution.dag import holds
 from penstock.engine.execution.join import join_policy, settled, skip
 from penstock.engine.graph.plan import Chain, Choice, Fork, Mesh, Placed, Plain, Shadow, offloaded, plan_steps
 from penstock.engine.merging.rules import Branch
+from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.processor.view import View
-from penstock.engine.streams.dag import MeshLane, MeshStop
+from penstock.engine.streams.dag import TEXT, Family, MeshLane, MeshStop, Stop
 from penstock.engine.streams.guarded import GuardedPipe
 from penstock.engine.streams.hooks import HookPipe, HookStep
 from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
-from penstock.engine.streams.lineage import TEXT, Family, Stop
-from penstock.engine.streams.placed import PlacedPipe, ShadowPipe, fed
-from penstock.engine.streams.policy import ShadowWork, StreamPolicy, beside, in_turn
+from penstock.engine.streams.policy import PlacedPipe, ShadowPipe, ShadowWork, StreamPolicy, beside, fed, in_turn
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.text_guards.guard import text_guard_of
 from penstock.engine.values.errors import StepFailedError, UsageError

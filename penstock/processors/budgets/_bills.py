@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.processor.endings import Ended
+    from penstock.engine.processor.state import Ended
     from penstock.engine.values.model import Usage
     from penstock.engine.values.ports import Clock
     from penstock.engine.values.usage import Spend

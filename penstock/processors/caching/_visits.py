@@ -13,7 +13,7 @@ from penstock.processors.caching._entries import read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.processor.endings import Ended
+    from penstock.engine.processor.state import Ended
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.model import ModelRequest
     from penstock.processors.caching._answers import Given

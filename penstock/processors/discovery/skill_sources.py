@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from penstock.engine.processor.context import InputStepContext
-    from penstock.engine.processor.endings import Ended
+    from penstock.engine.processor.state import Ended
     from penstock.engine.values.frozen import Value
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         LLMResponseContext,
         OutputResultContext,
     )
-    from penstock.engine.processor.endings import Ended
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.state import Ended
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import Entry, MessageList
     from penstock.engine.values.ports import Storage, TokenCounter

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         LLMResponseContext,
         OutputResultContext,
     )
-    from penstock.engine.processor.endings import Ended
     from penstock.engine.processor.processor import EditsClaim, ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.state import Ended
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.ports import Clock, Embedder, Storage, VectorStore

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Generic, Literal
 from typing_extensions import TypeVar
 
 from penstock.engine.values.errors import BlockedError, UsageError
-from penstock.engine.values.frozen import EMPTY, FrozenDict
-from penstock.engine.values.json_values import json_value
+from penstock.engine.values.frozen import EMPTY, FrozenDict, json_value
 from penstock.engine.values.messages import ReasoningPart, ToolPart
 from penstock.engine.values.model import Usage
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.records import Record
-    from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.tripwire import Record, Tripwire
     from penstock.engine.values.usage import Spend
 
 Status = Literal["running", "success", "suspended", "blocked", "cancelled", "failed"]

@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from penstock import Chunk, OptionError, Workflow, processor
 from penstock.engine import JudgeError, Spend, UsageError
 from penstock.engine.processor.context import InputContext
-from penstock.engine.values.cache import LRUCache
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.model import ModelRequest, Usage
+from penstock.engine.values.ports import LRUCache
 from penstock.models.judges import Judge, Judgement
 from penstock.testing import CountingIds, ScriptedModel, Turn, VirtualClock
 

@@ -22,7 +22,7 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.processor.endings import Ended
+from penstock.engine.processor.state import Ended
 from penstock.engine.values.model import ModelRequest
 from penstock.testing import ScriptedModel
 from penstock.workflows import AgentStream

@@ -8,8 +8,8 @@ from typing import Any, Self, get_args
 import anyio
 
 from penstock import Agent, Chunk, InputContext, Processor, Retry
-from penstock.engine.processor.endings import Ended
 from penstock.engine.processor.processor import StageName
+from penstock.engine.processor.state import Ended
 from penstock.workflows import AgentResult
 
 STAGES = get_args(StageName)
