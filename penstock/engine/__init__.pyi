@@ -23,7 +23,7 @@ from penstock.engine.processor.payload import (
     TextEdits as TextEdits,
 )
 from penstock.engine.processor.processor import Processor as Processor
-from penstock.engine.processor.state import Ended as Ended
+from penstock.engine.processor.state import RunEnd as RunEnd
 from penstock.engine.run.run import Run as Run
 from penstock.engine.run.sync import SyncOutputStream as SyncOutputStream, SyncRun as SyncRun
 from penstock.engine.streams.stream import OutputStream as OutputStream
@@ -84,5 +84,5 @@ from penstock.engine.values.stored import (
 )
 from penstock.engine.values.texts import TextPlace as TextPlace
 from penstock.engine.values.tripwire import Record as Record, Tripwire as Tripwire
-from penstock.engine.values.usage import Spend as Spend
+from penstock.engine.values.usage import UsageEntry as UsageEntry
 from penstock.engine.workflow import Workflow as Workflow, member as member

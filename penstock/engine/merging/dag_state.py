@@ -35,7 +35,7 @@ class _Made(NamedTuple):
     delta: Delta
 
 
-class History:
+class DagState:
     """The ends of the stops of one run of a dag, and what sets of them add up to."""
 
     def __init__(self, entry: Payload, policy: MergePolicy, unite: Unite) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ModelRequest, Usage
-    from penstock.engine.values.usage import Spend
+    from penstock.engine.values.usage import UsageEntry
 
 
 class Effects:
@@ -217,17 +217,17 @@ class Context(View, Generic[S]):
         effects.notes = freeze({**(effects.notes or {}), **details})
 
     @property
-    def spent(self) -> tuple[Spend, ...]:
+    def spent(self) -> tuple[UsageEntry, ...]:
         """What models took in this run so far, judges included, in the order in which it became known."""
         return self._call.run.account.spent
 
     def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
         """Enter what a model took that this hook asked, so that whoever minds the cost knows of it at once."""
-        from penstock.engine.values.usage import Spend  # loaded where somebody asks a model
+        from penstock.engine.values.usage import UsageEntry  # loaded where somebody asks a model
 
-        self._call.run.account.enter(Spend(model, usage, self._step.path, attempts))
+        self._call.run.account.enter(UsageEntry(model, usage, self._step.path, attempts))
 
-    def on_spend(self, listener: Callable[[Spend], None]) -> None:
+    def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:
         """Have all that is spent in this run told to a listener: what was already, then each further spend, at once."""
         self._call.run.account.listen(listener)
 

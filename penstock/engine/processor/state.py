@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
 
-from penstock.engine.values.usage import Account
+from penstock.engine.values.usage import UsageLog
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -146,7 +146,7 @@ class RunState:
         self.stopped: Tripwire | None = None
         self.pending: list[Any] | None = None
         self.error_retries = 0
-        self.account = Account()
+        self.account = UsageLog()
         self.at_end: list[AtEnd] = []
 
     def state_of(self, step: StepLike) -> Value:
@@ -196,7 +196,7 @@ PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnd:
     """How a run ended.
 
     Attributes:
@@ -210,11 +210,11 @@ class Ended:
     completed: bool
 
 
-AtEnd: TypeAlias = "Callable[[Ended], Awaitable[None] | None]"
+AtEnd: TypeAlias = "Callable[[RunEnd], Awaitable[None] | None]"
 """Is told once how a run ended; what it returns to be awaited is given `PATIENCE` seconds."""
 
 
-async def tell(waiting: list[AtEnd], ended: Ended) -> None:
+async def tell(waiting: list[AtEnd], ended: RunEnd) -> None:
     """Tell everybody, the last first. What one raises is logged, and keeps no other from being told."""
     left: list[Awaitable[None]] = []
     while waiting:

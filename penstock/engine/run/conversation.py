@@ -1,4 +1,4 @@
-"""`Ledger`: the conversation of one request as it stands, what to go back to, and the budgets of retries.
+"""`Conversation`: the conversation of one request as it stands, what to go back to, and the budgets of retries.
 
 It runs nothing. What a stage left is kept; what was judged and refused is taken back to where it began: the answer of a
 model step, or at the end all that the model said.
@@ -36,7 +36,7 @@ RETRY_TAG = "penstock-retry"
 """The owner of the system message that tells the model why its last answer was rejected."""
 
 
-class Ledger:
+class Conversation:
     """What a run keeps from stage to stage. Lives as long as the run.
 
     Attributes:

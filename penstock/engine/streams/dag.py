@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.merging.dag_state import History
+from penstock.engine.merging.dag_state import DagState
 from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.combined import Follower
 from penstock.engine.streams.deltas import Composer, Delta, cut_apart, shifted, uncut
@@ -35,7 +35,7 @@ TEXT = "text"
 _PLACE = TextPlace("", 0, (TEXT,))
 
 
-class Stop(NamedTuple):
+class Member(NamedTuple):
     """A stop that ran: what merge policies call it, the path its changes go under, and all it came after, as bits."""
 
     name: str
@@ -46,7 +46,7 @@ class Stop(NamedTuple):
 class Family(NamedTuple):
     """All stops that ran, in order, and how they are merged."""
 
-    stops: Sequence[Stop]
+    stops: Sequence[Member]
     policy: MergePolicy
     unite: Unite
     messages: MessageList
@@ -64,7 +64,7 @@ class Family(NamedTuple):
         made = [index for index in sorted(own) if own[index]]
         if not made:
             return ()
-        history = History(Payload(self.messages, fields=FrozenDict({TEXT: text})).tracked(), self.policy, self.unite)
+        history = DagState(Payload(self.messages, fields=FrozenDict({TEXT: text})).tracked(), self.policy, self.unite)
         for index in sorted(own):
             stop = self.stops[index]
             seen = history.state(stop.above)
@@ -147,17 +147,17 @@ def _grown(edits: Iterable[Edit], until: int) -> int:
     return sum(len(edit.text) - edit.end + edit.start for edit in edits if edit.start < until)
 
 
-class MeshStop(NamedTuple):
+class DagMemberTrack(NamedTuple):
     """One stop that runs: its lane, and the stops it is fed by (their places in the row; none: the entry)."""
 
     lane: Lane
     sources: tuple[int, ...]
 
 
-class MeshLane:
+class DagLane:
     """Stops in topological order; where several meet, what they did adds up as `Family` says."""
 
-    def __init__(self, stops: Sequence[MeshStop], family: Family) -> None:
+    def __init__(self, stops: Sequence[DagMemberTrack], family: Family) -> None:
         self._stops = stops
         self._family = family
         self._ends = ends_of(stops)
@@ -166,7 +166,7 @@ class MeshLane:
 
     def open(self, kind: str, template: Chunk) -> Track:
         """Return a track for a new text."""
-        return MeshTrack(self._stops, [stop.lane.open(kind, template) for stop in self._stops], self._family)
+        return DagTrack(self._stops, [stop.lane.open(kind, template) for stop in self._stops], self._family)
 
     async def values(self, chunk: Chunk, texts: list[Text]) -> PlaceEdits:
         """Judge stop by stop."""
@@ -188,16 +188,16 @@ class MeshLane:
         }
 
 
-def ends_of(stops: Sequence[MeshStop]) -> tuple[int, ...]:
+def ends_of(stops: Sequence[DagMemberTrack]) -> tuple[int, ...]:
     """Return the stops that feed no other."""
     feeding = {source for stop in stops for source in stop.sources}
     return tuple(index for index in range(len(stops)) if index not in feeding)
 
 
-class MeshTrack:
+class DagTrack:
     """The stops at work on one text."""
 
-    def __init__(self, stops: Sequence[MeshStop], tracks: Sequence[Track], family: Family) -> None:
+    def __init__(self, stops: Sequence[DagMemberTrack], tracks: Sequence[Track], family: Family) -> None:
         self._heard = [_Heard(track) for track in tracks]
         self._stops = [(stop.sources, Follower(heard)) for stop, heard in zip(stops, self._heard, strict=True)]
         self._meetings = {

@@ -17,7 +17,7 @@ from penstock.engine.values.errors import StepFailedError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.engine.graph.plan import Placed
+    from penstock.engine.graph.plan import PlanPolicy
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.steps import StreamCall
     from penstock.engine.tasks import BackgroundTasks
@@ -37,7 +37,7 @@ class StreamPolicy:
 
     __slots__ = ("_block", "_shared")
 
-    def __init__(self, block: Placed, shared: StreamCall) -> None:
+    def __init__(self, block: PlanPolicy, shared: StreamCall) -> None:
         self._block = block
         self._shared = shared
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import LLMRequestContext, LLMResponseContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.processor.state import Ended
+    from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Ids
     from penstock.processors.caching.requests import KeyFunction, ScopeFunction, TagFunction
@@ -273,7 +273,7 @@ class ResponseCache(Processor[Visit]):
 
     # The end
 
-    def _ended(self, visit: Visit, ended: Ended) -> Awaitable[None] | None:
+    def _ended(self, visit: Visit, ended: RunEnd) -> Awaitable[None] | None:
         kept = list(visit.end(ended, self.keep))
         gone = visit.rejected(ended)
         return self._put(kept, gone) if kept or gone else None
