@@ -1,6 +1,7 @@
 """Ensure final response: an agent that would use up its steps with tools answers with what it has."""
 
-from penstock import Agent, InputStepContext, Message, Overrides, Processor
+from penstock import Agent, InputStepContext, Message, Processor
+from penstock.engine import Overrides
 from penstock.testing import ScriptedModel
 
 

@@ -1,6 +1,7 @@
 """Reasoning transformer: a model is shown what another one thought, in a form that it can read."""
 
-from penstock import Agent, LLMRequestContext, Message, MessageList, Part, Processor, ReasoningPart, TextPart
+from penstock import Agent, LLMRequestContext, Message, MessageList, Processor, TextPart
+from penstock.engine import Part, ReasoningPart
 from penstock.testing import ScriptedModel
 
 

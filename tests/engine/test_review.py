@@ -15,23 +15,20 @@ from penstock import (
     LLMRequestContext,
     LLMResponseContext,
     Message,
-    MessageError,
     MessageList,
     OutputResultContext,
     OutputStepContext,
     Processor,
-    ProcessorError,
-    StepFailedError,
     ToolCallContext,
-    UsageError,
     Workflow,
     WorkflowError,
     member,
     processor,
 )
-from penstock.engine import executor
-from penstock.engine.errors import BlockedError
-from penstock.engine.plan import Plain
+from penstock.engine import MessageError, ProcessorError, StepFailedError, UsageError
+from penstock.engine.execution import executor
+from penstock.engine.graph.plan import Plain
+from penstock.engine.values.errors import BlockedError
 from penstock.testing import VirtualClock
 
 SECRET = "s3cret"

@@ -12,7 +12,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from penstock import Run, Usage, Workflow
+from penstock import Run, Workflow
+from penstock.engine import Usage
 from penstock.engine.driving import drive
 from penstock.processors.budgets import CostReport, InMemoryLedger, Price, PriceList, Standing, TokenCostControl
 from tests.conformance.builtin import token_cost_invented, token_cost_rules

@@ -19,7 +19,8 @@ from typing import Any
 
 import anyio
 
-from penstock import Chunk, Message, OutputStreamContext, Part, Processor, TextPart, Workflow, member
+from penstock import Chunk, Message, OutputStreamContext, Processor, TextPart, Workflow, member
+from penstock.engine import Part
 from penstock.engine.streams import spans
 from tests.engine.streams.toys import (
     AsyncToy,

@@ -10,7 +10,6 @@ import pytest
 
 from penstock import (
     Agent,
-    AgentStream,
     Chunk,
     InputContext,
     LLMResponseContext,
@@ -23,9 +22,10 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.endings import Ended
-from penstock.engine.model import ModelRequest
+from penstock.engine.processor.endings import Ended
+from penstock.engine.values.model import ModelRequest
 from penstock.testing import ScriptedModel
+from penstock.workflows import AgentStream
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,10 @@ from typing import Any, Self, get_args
 
 import anyio
 
-from penstock import Agent, AgentResult, Chunk, InputContext, Processor, Retry
-from penstock.engine.endings import Ended
-from penstock.engine.processor import StageName
+from penstock import Agent, Chunk, InputContext, Processor, Retry
+from penstock.engine.processor.endings import Ended
+from penstock.engine.processor.processor import StageName
+from penstock.workflows import AgentResult
 
 STAGES = get_args(StageName)
 GIVING_UP = ("task", "cancel", "pull")
