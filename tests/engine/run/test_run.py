@@ -28,7 +28,7 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine import Overrides, Record, StepFailedError, UsageError, background
+from penstock.engine import Overrides, Record, StepFailedError, UsageError, tasks as background
 from penstock.testing import CountingIds, RecordingObserver, VirtualClock
 
 SECRET = "hunter2-the-secret"

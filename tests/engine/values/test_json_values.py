@@ -11,8 +11,7 @@ import pytest
 
 from penstock import Answer, Processor, ToolPart, Workflow
 from penstock.engine import MessageError, StepFailedError
-from penstock.engine.values.frozen import DEEPEST, FrozenDict, freeze
-from penstock.engine.values.json_values import json_value
+from penstock.engine.values.frozen import DEEPEST, FrozenDict, freeze, json_value
 
 MAIL = "a@b.com"
 

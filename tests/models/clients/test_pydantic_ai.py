@@ -40,7 +40,7 @@ from pydantic_ai.usage import RequestUsage
 
 from penstock import Message, OptionError
 from penstock.engine import MessageError
-from penstock.engine.values.collect import collected
+from penstock.engine.values.answers import collected
 from penstock.engine.values.errors import MissingExtraError, ModelError
 from penstock.engine.values.messages import (
     AudioPart,

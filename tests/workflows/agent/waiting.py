@@ -8,8 +8,8 @@ from typing import Any, Self, get_args
 import anyio
 
 from penstock import Agent, Chunk, InputContext, Processor, Retry
-from penstock.engine.processor.endings import Ended
 from penstock.engine.processor.processor import StageName
+from penstock.engine.processor.state import RunEnd
 from penstock.workflows import AgentResult
 
 STAGES = get_args(StageName)
@@ -37,7 +37,7 @@ class Waits(Processor[dict[str, Any]]):
         self.stage = stage
         self.reached = anyio.Event()
         self.cancelled = False
-        self.told: list[Ended] = []
+        self.told: list[RunEnd] = []
 
     def _listen(self, ctx: InputContext) -> None:
         ctx.at_end(self.told.append)
