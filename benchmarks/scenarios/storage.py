@@ -20,7 +20,7 @@ from harness import Contest, Timed, Work
 from numpy.typing import NDArray
 
 from penstock import Message, SQLiteStorage, VectorEntry
-from penstock.processors.storage.bodies import held
+from penstock.stores.bodies import held
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "messages.jsonl"
 LENGTH = 100_000

@@ -1,7 +1,7 @@
 """Dynamic model: a small model finds out what to do, a large one writes the answer."""
 
 from penstock import Agent, InputStepContext, Overrides, Processor
-from penstock.engine.ports import Model
+from penstock.engine.values.ports import Model
 from penstock.testing import ScriptedModel
 
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from penstock.engine.errors import OptionError, PenstockError, WorkflowError
-from penstock.engine.fact_flow import unmet_facts
-from penstock.engine.nodes import Sequence, resolve, steps_of
-from penstock.engine.plans import Plans
-from penstock.engine.stages import STAGES, Array
-from penstock.engine.validate import problems
+from penstock.engine.graph.checks import problems
+from penstock.engine.graph.fact_flow import unmet_facts
+from penstock.engine.graph.nodes import Sequence, resolve, steps_of
+from penstock.engine.graph.plans import Plans
+from penstock.engine.processor.stages import STAGES, Array
+from penstock.engine.values.errors import OptionError, PenstockError, WorkflowError
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.nodes import Node
+    from penstock.engine.graph.nodes import Node
     from penstock.engine.workflow import Item
 
 ARRAYS: tuple[Array, ...] = get_args(Array)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from penstock.engine.tripwire import TripwireSignal
+from penstock.engine.values.tripwire import TripwireSignal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ async def together(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     """
     if len(works) <= 1:
         return [await work() for work in works]
-    from penstock.engine.crew import new_crew  # loaded where something waits: asyncio takes long to import
+    from penstock.engine.tasks import new_crew  # loaded where something waits: asyncio takes long to import
 
     done: list[T | None] = [None] * len(works)
     ends: list[BaseException | None] = [None] * len(works)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.engine.errors import UsageError
+from penstock.engine.values.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

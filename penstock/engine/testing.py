@@ -14,12 +14,12 @@ from penstock.engine.workflow import Workflow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.frozen import Value
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.processor import AnyProcessor
-    from penstock.engine.records import Record
-    from penstock.engine.run_streams import Release
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.processor.processor import AnyProcessor
+    from penstock.engine.run.answers import Release
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.records import Record
 
 
 class RecordingObserver:

@@ -5,26 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from penstock.engine.driving import drive
-from penstock.engine.errors import UsageError, WorkflowError
-from penstock.engine.nodes import DEFAULT, Arm, Branch, Dag, DagMember, Node, Parallel, Policy, Sequence, Step, steps_of
-from penstock.engine.options import PolicyOptions, RunOptions, check_run_options, check_stage, policy_of
-from penstock.engine.placing import After, edges_of, is_name, merge_policy, numbered, processor_of, timeable
-from penstock.engine.plans import Plans
-from penstock.engine.processor import claims_of, one_of
-from penstock.engine.run import Run
-from penstock.engine.run_sync import SyncRun
-from penstock.engine.stages import STAGES
-from penstock.engine.validate import problems
+from penstock.engine.graph.checks import problems
+from penstock.engine.graph.nodes import (
+    DEFAULT,
+    Arm,
+    Branch,
+    Dag,
+    DagMember,
+    Node,
+    Parallel,
+    Policy,
+    Sequence,
+    Step,
+    steps_of,
+)
+from penstock.engine.graph.options import PolicyOptions, RunOptions, check_run_options, check_stage, policy_of
+from penstock.engine.graph.placing import After, edges_of, is_name, merge_policy, numbered, processor_of, timeable
+from penstock.engine.graph.plans import Plans
+from penstock.engine.processor.processor import claims_of, one_of
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.run.run import Run
+from penstock.engine.run.sync import SyncRun
+from penstock.engine.values.errors import UsageError, WorkflowError
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from penstock.engine.frozen import Layer, Value
-    from penstock.engine.graph import Graph
-    from penstock.engine.merge import MergePolicy
-    from penstock.engine.nodes import Condition
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.processor import AnyProcessor
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.graph.networks import Graph
+    from penstock.engine.graph.nodes import Condition
+    from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.processor.processor import AnyProcessor
+    from penstock.engine.values.frozen import Layer, Value
 
 Item: TypeAlias = "AnyProcessor | Workflow"
 """What can be placed in a workflow: a processor, or another workflow."""
@@ -124,7 +136,7 @@ class Workflow:
         Raises:
             WorkflowError: a node carries neither, or an edge's ``when`` is no condition.
         """
-        from penstock.engine.graph import dag_from
+        from penstock.engine.graph.networks import dag_from
 
         made, dag = dag_from(graph, name, member)
         return cls(made).dag(*dag.members, merge=dag.merge) if dag.members else cls(made)
@@ -132,7 +144,7 @@ class Workflow:
     @property
     def graph(self) -> Graph:
         """The workflow as a networkx graph, which `from_graph` reads."""
-        from penstock.engine.graph import to_graph
+        from penstock.engine.graph.networks import to_graph
 
         return to_graph(self.name, self.root)
 

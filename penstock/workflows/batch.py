@@ -19,12 +19,12 @@ import anyio
 from anyio import to_thread
 
 from penstock.engine.driving import drive
-from penstock.engine.errors import MessageError
+from penstock.engine.values.errors import MessageError
 
 if TYPE_CHECKING:
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.records import Record
-    from penstock.engine.run import Run
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.records import Record
     from penstock.engine.workflow import Workflow
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ import anyio.lowlevel
 from hypothesis import strategies as st
 
 from penstock import Chunk, Edit, Key, Message, Processor, TextPart, ToolPart, Workflow, member, pick
-from penstock.engine.message_list import MessageList
-from penstock.engine.results import Overrides
+from penstock.engine.processor.results import Overrides
+from penstock.engine.values.message_list import MessageList
 
 WORDS = ("alpha", "SECRET", "beta", "token", "x")
 KEYS = tuple(Key[int](name) for name in ("language", "score"))

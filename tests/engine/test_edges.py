@@ -25,8 +25,8 @@ from penstock import (
     member,
     processor,
 )
-from penstock.engine import edits as edit_ops
-from penstock.engine.crew import new_crew
+from penstock.engine.tasks import new_crew
+from penstock.engine.values import edits as edit_ops
 from penstock.testing import run_stage, run_stream
 from tests.engine.streams.toys import Rule, Toy
 

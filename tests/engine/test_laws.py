@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, note, settings, strategies as st
 
 from penstock import InputContext, Key, Message, MessageList, Processor, Workflow, processor
 from penstock.engine.driving import drive
-from penstock.engine.errors import MergeConflictError, StepFailedError
-from penstock.engine.executor import execute
-from penstock.engine.frozen import EMPTY
-from penstock.engine.nodes import Node, Parallel, Sequence, resolve
-from penstock.engine.payload import Payload
-from penstock.engine.plan import compile_plan
-from penstock.engine.stages import STAGES
-from penstock.engine.state import RunState, StageCall
+from penstock.engine.execution.executor import execute
+from penstock.engine.graph.nodes import Node, Parallel, Sequence, resolve
+from penstock.engine.graph.plan import compile_plan
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.state import RunState, StageCall
+from penstock.engine.values.errors import MergeConflictError, StepFailedError
+from penstock.engine.values.frozen import EMPTY
 from tests.engine.interpreter import Verdicts, interpret
 from tests.engine.strategies import STAGE, Op, SyncScripted, conversations, workflows
 

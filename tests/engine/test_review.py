@@ -29,9 +29,9 @@ from penstock import (
     member,
     processor,
 )
-from penstock.engine import executor
-from penstock.engine.errors import BlockedError
-from penstock.engine.plan import Plain
+from penstock.engine.execution import executor
+from penstock.engine.graph.plan import Plain
+from penstock.engine.values.errors import BlockedError
 from penstock.testing import VirtualClock
 
 SECRET = "s3cret"

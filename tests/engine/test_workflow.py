@@ -24,7 +24,7 @@ from penstock import (
     member,
     processor,
 )
-from penstock.engine.nodes import children, resolve, steps_of
+from penstock.engine.graph.nodes import children, resolve, steps_of
 
 
 class Say(Processor):

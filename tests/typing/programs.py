@@ -36,7 +36,7 @@ from penstock import (
     pick,
     processor,
 )
-from penstock.engine.ports import Storage, VectorStore
+from penstock.engine.values.ports import Storage, VectorStore
 
 LANGUAGE = Key[str]("language")
 SCORE = Key[float]("score")

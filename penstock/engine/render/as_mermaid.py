@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.nodes import Step
+from penstock.engine.graph.nodes import Step
 from penstock.engine.render.labels import short
 from penstock.engine.render.notes import notes_of, tone_of
 

@@ -12,16 +12,16 @@ import inspect
 import linecache
 from typing import TYPE_CHECKING
 
-from penstock.engine.conditions import Either, Every
-from penstock.engine.merge import Pick
-from penstock.engine.processor import Processor, claims_of
+from penstock.engine.graph.conditions import Either, Every
+from penstock.engine.merging.rules import Pick
+from penstock.engine.processor.processor import Processor, claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import CodeType
 
-    from penstock.engine.nodes import OnError, Policy
-    from penstock.engine.processor import Claims
+    from penstock.engine.graph.nodes import OnError, Policy
+    from penstock.engine.processor.processor import Claims
 
 LIMIT = 60
 """How many characters of a label are shown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.nodes import Step
+from penstock.engine.graph.nodes import Step
 from penstock.engine.render.labels import claim_words, fact_words, policy_words, stage_words
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from penstock.engine.nodes import Arm, Branch, Dag, Parallel, Sequence, Step, resolve, steps_of
-from penstock.engine.plan import topological
+from penstock.engine.graph.nodes import Arm, Branch, Dag, Parallel, Sequence, Step, resolve, steps_of
+from penstock.engine.graph.plan import topological
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.render.labels import condition_label, last, merge_words, policy_words
-from penstock.engine.stages import STAGES
 
 if TYPE_CHECKING:
-    from penstock.engine.nodes import DagMember, Node
+    from penstock.engine.graph.nodes import DagMember, Node
 
 BoxKind = Literal["start", "end", "step", "fork", "join", "branch", "pass", "missing"]
 GroupKind = Literal["workflow", "dag", "sequence"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.chunks import Chunk
 from penstock.engine.streams.values import PROBE, chunk_texts, rewritten, without_copies
+from penstock.engine.values.chunks import Chunk
 
 if TYPE_CHECKING:
     from penstock.engine.streams.lanes import Lane

@@ -8,36 +8,36 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.boundary import as_failure, failure_verdict, passes_through, record_failure
-from penstock.engine.errors import StepFailedError, UsageError
-from penstock.engine.frozen import FrozenDict
-from penstock.engine.joins import join_policy, settled, skip
-from penstock.engine.merge import Branch
-from penstock.engine.mesh import holds
-from penstock.engine.payload import Payload
-from penstock.engine.plan import Chain, Choice, Fork, Mesh, Placed, Plain, Shadow, offloaded, plan_steps
-from penstock.engine.stages import WrongReturnError
+from penstock.engine.execution.boundary import as_failure, failure_verdict, passes_through, record_failure
+from penstock.engine.execution.dag import holds
+from penstock.engine.execution.join import join_policy, settled, skip
+from penstock.engine.graph.plan import Chain, Choice, Fork, Mesh, Placed, Plain, Shadow, offloaded, plan_steps
+from penstock.engine.merging.rules import Branch
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.processor.view import View
+from penstock.engine.streams.dag import MeshLane, MeshStop
 from penstock.engine.streams.guarded import GuardedPipe
 from penstock.engine.streams.hooks import HookPipe, HookStep
 from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
 from penstock.engine.streams.lineage import TEXT, Family, Stop
-from penstock.engine.streams.meshes import MeshLane, MeshStop
 from penstock.engine.streams.placed import PlacedPipe, ShadowPipe, fed
 from penstock.engine.streams.policy import ShadowWork, StreamPolicy, beside, in_turn
 from penstock.engine.streams.steps import Stopped
-from penstock.engine.text_guard import text_guard_of
-from penstock.engine.view import View
+from penstock.engine.text_guards.guard import text_guard_of
+from penstock.engine.values.errors import StepFailedError, UsageError
+from penstock.engine.values.frozen import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.engine.changes import Delta
-    from penstock.engine.edits import Edits
-    from penstock.engine.nodes import Condition
-    from penstock.engine.plan import Block, Call, Stop as PlanStop, Way
+    from penstock.engine.graph.nodes import Condition
+    from penstock.engine.graph.plan import Block, Call, Stop as PlanStop, Way
+    from penstock.engine.merging.changes import Delta
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.lanes import Lane
     from penstock.engine.streams.steps import StreamCall
+    from penstock.engine.values.edits import Edits
 
 _TEXT = ("fields", TEXT)  # where a stretch of a streamed text stands, for the merge
 

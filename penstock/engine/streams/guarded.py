@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.streams.assembly import named
 from penstock.engine.streams.besides import besides
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.inputs import INPUTS, Inputs
 from penstock.engine.streams.units import Outgoing, Piece, Unit, leave, unjudged
 from penstock.engine.streams.values import chunk_texts, is_sealed, rewritten
+from penstock.engine.values.answers import named
+from penstock.engine.values.chunks import Chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,17 +6,17 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import MessageError
-from penstock.engine.frozen import freeze, thaw
 from penstock.engine.streams.besides import besides
 from penstock.engine.streams.values import PROBE, chunk_texts, rewritten
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import freeze, thaw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.frozen import Value
     from penstock.engine.streams.lanes import Lane
+    from penstock.engine.values.frozen import Value
 
 INPUTS = frozenset({"tool-input-start", "tool-input-delta", "tool-input-end"})
 

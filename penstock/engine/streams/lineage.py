@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import edits as edit_ops
-from penstock.engine.frozen import FrozenDict
-from penstock.engine.history import History
-from penstock.engine.payload import Payload
+from penstock.engine.merging.dag_state import History
+from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.deltas import Composer, Delta, cut_apart, shifted, uncut
-from penstock.engine.texts import TextPlace
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.edits import Edit, Edits
-    from penstock.engine.history import Unite
-    from penstock.engine.merge import MergePolicy
-    from penstock.engine.message_list import MessageList
+    from penstock.engine.merging.dag_state import Unite
+    from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.values.edits import Edit, Edits
+    from penstock.engine.values.message_list import MessageList
 
 TEXT = "text"
 """The field that a stretch of text is, while it is merged."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.errors import StepFailedError
 from penstock.engine.streams.hooks import BLOCK_ENDS, NOTHING, STEP_ENDS
+from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.engine.chunks import Chunk
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.policy import Aside, StreamPolicy
+    from penstock.engine.values.chunks import Chunk
 
 Todo: TypeAlias = "list[tuple[int, Chunk | None]]"
 """What is to be done, the last first: a pipe's number, and what to feed it; None for what all are asked."""

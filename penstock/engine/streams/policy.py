@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import anyio
 
-from penstock.engine.boundary import after_failure, cut_off_verdict, failure_verdict, log, timed_out
-from penstock.engine.crew import new_crew
-from penstock.engine.errors import StepFailedError
+from penstock.engine.execution.boundary import after_failure, cut_off_verdict, failure_verdict, log, timed_out
 from penstock.engine.streams.steps import Stopped
+from penstock.engine.tasks import new_crew
+from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.background import Background
-    from penstock.engine.plan import Placed
+    from penstock.engine.graph.plan import Placed
     from penstock.engine.streams.steps import StreamCall
 
 T = TypeVar("T")

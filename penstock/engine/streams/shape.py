@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.streams.assembly import Assembly
+from penstock.engine.values.answers import Assembly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.chunks import Chunk
+    from penstock.engine.values.chunks import Chunk
 
 _STARTS = {"text-start": "text-delta", "reasoning-start": "reasoning-delta"}
 _ENDS = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from penstock.engine.text_window import TextWindow
+from penstock.engine.text_guards.window import TextWindow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.text_window import Spot
+    from penstock.engine.text_guards.window import Spot
+    from penstock.engine.values.frozen import Value
 
 _TRIM = 512  # context is forgotten in pieces of this size: cutting costs
 

@@ -14,32 +14,32 @@ from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
 import anyio
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import UsageError
-from penstock.engine.frozen import FrozenDict
-from penstock.engine.messages import Message
-from penstock.engine.notices import notices
-from penstock.engine.payload import Payload
-from penstock.engine.plan import plan_steps
+from penstock.engine.graph.plan import plan_steps
+from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.build import Builder, plain_hooks
 from penstock.engine.streams.placed import ended, fed, first_deadline, woken
-from penstock.engine.streams.pull import NEWS, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.shape import Shape
+from penstock.engine.streams.sources import NEWS, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.steps import Stopped, StreamCall
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.messages import Message
+from penstock.engine.values.notices import notices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
     from types import TracebackType
     from typing import Self
 
-    from penstock.engine.facts import AnyKey
-    from penstock.engine.frozen import Value
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.plan import Block
-    from penstock.engine.state import StageCall
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.graph.plan import Block
+    from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.hooks import HookPipe, Pipe
-    from penstock.engine.streams.pull import Source
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.streams.sources import Source
+    from penstock.engine.values.facts import AnyKey
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.tripwire import Tripwire
 
 Hold = Literal["live", "step", "result"]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.driving import drive
-from penstock.engine.errors import UsageError
+from penstock.engine.values.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.messages import Message
-    from penstock.engine.outcome import Outcome
+    from penstock.engine.execution.outcome import Outcome
     from penstock.engine.streams.stream import OutputStream
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.tripwire import Tripwire
 
 _WHAT = "process_output_stream"
 

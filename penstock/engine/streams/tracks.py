@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.engine import edits as edit_ops
-from penstock.engine.edits import stamp
-from penstock.engine.stages import WrongReturnError
+from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.deltas import Delta, shifted, uncut
 from penstock.engine.streams.spans import Span
-from penstock.engine.text_guard import crosses
-from penstock.engine.text_window import Hit, Spot, TextWindow, moved
-from penstock.engine.texts import TextPlace
+from penstock.engine.text_guards.guard import crosses
+from penstock.engine.text_guards.window import Hit, Spot, TextWindow, moved
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.edits import stamp
+from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.edits import Edits
-    from penstock.engine.plan import HookCall
+    from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.steps import StreamStep
-    from penstock.engine.text_guard import TextGuard
-    from penstock.engine.text_window import Found
+    from penstock.engine.text_guards.guard import TextGuard
+    from penstock.engine.text_guards.window import Found
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.edits import Edits
 
 
 class Track(Protocol):

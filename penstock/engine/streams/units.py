@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine import edits as edit_ops
-from penstock.engine.edits import Edit
 from penstock.engine.streams.deltas import Pending
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.edits import Edit
 
 if TYPE_CHECKING:
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.edits import Edits
     from penstock.engine.streams.tracks import Track
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.edits import Edits
 
 
 class Unit:

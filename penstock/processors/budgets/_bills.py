@@ -10,17 +10,17 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from penstock.engine.processor import is_async
+from penstock.engine.processor.processor import is_async
 from penstock.processors.budgets._books import book_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.endings import Ended
-    from penstock.engine.model import Usage
-    from penstock.engine.ports import Clock
-    from penstock.engine.spending import Spend
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.processor.endings import Ended
+    from penstock.engine.values.model import Usage
+    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.usage import Spend
     from penstock.processors.budgets._books import Book
     from penstock.processors.budgets._forecasts import Forecast
     from penstock.processors.budgets._pricing import Pricing

@@ -10,10 +10,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from penstock.engine.ports import RANDOM_IDS
+from penstock.engine.values.ports import RANDOM_IDS
 
 if TYPE_CHECKING:
-    from penstock.engine.spending import Spend
+    from penstock.engine.values.usage import Spend
     from penstock.processors.budgets.cost_ledger import CostLedger
 
 

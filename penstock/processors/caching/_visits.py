@@ -13,9 +13,9 @@ from penstock.processors.caching._entries import read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.endings import Ended
-    from penstock.engine.frozen import Value
-    from penstock.engine.model import ModelRequest
+    from penstock.engine.processor.endings import Ended
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.model import ModelRequest
     from penstock.processors.caching._answers import Given
     from penstock.processors.caching._entries import Entry
     from penstock.processors.caching._flights import Flight

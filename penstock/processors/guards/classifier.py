@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, Unpac
 
 from pydantic import BaseModel
 
-from penstock.engine import ports
+from penstock.detection.windows import Windows
 from penstock.engine.beside import together
-from penstock.engine.edits import Edit
-from penstock.engine.errors import OptionError
-from penstock.engine.facts import Key
-from penstock.engine.frozen import EMPTY, is_mapping
-from penstock.engine.processor import is_async
-from penstock.engine.stages import WrongReturnError
-from penstock.engine.text_guard import in_places, window_of
-from penstock.engine.text_window import Hit
-from penstock.processors.detectors.windows import Windows
+from penstock.engine.processor.processor import is_async
+from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.text_guards.guard import in_places, window_of
+from penstock.engine.text_guards.window import Hit
+from penstock.engine.values import ports
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.processors.guards.classifications import Classification
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.guard import Guard
@@ -30,14 +30,14 @@ from penstock.processors.guards.readings import whole
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.edits import Edits
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import Model
-    from penstock.engine.text_window import Found, TextWindow
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Text
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.window import Found, TextWindow
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Model
+    from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.classifications import ClassifiedPhase
     from penstock.processors.guards.options import GuardOptions
 

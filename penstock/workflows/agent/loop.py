@@ -11,9 +11,9 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import ModelError, PenstockError, StepFailedError
-from penstock.engine.notices import tripwire_chunk
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import ModelError, PenstockError, StepFailedError
+from penstock.engine.values.notices import tripwire_chunk
 from penstock.workflows.agent.passing import is_for_client, keep_data, passed
 from penstock.workflows.agent.progress import Progress
 from penstock.workflows.agent.results import counted, summed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from penstock.engine.background import Background
-    from penstock.engine.run import Run
+    from penstock.engine.run.run import Run
     from penstock.workflows.agent.progress import Task
     from penstock.workflows.agent.results import StepResult
 

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Generic, Literal
 
 from typing_extensions import TypeVar
 
-from penstock.engine.errors import BlockedError, UsageError
-from penstock.engine.frozen import EMPTY, FrozenDict
-from penstock.engine.json_values import json_value
-from penstock.engine.messages import ReasoningPart, ToolPart
-from penstock.engine.model import Usage
+from penstock.engine.values.errors import BlockedError, UsageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict
+from penstock.engine.values.json_values import json_value
+from penstock.engine.values.messages import ReasoningPart, ToolPart
+from penstock.engine.values.model import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.facts import AnyKey, Facts
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.engine.records import Record
-    from penstock.engine.spending import Spend
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.values.facts import AnyKey, Facts
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.records import Record
+    from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.usage import Spend
 
 Status = Literal["running", "success", "suspended", "blocked", "cancelled", "failed"]
 """How a request stands: ``suspended`` waits for results of tools that the caller runs."""

@@ -18,9 +18,9 @@ import anyio
 from typing_extensions import TypeVar
 
 from penstock.engine.background import Background
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import UsageError
-from penstock.engine.notices import tripwire_chunk
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.notices import tripwire_chunk
 from penstock.workflows.agent.ending import ended
 from penstock.workflows.agent.loop import Loop
 from penstock.workflows.agent.pulling import CancelledPullError, Pulling
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from anyio.streams.memory import MemoryObjectSendStream
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message
-    from penstock.engine.model import Usage
-    from penstock.engine.run import Run
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.model import Usage
+    from penstock.engine.values.tripwire import Tripwire
     from penstock.workflows.agent.options import RequestOptions
     from penstock.workflows.agent.progress import Task
     from penstock.workflows.agent.results import AgentResult, ModelResponse, Status, StepResult

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from penstock.processors.tools.errors import ToolError
+from penstock.tools.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from penstock.engine.background import Background
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import ToolPart
-    from penstock.processors.tools.context import ToolContext
-    from penstock.processors.tools.tool import Tool
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import ToolPart
+    from penstock.tools.context import ToolContext
+    from penstock.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from penstock import (
     dump_messages,
     parse_messages,
 )
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.processors.memory import (
     LegacyMemory,
     LegacyMemoryProcessor,

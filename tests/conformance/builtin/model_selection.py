@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from penstock import MessageList, ModelDecision, ModelSelectionProcessor, Workflow
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.testing import ScriptedModel
 from tests.conformance.builtin import model_selection_invented
 from tests.conformance.builtin.frame import Family, Fields, Given

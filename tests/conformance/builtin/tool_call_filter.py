@@ -16,7 +16,7 @@ from penstock import (
     dump_messages,
     parse_messages,
 )
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from tests.conformance.builtin import tool_call_filter_invented
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import options_named, read, told, write

@@ -19,7 +19,7 @@ from penstock import (
     Workflow,
     WorkflowError,
 )
-from penstock.engine.tripwire import TripwireSignal
+from penstock.engine.values.tripwire import TripwireSignal
 from penstock.testing import ScriptedModel
 from tests.conformance.runtime.driver import HONEST, Hooks, Talk, conversation
 from tests.conformance.runtime.lifecycle import LOOKS_ON

@@ -18,7 +18,7 @@ from penstock import (
     TokenLimiterProcessor,
     Workflow,
 )
-from penstock.engine.streams.pull import NEWS, TaskReader
+from penstock.engine.streams.sources import NEWS, TaskReader
 from penstock.testing import run_stream
 
 

@@ -17,7 +17,7 @@ from penstock import (
     UsageError,
     Workflow,
 )
-from penstock.engine.messages import ImagePart, StepStartPart, TextPart, UnknownPart
+from penstock.engine.values.messages import ImagePart, StepStartPart, TextPart, UnknownPart
 from penstock.testing import run_stream
 from tests.engine.streams.toys import message_of
 

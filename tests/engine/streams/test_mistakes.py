@@ -19,8 +19,8 @@ from penstock import (
     UsageError,
     Workflow,
 )
-from penstock.engine.context import Context, OutputStreamContext
-from penstock.engine.errors import MessageError
+from penstock.engine.processor.context import Context, OutputStreamContext
+from penstock.engine.values.errors import MessageError
 from penstock.testing import run_stage, run_stream
 
 

@@ -23,7 +23,7 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.model import ModelRequest, ResponseFormat
+from penstock.engine.values.model import ModelRequest, ResponseFormat
 from penstock.processors.budgets import FREE, CostReport, InMemoryLedger, Price, PriceList, TokenCostControl
 from penstock.testing import ScriptedModel, VirtualClock
 

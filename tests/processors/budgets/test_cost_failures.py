@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from penstock import MissingExtraError, OptionError, Usage, Workflow
-from penstock.engine.errors import UsageError
+from penstock.engine.values.errors import UsageError
 from penstock.processors.budgets import (
     FREE,
     CostReport,

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from penstock import MissingExtraError, OptionError, Usage
-from penstock.engine.frozen import FrozenDict
+from penstock.engine.values.frozen import FrozenDict
 from penstock.processors.budgets import FREE, GenaiPrices, Price, PriceList, TokenCostControl, list_prices
 from penstock.processors.budgets.money import amount, told
 from penstock.testing import run_stage

@@ -16,7 +16,7 @@ from penstock import (
     ToolPart,
     Workflow,
 )
-from penstock.processors.tokens import HeuristicCounter
+from penstock.models.tokens import HeuristicCounter
 from penstock.testing import run_stage
 
 SYSTEM = "system"

@@ -18,7 +18,7 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.frozen import Value
+from penstock.engine.values.frozen import Value
 from penstock.testing import ScriptedModel
 from tests.processors.caching.calls import Gate, Shared, hit
 

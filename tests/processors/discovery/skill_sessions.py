@@ -3,8 +3,8 @@
 from typing import Any
 
 from penstock import Processor, Skill, Workflow
-from penstock.engine.frozen import thaw
-from penstock.engine.run import Run
+from penstock.engine.run.run import Run
+from penstock.engine.values.frozen import thaw
 
 TESTING = Skill("testing", "Write tests & run them", "Do <it>.", "/sk/test")
 DESIGN = Skill("api-design", "Design <APIs>", "Do REST.", "/sk/api")

@@ -18,7 +18,7 @@ from penstock import (
     ToolPart,
     Workflow,
 )
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.testing import ScriptedModel
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock import Skill, read_skills
-from penstock.engine.errors import DefinitionError, OptionError
+from penstock.engine.values.errors import DefinitionError, OptionError
 from penstock.processors.discovery.skill import LARGEST_FILE
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from penstock import Skill, SkillSearchProcessor
-from penstock.engine.errors import OptionError
-from penstock.processors.tools.tool import Tool
+from penstock.engine.values.errors import OptionError
 from penstock.testing import ScriptedModel, VirtualClock
+from penstock.tools.tool import Tool
 from penstock.workflows.agent.agent import Agent
 from tests.processors.discovery.skill_sessions import DESIGN, TESTING, begun, told
 

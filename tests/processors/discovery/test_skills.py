@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from penstock import Skill, SkillsProcessor
-from penstock.engine.errors import OptionError
-from penstock.processors.tools.tool import Tool
+from penstock.engine.values.errors import OptionError
 from penstock.testing import ScriptedModel
+from penstock.tools.tool import Tool
 from penstock.workflows.agent.agent import Agent
 from tests.processors.discovery.skill_sessions import DESIGN, TESTING, begun, told
 

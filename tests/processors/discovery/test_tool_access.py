@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock import ToolAccess, ToolSearchProcessor
-from penstock.processors.tools.tool import Tool
+from penstock.tools.tool import Tool
 from tests.processors.discovery.tool_sessions import META, TOOLS, get_weather, session
 
 # The filter

@@ -18,7 +18,7 @@ from penstock import (
     Workflow,
     WorkflowError,
 )
-from penstock.engine.remembered import Thread
+from penstock.engine.values.stored import Thread
 from penstock.processors.memory._window import BEGINNING
 from tests.processors.memory.noted_storage import NotedStorage
 

@@ -19,8 +19,8 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.context import InputContext
-from penstock.engine.remembered import VectorEntry
+from penstock.engine.processor.context import InputContext
+from penstock.engine.values.stored import VectorEntry
 from penstock.testing import VirtualClock
 from tests.processors.memory.recall_cases import START, asked, indexed, made, quoted, recalled, said, start
 from tests.processors.memory.shelf import KeywordEmbedder, Shelf

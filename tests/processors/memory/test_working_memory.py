@@ -17,8 +17,8 @@ from penstock import (
     Tool,
     Workflow,
 )
-from penstock.engine.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
-from penstock.engine.remembered import Thread
+from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
+from penstock.engine.values.stored import Thread
 from penstock.processors.memory.working_memory import WorkingMemory
 from tests.processors.memory.small_store import SmallStore
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from penstock import Agent, InMemoryStorage, Memory, OwnershipError, SQLiteStorage, UsageError
-from penstock.engine.errors import NotStoredError
+from penstock.engine.values.errors import NotStoredError
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
 
@@ -20,7 +20,7 @@ PROGRAM = """
 import sys
 import anyio
 from penstock import SQLiteStorage, working_memory_tool
-from penstock.processors.tools.context import ToolContext
+from penstock.tools.context import ToolContext
 
 SCHEMA = {"type": "object", "properties": {"tags": {"type": "array"}}}
 

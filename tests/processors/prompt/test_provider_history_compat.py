@@ -25,8 +25,8 @@ from penstock import (
     parse_messages,
     processor,
 )
-from penstock.engine.context import APIErrorContext
-from penstock.processors.conversations.providers import Recipient
+from penstock.engine.processor.context import APIErrorContext
+from penstock.models.conversations.providers import Recipient
 from penstock.testing import ScriptedModel
 
 REFUSED = ModelError(

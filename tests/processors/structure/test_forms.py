@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from penstock import MissingExtraError, OptionError
-from penstock.engine.frozen import thaw
+from penstock.engine.values.frozen import thaw
 from penstock.processors.structure._forms import form_of
 from penstock.processors.structure._problems import UnfitError
 

@@ -20,9 +20,9 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.context import AnyContext
-from penstock.engine.frozen import thaw
-from penstock.engine.processor import StageName
+from penstock.engine.processor.context import AnyContext
+from penstock.engine.processor.processor import StageName
+from penstock.engine.values.frozen import thaw
 from penstock.testing import ScriptedModel
 
 

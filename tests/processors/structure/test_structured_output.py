@@ -17,9 +17,9 @@ from penstock import (
     ToolPart,
     Workflow,
 )
-from penstock.engine.errors import ModelError
-from penstock.engine.frozen import thaw
-from penstock.engine.model import ModelRequest
+from penstock.engine.values.errors import ModelError
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.model import ModelRequest
 from penstock.testing import ScriptedModel, Turn, run_stage
 
 

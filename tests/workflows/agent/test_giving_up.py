@@ -23,8 +23,8 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.endings import Ended
-from penstock.engine.model import ModelRequest
+from penstock.engine.processor.endings import Ended
+from penstock.engine.values.model import ModelRequest
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

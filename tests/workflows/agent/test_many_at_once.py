@@ -24,7 +24,7 @@ from penstock import (
     ToolContext,
     ToolPart,
 )
-from penstock.engine.model import ModelRequest
+from penstock.engine.values.model import ModelRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock import Agent, Chunk, ModelRequest, OutputResultContext, PIIDetector, processor
-from penstock.engine.run_streams import Release
+from penstock.engine.run.answers import Release
 
 pytestmark = pytest.mark.anyio
 

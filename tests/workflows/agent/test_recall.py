@@ -19,7 +19,7 @@ from penstock import (
     processor,
     tool,
 )
-from penstock.engine.context import OutputResultContext, OutputStepContext
+from penstock.engine.processor.context import OutputResultContext, OutputStepContext
 from penstock.testing import ScriptedModel
 
 ANN = {"resource_id": "ann"}

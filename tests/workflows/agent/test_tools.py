@@ -26,7 +26,7 @@ from penstock import (
     UsageError,
     processor,
 )
-from penstock.engine.edits import Edit
+from penstock.engine.values.edits import Edit
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ from typing import Any, Self, get_args
 import anyio
 
 from penstock import Agent, AgentResult, Chunk, InputContext, Processor, Retry
-from penstock.engine.endings import Ended
-from penstock.engine.processor import StageName
+from penstock.engine.processor.endings import Ended
+from penstock.engine.processor.processor import StageName
 
 STAGES = get_args(StageName)
 GIVING_UP = ("task", "cancel", "pull")

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import anyio
 
 from penstock import Agent, Chunk, ModelError, Processor, Tool, Workflow
-from penstock.engine.endings import Ended
-from penstock.engine.model import ModelRequest
+from penstock.engine.processor.endings import Ended
+from penstock.engine.values.model import ModelRequest
 from penstock.testing import CountingIds
 from tests.workflows.agent.fuzz.acts import ACTS, act
 

@@ -1,0 +1,86 @@
+"""`Payload`: what flows through a stage, as an immutable value; it knows messages and facts, no step.
+
+A step gets a payload and gives one. What a hook did goes into a new one, so that parallel steps share theirs safely.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.values.frozen import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.facts import Facts
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.tripwire import Tripwire
+
+NO_FACTS: Facts = {}
+"""The facts of a payload that has none; nobody writes to it."""
+
+
+class Payload:
+    """What one step hands to the next; never changed once made.
+
+    Attributes:
+        message_list: the conversation.
+        facts: what steps found out, by key.
+        fields: what the stage lets steps change besides messages, by name (overrides, arguments, a result …).
+        data: data chunks that hooks wrote, in order.
+        tripwire: the verdict, if one stopped the run.
+        failure: the error behind the verdict, if a step's failure is what blocks.
+        settled: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
+        hints: the text edits made since the last fork, by place; None where nobody will merge.
+        edits_only: whether ``hints`` is all that changed in the messages since the last fork.
+    """
+
+    __slots__ = ("data", "edits_only", "facts", "failure", "fields", "hints", "message_list", "settled", "tripwire")
+
+    def __init__(  # noqa: PLR0917 - positional on purpose: one is made for each edit, and keywords cost
+        self,
+        message_list: MessageList,
+        facts: Facts = NO_FACTS,
+        fields: Values = EMPTY,
+        data: tuple[Chunk, ...] = (),
+        tripwire: Tripwire | None = None,
+        settled: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+        hints: Mapping[Value, Edits] | None = None,
+        edits_only: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+    ) -> None:
+        self.message_list = message_list
+        self.facts = facts
+        self.fields = fields
+        self.data = data
+        self.tripwire = tripwire
+        self.settled = settled
+        self.hints = hints
+        self.failure: Exception | None = None
+        self.edits_only = edits_only
+
+    def stopped(self, tripwire: Tripwire | None, failure: Exception | None = None) -> Payload:
+        """Return the payload with a verdict; its edits and data no longer count."""
+        made = Payload(self.message_list, self.facts, self.fields, (), tripwire, True, self.hints)  # noqa: FBT003
+        made.failure = failure
+        return made
+
+    def tracked(self) -> Payload:
+        """Return the payload as a fork's base: changes from here on are noted."""
+        return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, EMPTY, True)  # noqa: FBT003
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both carry the same (what changed on the way does not count)."""
+        return isinstance(other, Payload) and _content(self) == _content(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show shapes; never a text."""
+        return f"Payload({self.message_list!r}, facts={list(self.facts)!r}, tripwire={self.tripwire!r})"
+
+
+def _content(payload: Payload) -> tuple[object, ...]:
+    return (payload.message_list, payload.facts, payload.fields, payload.data, payload.tripwire, payload.settled)

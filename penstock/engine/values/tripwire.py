@@ -1,0 +1,47 @@
+"""The verdict that stops a run, as a value, and the signal that carries it out of a hook; it knows no step.
+
+A hook that calls ``ctx.abort`` is left by `TripwireSignal`, a BaseException, so that no ``except Exception`` in the
+hook's own code swallows a verdict. It is caught in one place, the step boundary of the executor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
+
+if TYPE_CHECKING:
+    from penstock.engine.values.frozen import Values
+
+
+@dataclass(frozen=True, slots=True)
+class Tripwire:
+    """Why a run was stopped, by whom and where.
+
+    Attributes:
+        reason: a sentence for people; it never holds the text that was judged, unless the processor put it there.
+        processor_id: the id of the processor that stopped it.
+        stage: the stage in which it did.
+        retry: whether the processor asked for another attempt of the model.
+        metadata: details for programs, read-only; a mapping where the processor says nothing else.
+    """
+
+    reason: str
+    processor_id: str
+    stage: str
+    retry: bool = False
+    metadata: Values = EMPTY
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata."""
+        if type(self.metadata) is not FrozenDict:
+            object.__setattr__(self, "metadata", freeze(self.metadata))
+
+
+class TripwireSignal(BaseException):
+    """Leaves a hook with a verdict. Not for users: call ``ctx.abort``; do not catch it."""
+
+    def __init__(self, tripwire: Tripwire) -> None:
+        self.tripwire = tripwire
+        super().__init__(tripwire.reason)
