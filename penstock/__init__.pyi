@@ -15,8 +15,8 @@ from penstock.engine.processor.context import (
     ToolCallContext as ToolCallContext,
     ToolResultContext as ToolResultContext,
 )
+from penstock.engine.processor.payload import Answer as Answer, Retry as Retry
 from penstock.engine.processor.processor import Processor as Processor, processor as processor
-from penstock.engine.processor.results import Answer as Answer, Retry as Retry
 from penstock.engine.run.run import Run as Run
 from penstock.engine.text_guards.guard import TextGuard as TextGuard
 from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWindow

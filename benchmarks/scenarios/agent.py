@@ -22,13 +22,13 @@ from penstock import (
     InputStepContext,
     Message,
     MessageList,
-    ModelRequest,
     OutputResultContext,
     OutputStepContext,
     OutputStreamContext,
     Processor,
     Workflow,
 )
+from penstock.engine import ModelRequest
 from penstock.engine.graph.plan import PlanStep, plan_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES

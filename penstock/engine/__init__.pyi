@@ -14,20 +14,19 @@ from penstock.engine.processor.context import (
     OutputStreamContext as OutputStreamContext,
     ToolCallContext as ToolCallContext,
     ToolResultContext as ToolResultContext,
+    View as View,
 )
-from penstock.engine.processor.endings import Ended as Ended
-from penstock.engine.processor.processor import Processor as Processor
-from penstock.engine.processor.results import (
+from penstock.engine.processor.payload import (
     Answer as Answer,
     Overrides as Overrides,
     Retry as Retry,
     TextEdits as TextEdits,
 )
-from penstock.engine.processor.view import View as View
+from penstock.engine.processor.processor import Processor as Processor
+from penstock.engine.processor.state import RunEnd as RunEnd
 from penstock.engine.run.run import Run as Run
-from penstock.engine.run.sync import SyncRun as SyncRun
+from penstock.engine.run.sync import SyncOutputStream as SyncOutputStream, SyncRun as SyncRun
 from penstock.engine.streams.stream import OutputStream as OutputStream
-from penstock.engine.streams.sync import SyncOutputStream as SyncOutputStream
 from penstock.engine.text_guards.guard import TextGuard as TextGuard
 from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWindow
 from penstock.engine.values.chunks import Chunk as Chunk
@@ -75,7 +74,6 @@ from penstock.engine.values.model import (
     ToolSpec as ToolSpec,
     Usage as Usage,
 )
-from penstock.engine.values.records import Record as Record
 from penstock.engine.values.stored import (
     MemoryRecord as MemoryRecord,
     Page as Page,
@@ -85,6 +83,6 @@ from penstock.engine.values.stored import (
     VectorHit as VectorHit,
 )
 from penstock.engine.values.texts import TextPlace as TextPlace
-from penstock.engine.values.tripwire import Tripwire as Tripwire
-from penstock.engine.values.usage import Spend as Spend
+from penstock.engine.values.tripwire import Record as Record, Tripwire as Tripwire
+from penstock.engine.values.usage import UsageEntry as UsageEntry
 from penstock.engine.workflow import Workflow as Workflow, member as member

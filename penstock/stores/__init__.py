@@ -4,3 +4,7 @@
 what any store needs: `checks` of what callers give, `cursors` for pages, `bodies` (messages as JSON text), `blobs`
 (vectors as bytes), `matrices` (to search vectors).
 """
+
+from penstock.lazy import lazily
+
+__getattr__, __dir__, __all__ = lazily(__name__, __file__)

@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
 from penstock.engine.values.errors import MessageError, OptionError
-from penstock.engine.values.json_values import json_value
+from penstock.engine.values.frozen import json_value
 from penstock.tools._functions import EMPTY
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import to_jsonable_python
 
-from penstock.engine.values.json_values import json_value
+from penstock.engine.values.frozen import json_value
 
 if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value

@@ -8,9 +8,8 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from penstock.processors.detectors.encoded import EncodedSpans
 
-from penstock.detection.encoded import spoken
+from penstock.detection.encoded import EncodedSpans, spoken
 from penstock.detection.spans import Span
 
 if TYPE_CHECKING:

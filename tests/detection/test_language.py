@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock import MissingExtraError, OptionError
+from penstock import OptionError
 from penstock.detection.language import (
     DEFAULT_LANGUAGES,
     LanguageIdentifier,
@@ -19,6 +19,7 @@ from penstock.detection.language import (
 from penstock.detection.language._prose import prose
 from penstock.detection.language._scripts import only_language
 from penstock.detection.language.identifier import KNOWN
+from penstock.engine import MissingExtraError
 
 LONG = {
     "en": "All human beings are born free and equal in dignity and rights.",

@@ -7,7 +7,8 @@ import sys
 
 import anyio
 
-from penstock import Message, SQLiteStorage, StorageConflictError, VectorEntry
+from penstock import Message, SQLiteStorage
+from penstock.engine import StorageConflictError, VectorEntry
 
 TASKS = 200
 THREADS = 4

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import anyio
 
-from penstock import Message, SQLiteStorage, VectorEntry
+from penstock import Message, SQLiteStorage
+from penstock.engine import VectorEntry
 
 KILLS_OF_A_FILE = 25
 LONGEST_LIFE = 0.4

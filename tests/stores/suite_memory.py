@@ -5,7 +5,7 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from penstock import StorageConflictError, UsageError
+from penstock.engine import StorageConflictError, UsageError
 
 
 class MemorySuite:

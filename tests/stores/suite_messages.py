@@ -4,18 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from penstock import (
-    DataPart,
-    FilePart,
-    ImagePart,
-    Message,
-    MessageError,
-    OwnershipError,
-    ReasoningPart,
-    TextPart,
-    ToolPart,
-    UsageError,
-)
+from penstock import Message, TextPart, ToolPart
+from penstock.engine import DataPart, FilePart, ImagePart, MessageError, OwnershipError, ReasoningPart, UsageError
 from penstock.engine.values.messages import StepStartPart, UnknownPart
 from penstock.engine.values.stored import Thread
 from tests.stores.made import entry, ids, many, said, texts

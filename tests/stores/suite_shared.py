@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from penstock import StorageConflictError
+from penstock.engine import StorageConflictError
 from tests.stores.made import entry, found, ids, many, said, texts
 
 TASKS = 40

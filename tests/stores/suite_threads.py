@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from penstock import OwnershipError, StorageConflictError, UsageError
+from penstock.engine import OwnershipError, StorageConflictError, UsageError
 from penstock.engine.values.errors import NotStoredError
 from penstock.engine.values.ports import Storage, VectorStore
 from penstock.engine.values.stored import Thread

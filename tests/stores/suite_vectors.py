@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from penstock import StorageError, UsageError
+from penstock import StorageError
+from penstock.engine import UsageError
 from penstock.engine.values.stored import VectorHit
 from tests.stores.made import entry, found
 

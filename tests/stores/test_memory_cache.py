@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from penstock import MemoryCache, OptionError
+from penstock import OptionError
 from penstock.engine.values.ports import Cache
+from penstock.stores import MemoryCache
 from penstock.testing import VirtualClock
 
 

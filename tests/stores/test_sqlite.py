@@ -9,16 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import penstock.testing
-from penstock import (
-    InMemoryStorage,
-    Message,
-    MessageError,
-    OptionError,
-    SQLiteStorage,
-    StorageError,
-    Thread,
-    UsageError,
-)
+from penstock import InMemoryStorage, Message, OptionError, SQLiteStorage, StorageError
+from penstock.engine import MessageError, Thread, UsageError
 from penstock.stores import matrices
 from tests.stores.made import entry, ids, many, said
 from tests.stores.suite import SharedSuite, StoreSuite

@@ -9,7 +9,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from penstock import SQLiteStorage, StorageError, VectorEntry
+from penstock import SQLiteStorage, StorageError
+from penstock.engine import VectorEntry
 from tests.stores.crowd import TASKS, THREADS
 from tests.stores.made import found, ids, many, said
 
@@ -67,7 +68,8 @@ def test_killed_processes_lose_nothing_that_was_awaited():
 
 FORKING = """
 import os, sys, anyio
-from penstock import Message, SQLiteStorage, VectorEntry
+from penstock import Message, SQLiteStorage
+from penstock.engine import VectorEntry
 store = SQLiteStorage(sys.argv[1])
 async def write(name):
     await store.save_messages([Message.user(name, id=name, thread_id="t")])

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from penstock import Chunk, Message
-from penstock.engine.values.collect import collected
+from penstock.engine.values.answers import collected
 from penstock.engine.values.errors import ModelError, UsageError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.model import ModelAnswer, ModelRequest, Usage

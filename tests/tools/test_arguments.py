@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
-from penstock import Tool, ToolError
+from penstock import Tool
 from penstock.engine.values.frozen import freeze
+from penstock.tools import ToolError
 
 
 class Size(Enum):

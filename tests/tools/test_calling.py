@@ -19,9 +19,9 @@ import pytest
 from anyio import from_thread, to_thread
 from pydantic import BaseModel, SecretStr, field_serializer
 
-from penstock import Tool, ToolContext, ToolError, ToolFailed
+from penstock import Tool
 from penstock.engine.values.chunks import Chunk
-from penstock.tools import calling
+from penstock.tools import ToolContext, ToolError, ToolFailed, calling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

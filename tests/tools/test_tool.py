@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from penstock import OptionError, Tool, ToolContext, ToolError, ToolSpec, UsageError, tool
+from penstock import OptionError, Tool, tool
+from penstock.engine import ToolSpec, UsageError
+from penstock.tools import ToolContext, ToolError
 
 if TYPE_CHECKING:
     from decimal import Decimal

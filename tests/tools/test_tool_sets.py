@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock import OptionError, Tool, ToolSpec, tool
+from penstock import OptionError, Tool, tool
+from penstock.engine import ToolSpec
 from penstock.engine.values.frozen import FrozenDict
 from penstock.tools.tool_sets import as_tools
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CATEGORIES = ("hate", "harassment", "self-harm", "sexual", "violence")
 REQUEST = " (request)"  # what the names of the heads end with that know requests
-WEIGHTS = Path(__file__).parent / "weights" / "moderation.bin"
+WEIGHTS = Path(__file__).parent / "weights.bin"
 
 
 class ModerationScorer:

@@ -18,23 +18,20 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.merging.changes import Gone
 from penstock.engine.merging.diff import compose_hints, diff, only_removes, text_changes
-from penstock.engine.processor.payload import Payload
-from penstock.engine.processor.results import Overrides, Retry
+from penstock.engine.processor.payload import Overrides, Payload, Retry
 from penstock.engine.processor.stages import WrongReturnError, told_edits
 from penstock.engine.values.errors import BlockedError, EditError, JudgeError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.records import Record
-from penstock.engine.values.tripwire import Tripwire, TripwireSignal
+from penstock.engine.values.tripwire import Record, Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
-    from penstock.engine.graph.plan import Block, Placed, PlanStep
-    from penstock.engine.processor.context import AnyContext
-    from penstock.engine.processor.effects import Effects
+    from penstock.engine.graph.plan import Block, PlanPolicy, PlanStep
+    from penstock.engine.processor.context import AnyContext, Effects
     from penstock.engine.processor.state import StageCall
     from penstock.engine.values.edits import Edit, Edits
-    from penstock.engine.values.records import Status
     from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.tripwire import Status
 
 log = logging.getLogger("penstock")
 
@@ -123,7 +120,7 @@ def after_failure(
     payload: Payload,
     failure: StepFailedError,
     verdict: Tripwire | None = None,
-    owner: PlanStep | Placed | None = None,
+    owner: PlanStep | PlanPolicy | None = None,
 ) -> Payload:
     """Return the payload that a failure leads to: stopped (block), unchanged (allow); or raise it."""
     if on_error == "block":
@@ -239,7 +236,7 @@ def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
     return next((verdict for verdict in found if verdict is not None), None)
 
 
-def timed_out(block: Placed, call: StageCall, started: float) -> StepFailedError:
+def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedError:
     """Return the failure of a block that gave no result in time, which then is on record."""
     cause = TimeoutError(f"no result within {block.timeout} s")
     problem = f"it gave no result within {block.timeout} s"

@@ -1,4 +1,4 @@
-"""`MeshRun`: one run of a dag, stop by stop. It is given what executes a block; `History` knows what they add up to."""
+"""`DagRun`: one run of a dag, stop by stop. It is given what executes a block; `DagState` knows what they add up to."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.execution.boundary import after_failure, as_failure, passes_through, record_failure, truth
 from penstock.engine.execution.join import join_policy, joined, settled, skip
-from penstock.engine.graph.plan import Plain, Way
-from penstock.engine.merging.dag_state import History
-from penstock.engine.processor.view import View
+from penstock.engine.graph.plan import PlanArm, PlanSteps
+from penstock.engine.merging.dag_state import DagState
+from penstock.engine.processor.context import View
 from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.graph.nodes import Condition
-    from penstock.engine.graph.plan import Block, Mesh
+    from penstock.engine.graph.plan import Block, PlanDag
     from penstock.engine.merging.changes import Delta
     from penstock.engine.merging.rules import Branch
     from penstock.engine.processor.payload import Payload
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 Execute: TypeAlias = "Callable[[Block, StageCall, Payload], Awaitable[Payload]]"
 
 
-class MeshRun:
+class DagRun:
     """One run of a mesh: what each stop gave."""
 
-    def __init__(self, block: Mesh, call: StageCall, payload: Payload, execute: Execute) -> None:
+    def __init__(self, block: PlanDag, call: StageCall, payload: Payload, execute: Execute) -> None:
         self.block = block
         self.call = call
         self.execute = execute
-        self.history = History(payload.tracked(), block.merge, self._united)
+        self.history = DagState(payload.tracked(), block.merge, self._united)
         self.ran: dict[int, bool] = {}
         self.ends: dict[int, Payload] = {}
         self.verdicts: dict[int, Payload] = {}
@@ -57,13 +57,13 @@ class MeshRun:
             return None
 
     def _united(self, base: Payload, branches: Sequence[Branch]) -> Delta:
-        """Return the changes of branches as one; what `History` merges with."""
+        """Return the changes of branches as one; what `DagState` merges with."""
         delta = settled(base, branches, self._ways(), self.block, self.call)
         if isinstance(delta, StepFailedError):
             raise delta
         return delta
 
-    def _ways(self) -> list[Way]:
+    def _ways(self) -> list[PlanArm]:
         return [stop.way for stop in self.block.stops if stop.way is not None]
 
     def _above(self, index: int) -> int:
@@ -74,8 +74,10 @@ class MeshRun:
         self._before[index] = before
         return before
 
-    def _way(self, index: int) -> Way:
-        return self.block.stops[index].way or Way(self.block.stops[index].id, Plain((), sync=True), guards=False)
+    def _way(self, index: int) -> PlanArm:
+        return self.block.stops[index].way or PlanArm(
+            self.block.stops[index].id, PlanSteps((), sync=True), guards=False
+        )
 
     async def visit(self, index: int) -> None:
         """Run one stop, whose predecessors have ended."""

@@ -24,14 +24,25 @@ from penstock.engine.execution.boundary import (
     timed_out,
     truth,
 )
-from penstock.engine.execution.dag import MeshRun, holds
+from penstock.engine.execution.dag import DagRun, holds
 from penstock.engine.execution.join import join, skip
-from penstock.engine.graph.plan import Chain, Choice, Fork, Mesh, Overlap, Placed, Plain, Shadow, Way, plan_steps
+from penstock.engine.graph.plan import (
+    PlanArm,
+    PlanBranch,
+    PlanDag,
+    PlanOverlap,
+    PlanParallel,
+    PlanPolicy,
+    PlanSequence,
+    PlanShadow,
+    PlanSteps,
+    plan_steps,
+)
+from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
-from penstock.engine.processor.view import View
-from penstock.engine.run.conversation import laid_over
-from penstock.engine.tasks import new_crew
+from penstock.engine.tasks import new_task_group
 from penstock.engine.values.errors import StepFailedError, UsageError
+from penstock.engine.values.facts import laid_over
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -47,7 +58,7 @@ def execute(block: Block, call: StageCall, payload: Payload) -> Awaitable[Payloa
     return _RUNNERS[type(block)](block, call, payload)
 
 
-async def _plain(block: Plain, call: StageCall, payload: Payload) -> Payload:
+async def _plain(block: PlanSteps, call: StageCall, payload: Payload) -> Payload:
     quiet = not call.run.listening
     started = 0.0 if quiet else perf_counter()
     for step, hook, awaits, context in block.calls:
@@ -69,7 +80,7 @@ async def _plain(block: Plain, call: StageCall, payload: Payload) -> Payload:
     return payload
 
 
-async def _chain(block: Chain, call: StageCall, payload: Payload) -> Payload:
+async def _chain(block: PlanSequence, call: StageCall, payload: Payload) -> Payload:
     for inner in block.blocks:
         payload = await execute(inner, call, payload)
         if payload.settled:
@@ -77,7 +88,7 @@ async def _chain(block: Chain, call: StageCall, payload: Payload) -> Payload:
     return payload
 
 
-async def _placed(block: Placed, call: StageCall, payload: Payload) -> Payload:
+async def _placed(block: PlanPolicy, call: StageCall, payload: Payload) -> Payload:
     started = perf_counter() if call.run.listening else 0.0
     try:
         if block.timeout is None:
@@ -100,7 +111,7 @@ async def _placed(block: Placed, call: StageCall, payload: Payload) -> Payload:
     return after_failure(block.on_error, payload, failure, owner=block)
 
 
-async def _shadow(block: Shadow, call: StageCall, payload: Payload) -> Payload:
+async def _shadow(block: PlanShadow, call: StageCall, payload: Payload) -> Payload:
     if call.run.shadow:  # within a shadow: it runs beside already
         await _watch(block.block, call, payload)
         return payload
@@ -125,7 +136,7 @@ async def _watch(block: Block, call: StageCall, payload: Payload) -> None:
         log.error("a shadow broke (%s); the run goes on", type(error).__name__)
 
 
-async def _overlap(block: Overlap, call: StageCall, payload: Payload) -> Payload:
+async def _overlap(block: PlanOverlap, call: StageCall, payload: Payload) -> Payload:
     if call.run.pending is None:
         return await execute(block.block, call, payload)
     call.run.pending.append((block.block, call, payload))
@@ -135,11 +146,13 @@ async def _overlap(block: Overlap, call: StageCall, payload: Payload) -> Payload
 # Forks
 
 
-async def _fork(block: Fork, call: StageCall, payload: Payload) -> Payload:
+async def _fork(block: PlanParallel, call: StageCall, payload: Payload) -> Payload:
     return await _fan_out(block.ways, block, call, payload)
 
 
-async def _fan_out(ways: Sequence[Way], block: Fork | Choice, call: StageCall, payload: Payload) -> Payload:
+async def _fan_out(
+    ways: Sequence[PlanArm], block: PlanParallel | PlanBranch, call: StageCall, payload: Payload
+) -> Payload:
     """Run the ways on one payload and join them: those that cannot suspend first, the others beside each other."""
     if len(ways) == 1:
         return await execute(ways[0].block, call, payload)
@@ -172,7 +185,7 @@ async def _beside(
     base: Payload,
 ) -> None:
     """Run blocks in tasks of their own; the first verdict cancels the others."""
-    async with new_crew() as crew:
+    async with new_task_group() as group:
 
         async def run(block: Block, place: int) -> None:
             try:
@@ -181,11 +194,11 @@ async def _beside(
                 ends[place] = error
             else:
                 if end.tripwire is not None:
-                    crew.cancel()
+                    group.cancel()
 
         for block, place in zip(blocks, places, strict=True):
-            crew.start(run, block, place)
-    if not crew.cancelled:
+            group.start(run, block, place)
+    if not group.cancelled:
         for block, place in zip(blocks, places, strict=True):
             if ends[place] is None:
                 ends[place] = _cut_off(block, call)
@@ -214,7 +227,7 @@ async def _end_of(block: Block, call: StageCall, base: Payload) -> Payload | Ste
 # Choices
 
 
-async def _choice(block: Choice, call: StageCall, payload: Payload) -> Payload:
+async def _choice(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
     if block.every:
         return await _every(block, call, payload)
     way = block.otherwise
@@ -236,8 +249,8 @@ async def _choice(block: Choice, call: StageCall, payload: Payload) -> Payload:
     return payload if way is None else await execute(way.block, call, payload)
 
 
-async def _every(block: Choice, call: StageCall, payload: Payload) -> Payload:
-    taken: list[Way | None] = []
+async def _every(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
+    taken: list[PlanArm | None] = []
     view = View(call, payload)
     for number, condition in enumerate(block.conditions):
         try:
@@ -252,7 +265,7 @@ async def _every(block: Choice, call: StageCall, payload: Payload) -> Payload:
     return await _fan_out(ways, block, call, payload) if ways else payload
 
 
-def _unanswered(block: Choice, call: StageCall, payload: Payload, number: int, error: BaseException) -> Payload:
+def _unanswered(block: PlanBranch, call: StageCall, payload: Payload, number: int, error: BaseException) -> Payload:
     """Return the payload after a condition that broke, as the branch's policy says; never *false*."""
     if passes_through(error):
         raise error
@@ -264,8 +277,8 @@ def _unanswered(block: Choice, call: StageCall, payload: Payload, number: int, e
 # Meshes
 
 
-async def _mesh(block: Mesh, call: StageCall, payload: Payload) -> Payload:
-    run = MeshRun(block, call, payload, execute)
+async def _mesh(block: PlanDag, call: StageCall, payload: Payload) -> Payload:
+    run = DagRun(block, call, payload, execute)
     if block.sync:
         for index in range(len(block.stops)):
             await run.visit(index)
@@ -276,28 +289,28 @@ async def _mesh(block: Mesh, call: StageCall, payload: Payload) -> Payload:
     return run.outcome(payload)
 
 
-async def _mesh_beside(run: MeshRun) -> None:
+async def _mesh_beside(run: DagRun) -> None:
     """Run the stops of a mesh, each as soon as those before it have ended."""
     waiting = {index: {source for source, _ in stop.after} for index, stop in enumerate(run.block.stops)}
     begun: set[int] = set()
-    async with new_crew() as crew:
+    async with new_task_group() as group:
 
         async def visit(index: int) -> None:
             begun.add(index)
             await run.visit(index)
             begun.discard(index)
             if run.stopped is not None:
-                crew.cancel()
+                group.cancel()
             for other, before in list(waiting.items()):
                 before.discard(index)
                 if not before and run.stopped is None:
                     del waiting[other]
-                    crew.start(visit, other)
+                    group.start(visit, other)
 
         for index in [index for index, before in waiting.items() if not before]:
             del waiting[index]
-            crew.start(visit, index)
-    if not crew.cancelled:
+            group.start(visit, index)
+    if not group.cancelled:
         for index in begun:  # begun, and never ended
             stop = run.block.stops[index]
             if stop.way is None:  # it was its condition: nobody knows whether what comes after it was to run
@@ -307,14 +320,14 @@ async def _mesh_beside(run: MeshRun) -> None:
 
 
 _RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Awaitable[Payload]]] = {
-    Plain: _plain,
-    Chain: _chain,
-    Placed: _placed,
-    Shadow: _shadow,
-    Overlap: _overlap,
-    Fork: _fork,
-    Choice: _choice,
-    Mesh: _mesh,
+    PlanSteps: _plain,
+    PlanSequence: _chain,
+    PlanPolicy: _placed,
+    PlanShadow: _shadow,
+    PlanOverlap: _overlap,
+    PlanParallel: _fork,
+    PlanBranch: _choice,
+    PlanDag: _mesh,
 }
 
 
@@ -328,12 +341,12 @@ async def overlapped(
     ends: list[Payload | StepFailedError | None] = [None] * len(pending)
     answers: list[T] = []
     problems: list[Exception] = []
-    async with new_crew() as crew:
+    async with new_task_group() as group:
 
         async def check(place: int) -> None:
             ends[place] = end = await _end_of(*pending[place])
             if isinstance(end, StepFailedError) or end.tripwire is not None:
-                crew.cancel()
+                group.cancel()
 
         async def answer() -> None:
             try:
@@ -342,12 +355,12 @@ async def overlapped(
                 problems.append(error)
 
         for place in range(len(pending)):
-            crew.start(check, place)
-        crew.start(answer)
+            group.start(check, place)
+        group.start(answer)
     for end in ends:
         if isinstance(end, Payload) and end.tripwire is not None:
             return None, end
-    lost = [] if crew.cancelled else [place for place, end in enumerate(ends) if end is None]
+    lost = [] if group.cancelled else [place for place, end in enumerate(ends) if end is None]
     failed = [end for end in ends if isinstance(end, StepFailedError)]
     problems[:0] = failed or [_cut_off(*pending[place][:2]) for place in lost]
     if not answers and not problems:

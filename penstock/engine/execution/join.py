@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.execution.boundary import after_failure, as_failure, record, record_failure
 from penstock.engine.graph.plan import plan_steps
-from penstock.engine.merging.changes import only_edits, text_edits
+from penstock.engine.merging.changes import only_edits, rebuild, text_edits
 from penstock.engine.merging.diff import compose_hints, diff
-from penstock.engine.merging.rebuild import rebuild
 from penstock.engine.merging.rules import Branch, describe_place, merge
 from penstock.engine.processor.payload import Payload
 from penstock.engine.values.errors import MergeConflictError, StepFailedError
@@ -16,15 +15,15 @@ from penstock.engine.values.errors import MergeConflictError, StepFailedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.graph.plan import Choice, Fork, Mesh, Way
+    from penstock.engine.graph.plan import PlanArm, PlanBranch, PlanDag, PlanParallel
     from penstock.engine.merging.changes import Delta
     from penstock.engine.processor.state import StageCall
 
 
 def join(
-    ways: Sequence[Way],
+    ways: Sequence[PlanArm],
     ends: Sequence[Payload | StepFailedError | None],
-    block: Fork | Choice,
+    block: PlanParallel | PlanBranch,
     call: StageCall,
     payload: Payload,
     base: Payload,
@@ -57,8 +56,8 @@ def joined(payload: Payload, after: Payload, delta: Delta, ends: Sequence[Payloa
 def settled(
     base: Payload,
     branches: Sequence[Branch],
-    ways: Sequence[Way],
-    block: Fork | Choice | Mesh,
+    ways: Sequence[PlanArm],
+    block: PlanParallel | PlanBranch | PlanDag,
     call: StageCall,
 ) -> Delta | StepFailedError:
     """Return the changes of all branches as one, or the failure of the join, which then is on record."""
@@ -76,7 +75,7 @@ def settled(
     return failure
 
 
-def join_policy(failure: StepFailedError, ways: Sequence[Way]) -> str:
+def join_policy(failure: StepFailedError, ways: Sequence[PlanArm]) -> str:
     """Return what the failure of a join means: it blocks if a guard is concerned, else it raises."""
     guards = {step.path for way in ways if way.guards for step in plan_steps(way.block) if step.role == "guard"}
     guards |= {way.id for way in ways if way.guards}
@@ -84,7 +83,7 @@ def join_policy(failure: StepFailedError, ways: Sequence[Way]) -> str:
     return "block" if concerned else "raise"
 
 
-def skip(ways: Sequence[Way], call: StageCall) -> None:
+def skip(ways: Sequence[PlanArm], call: StageCall) -> None:
     """Put on record that ways were not taken, or cut off."""
     if call.run.listening:
         for way in ways:

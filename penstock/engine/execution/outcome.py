@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
+from penstock.engine.values.chunks import notices
 from penstock.engine.values.errors import BlockedError, UsageError
-from penstock.engine.values.notices import notices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.processor.payload import Payload
-    from penstock.engine.processor.results import Retry
+    from penstock.engine.processor.payload import Payload, Retry
     from penstock.engine.processor.state import StageCall
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import Facts, Key
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.records import Record
-    from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T", default=Any)
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats._notes import kept
 from penstock.engine.formats.ai_sdk_body import read_body, read_head, together, write_body, write_head
 from penstock.engine.formats.ai_sdk_notes import UI as FORMAT
-from penstock.engine.formats.wire import Json, Value, expect_object, expect_role
+from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, kept
 from penstock.engine.values.messages import ROLES, Message
 
 if TYPE_CHECKING:

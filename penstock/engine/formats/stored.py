@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats._notes import kept, notes_of, restored, unknown
 from penstock.engine.formats.ai_sdk_body import HEAD_KEYS, read_body, read_head, together, write_body, write_head
 from penstock.engine.formats.ai_sdk_notes import STORED as FORMAT
 from penstock.engine.formats.ai_sdk_parts import read_part, write_part
@@ -19,7 +18,11 @@ from penstock.engine.formats.wire import (
     expect_role,
     is_array,
     is_object,
+    kept,
     maybe_text,
+    notes_of,
+    restored,
+    unknown,
     wrong,
 )
 from penstock.engine.values.messages import Message, TextPart

@@ -10,12 +10,16 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, ReasoningPart, TextPart, ToolPart
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
     from typing_extensions import TypeIs
 
     from penstock.engine.values.messages import Message, Part
+
 
 Value: TypeAlias = Any
 """A JSON value as it came."""
@@ -165,3 +169,44 @@ CONTENT_PARTS = (TextPart, ImagePart, AudioPart, FilePart)
 
 SPOKEN_PARTS = (*CONTENT_PARTS, ReasoningPart)
 """What a model utters in one go, before its tools run."""
+
+
+def unknown(item: Json, known: Collection[str], handled: Collection[str] = ()) -> Json:
+    """Return what stands under keys that are not known, and what is known but says nothing, save for those handled."""
+    return {key: value for key, value in item.items() if key not in handled and (key not in known or is_empty(value))}
+
+
+def kept(fmt: str, notes: Json, metadata: Mapping[str, Value] | None = None) -> Json:
+    """Return the metadata with the notes for a format, without those that say nothing."""
+    found = telling(notes)
+    return {**(metadata or {}), fmt: found} if found else dict(metadata or {})
+
+
+def telling(notes: Json) -> Json:
+    """Return the notes without those that say nothing."""
+    return {key: value for key, value in notes.items() if value is not None and value != {}}
+
+
+def notes_of(value: Message | Part, fmt: str) -> Json:
+    """Return the notes for a format, empty if there are none."""
+    found = value.metadata.get(fmt)
+    return thaw(found) if is_object(found) else {}
+
+
+def foreign(value: Message | Part, fmt: str) -> Json:
+    """Return the metadata without the format's own notes."""
+    return {key: thaw(item) for key, item in value.metadata.items() if key != fmt}
+
+
+def restored(body: Json, notes: Json, known: Collection[str], key: str = "extra") -> Json:
+    """Return a wire object with the unknown keys laid under it; an unknown key never says what a known one could."""
+    found = notes.get(key)
+    if not is_object(found):
+        return body
+    return {**{name: value for name, value in found.items() if name not in known or is_empty(value)}, **body}
+
+
+def array_in(notes: Json, key: str) -> Sequence[Value]:
+    """Return the array under a key of the notes, empty if there is none."""
+    found = notes.get(key)
+    return found if is_array(found) else ()

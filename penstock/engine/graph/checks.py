@@ -5,10 +5,11 @@ Every problem is one sentence that names the step it is about and says what to d
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.engine.graph.clashes import unsafe_parallels
-from penstock.engine.graph.fact_flow import unmet_facts
+from penstock.engine.graph.conditions import exclusive
 from penstock.engine.graph.nodes import (
     Branch,
     Dag,
@@ -22,17 +23,234 @@ from penstock.engine.graph.nodes import (
     too_deep,
     walk,
 )
-from penstock.engine.graph.plan import topological
-from penstock.engine.graph.stream_parallels import opaque_parallels
+from penstock.engine.graph.plan import serving, topological
 from penstock.engine.merging.rules import Pick
 from penstock.engine.processor.processor import Processor, claims_of
 from penstock.engine.processor.stages import STAGES
+from penstock.engine.text_guards.guard import text_guard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from penstock.engine.graph.nodes import Node, Policy
+    from penstock.engine.graph.nodes import DagEdge, Node, Policy
     from penstock.engine.graph.plan import Orders
+    from penstock.engine.processor.stages import Stage
+    from penstock.engine.values.facts import AnyKey
+
+
+def unsafe_parallels(root: Node) -> Iterator[str]:
+    """Yield a problem for each pair of steps that may run beside each other and must not."""
+    for node in walk(root):
+        if isinstance(node, Parallel) and node.merge is None:
+            yield from _unsafe_pairs(itertools.combinations(node.nodes, 2))
+        elif isinstance(node, Branch) and node.match == "all" and node.merge is None:
+            yield from _unsafe_pairs(itertools.combinations([arm.node for arm in node.arms], 2))
+        elif isinstance(node, Dag) and node.merge is None:
+            yield from _unsafe_pairs(_unordered(node))
+
+
+def _unordered(dag: Dag) -> Iterator[tuple[Node, Node]]:
+    """Yield the members that may run beside each other: none follows the other, and no conditions exclude it."""
+    known = _Together(dag)
+    for one, other in itertools.combinations(dag.members, 2):
+        follows = one.id in known.above[other.id] or other.id in known.above[one.id]
+        if not follows and not known.never(one.id, other.id):
+            yield one.node, other.node
+
+
+class _Together:
+    """Which members of a dag can both run in one request; conditions say the same about the same payload."""
+
+    def __init__(self, dag: Dag) -> None:
+        self.after = {member.id: member.after for member in dag.members}
+        self.above: dict[str, frozenset[str]] = {}
+        for member in topological(dag):
+            sources = frozenset(edge.source for edge in member.after)
+            self.above[member.id] = sources.union(*(self.above[source] for source in sources))
+        self.known: dict[tuple[str, str], bool] = {}
+
+    def never(self, one: str, other: str) -> bool:
+        """Tell whether no request runs both: whichever edges would have to be taken, they cannot both be."""
+        if (one, other) not in self.known:
+            ways = itertools.product(self.after[one] or (None,), self.after[other] or (None,))
+            self.known[one, other] = one != other and all(self._clash(one, way, other, its) for way, its in ways)
+        return self.known[one, other]
+
+    def _clash(self, one: str, way: DagEdge | None, other: str, its: DagEdge | None) -> bool:
+        if (way is not None and self.never(way.source, other)) or (its is not None and self.never(one, its.source)):
+            return True
+        return way is not None and its is not None and exclusive(way.when, its.when) and self._see_the_same(one, other)
+
+    def _see_the_same(self, one: str, other: str) -> bool:
+        """Tell whether both, if both ran, would be asked about the same payload: what is above one only has not run."""
+        above, its = self.above[one], self.above[other]
+        return all(self.never(this, other) for this in above - its) and all(
+            self.never(one, this) for this in its - above
+        )
+
+
+def _unsafe_pairs(pairs: Iterable[tuple[Node, Node]]) -> Iterator[str]:
+    known: dict[int, list[Step]] = {}  # the same nodes come in many pairs
+    for one, other in pairs:
+        for node in (one, other):
+            if id(node) not in known:
+                known[id(node)] = _enforced(node)
+        for step, beside in itertools.product(known[id(one)], known[id(other)]):
+            for editor, witness in ((step, beside), (beside, step)):
+                stages = _clash(editor, witness)
+                if stages:
+                    yield (
+                        f"{editor.path!r} may edit anything in {stages[0]} in parallel with {witness.path!r}, "
+                        "which would not see it; let one run after the other, declare edits='spans' or 'nothing', "
+                        "or say merge="
+                    )
+                    break
+
+
+def _clash(editor: Step, witness: Step) -> list[str]:
+    if editor.claims.edits != "anything":
+        return []
+    if witness.claims.edits == "nothing" and witness.claims.role != "guard":
+        return []
+    return [name for name in editor.claims.hooks if name in witness.claims.hooks and name != "process_llm_response"]
+
+
+def _enforced(node: Node) -> list[Step]:
+    """Return the steps whose edits count, those that may stand in for others included."""
+    if isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow":
+        return []
+    found = [node] if isinstance(node, Step) else [step for child in children(node) for step in _enforced(child)]
+    stands_in = fallback_of(node)
+    return found if stands_in is None else [*found, stands_in]
+
+
+_STAGE = "process_output_stream"
+
+
+def opaque_parallels(root: Node) -> Iterator[str]:
+    """Yield a problem for each hook that changes chunks beside another step of the stream."""
+    for node in walk(root):
+        ways = _ways(node)
+        beside = [steps for way in ways if (steps := list(_streaming(way)))]
+        if len(beside) < _SEVERAL:
+            continue
+        for step in (step for steps in beside for step in steps):
+            if text_guard_of(step.processor) is None and step.claims.edits != "nothing":
+                yield (
+                    f"{step.path!r} changes chunks in {_STAGE} beside other steps, and nobody can merge that; "
+                    "make it a TextGuard, let one run after the other, or say merge='sequence'"
+                )
+
+
+_SEVERAL = 2
+
+
+def _ways(node: Node) -> tuple[Node, ...]:
+    """Return what of a node runs beside each other."""
+    if isinstance(node, Parallel) and node.merge == "sequence":
+        return ()
+    if isinstance(node, (Parallel, Dag)) or (isinstance(node, Branch) and node.match == "all"):
+        return tuple(children(node))
+    return ()
+
+
+def _streaming(node: Node) -> Iterator[Step]:
+    """Yield the steps of a node that judge streams and whose edits count, those that may stand in included."""
+    if isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow":
+        return
+    if isinstance(node, Step):
+        if _STAGE in node.claims.hooks:
+            yield node
+    else:
+        for child in children(node):
+            yield from _streaming(child)
+    stands_in = fallback_of(node)
+    if stands_in is not None:
+        yield from _streaming(stands_in)
+
+
+_SURE = ("process_input", "process_input_step", "process_llm_request", "process_output_step")
+"""Stages that every run passes, so that what is put there is there later."""
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One way through the graph at one stage. ``in_time``: what runs beside the model has not put its facts yet."""
+
+    stage: Stage
+    in_time: bool
+    found: list[str] = field(default_factory=list[str])
+
+
+def unmet_facts(root: Sequence, orders: Orders | None) -> list[str]:
+    """Return a problem for each fact that a step requires and may not find."""
+    found: list[str] = []
+    in_time: frozenset[AnyKey] = frozenset()  # what is sure before the model call has ended
+    in_all: frozenset[AnyKey] = frozenset()
+    for stage in STAGES.values():
+        if not stage.overlaps:
+            in_time = in_all
+        served = serving(root, stage, orders)
+        timely = _Pass(stage, in_time=True)
+        timely_end = _flow(served, in_time, timely)
+        ends = timely_end, _flow(served, in_all, _Pass(stage, in_time=False)) if stage.overlaps else timely_end
+        found.extend(timely.found)
+        if stage.name in _SURE:
+            in_time, in_all = ends
+    return found
+
+
+def _flow(node: Node, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey]:
+    """Return the facts that are sure to be there after a node, and note those that it needs and may not find."""
+    after = _inside(node, have, way)
+    if not isinstance(node, (Step, Sequence)):
+        return after
+    stands_in = fallback_of(node)
+    if stands_in is not None and any(way.stage.name in step.claims.hooks for step in steps_of(node)):
+        after &= _inside(stands_in, have, way)
+    beside_model = node.policy.overlap is not None and way.stage.overlaps and way.in_time
+    return have if beside_model or node.policy.mode == "shadow" else after
+
+
+def _inside(node: Node, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey]:
+    if isinstance(node, Step):
+        return _step_flow(node, have, way)
+    if isinstance(node, Sequence) or (isinstance(node, Parallel) and node.merge == "sequence"):
+        after = have
+        for child in node.nodes:
+            after = _flow(child, after, way)
+        return after
+    if isinstance(node, Parallel):
+        return have.union(*[_flow(child, have, way) for child in node.nodes])
+    if isinstance(node, Branch):
+        ends = [_flow(child, have, way) for child in children(node)]
+        sure = node.otherwise is not None and bool(ends)
+        return ends[0].intersection(*ends[1:]) if sure else have
+    return _dag_flow(node, have, way)
+
+
+def _step_flow(step: Step, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey]:
+    claims, stage = step.claims, way.stage.name
+    if stage not in claims.hooks:
+        return have
+    way.found.extend(
+        f"{step.path} requires the fact {key.name!r} in {stage}, but no step before it is sure to provide it"
+        for key in sorted(claims.requires - have, key=lambda key: key.name)
+    )
+    return have | claims.provides
+
+
+def _dag_flow(dag: Dag, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey]:
+    ends: dict[str, frozenset[AnyKey]] = {}
+    surely: dict[str, bool] = {}
+    for member in topological(dag):
+        sure_sources = [edge.source for edge in member.after if edge.when is None and surely[edge.source]]
+        before = [ends[edge.source] for edge in member.after if surely[edge.source]]
+        either = [ends[edge.source] for edge in member.after]  # it runs only behind one of them
+        start = have.union(*before, either[0].intersection(*either) if either else ())
+        surely[member.id] = not member.after or bool(sure_sources)
+        ends[member.id] = _flow(member.node, start, way)
+    return have.union(*[end for one, end in ends.items() if surely[one]])
 
 
 def problems(root: Sequence, stage: str | None = None, orders: Orders | None = None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from penstock.engine.processor.processor import is_async
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
-    from penstock.engine.processor.view import View
+    from penstock.engine.processor.context import View
 
 Term: TypeAlias = tuple[Condition, bool]
 """A condition, and whether it must hold (True) or must not (False)."""

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
+    from penstock.engine.graph.builder import PolicyOptions
     from penstock.engine.graph.conditions import Term
     from penstock.engine.graph.nodes import Condition, Node
-    from penstock.engine.graph.options import PolicyOptions
     from penstock.engine.values.frozen import Value
 
 Graph: TypeAlias = "nx.DiGraph[Any]"

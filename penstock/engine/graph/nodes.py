@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
+from penstock.engine.processor.context import View
 from penstock.engine.processor.processor import Claims, Processor, claims_of, one_of
-from penstock.engine.processor.view import View
 from penstock.engine.values.errors import DefinitionError, OptionError
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ Call: TypeAlias = "tuple[PlanStep, HookCall, bool, type[AnyContext]]"
 
 
 @dataclass(slots=True, eq=False, repr=False)  # not frozen: that would double what each costs at import
-class Plain:
+class PlanSteps:
     """Steps one after another, with nothing around them."""
 
     calls: tuple[Call, ...]
@@ -78,7 +78,7 @@ class Plain:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Chain:
+class PlanSequence:
     """Blocks one after another."""
 
     blocks: tuple[Block, ...]
@@ -86,7 +86,7 @@ class Chain:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Placed:
+class PlanPolicy:
     """A block under a policy: a timeout, or a failure that means something else than the steps inside say."""
 
     block: Block
@@ -100,7 +100,7 @@ class Placed:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Shadow:
+class PlanShadow:
     """A block that runs beside and changes nothing."""
 
     block: Block
@@ -108,7 +108,7 @@ class Shadow:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Overlap:
+class PlanOverlap:
     """A check that may wait for the model call and run beside it."""
 
     block: Block
@@ -116,7 +116,7 @@ class Overlap:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Way:
+class PlanArm:
     """One branch of a fork: its id (for conflicts and merge policies), its block, whether a guard is in it."""
 
     id: str
@@ -130,10 +130,10 @@ class Way:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Fork:
+class PlanParallel:
     """Ways beside each other, and the join where they meet."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[PlanArm, ...]
     merge: MergePolicy
     path: str
     stage: Stage
@@ -141,12 +141,12 @@ class Fork:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Choice:
+class PlanBranch:
     """Ways by condition; ``all``: every one that holds, as a fork. A way of None has nothing in this stage."""
 
     conditions: tuple[Condition, ...]
-    ways: tuple[Way | None, ...]
-    otherwise: Way | None
+    ways: tuple[PlanArm | None, ...]
+    otherwise: PlanArm | None
     every: bool
     merge: MergePolicy
     on_error: str
@@ -156,27 +156,29 @@ class Choice:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Stop:
+class PlanDagMember:
     """One member of a mesh: what to run (None: nothing in this stage), and the edges that lead to it."""
 
     id: str
-    way: Way | None
+    way: PlanArm | None
     after: tuple[tuple[int, Condition | None], ...]
     ancestors: frozenset[int]
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Mesh:
+class PlanDag:
     """A dag, its members in topological order."""
 
-    stops: tuple[Stop, ...]
+    stops: tuple[PlanDagMember, ...]
     merge: MergePolicy
     path: str
     stage: Stage
     sync: bool
 
 
-Block: TypeAlias = "Plain | Chain | Placed | Shadow | Overlap | Fork | Choice | Mesh"
+Block: TypeAlias = (
+    "PlanSteps | PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanParallel | PlanBranch | PlanDag"
+)
 
 
 def compile_plan(root: Node, stage_name: str) -> Block | None:
@@ -193,41 +195,43 @@ def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[Plan
     """Yield the steps of a plan, in declared order; on request, also those that stand in for others."""
     if block is None:
         return
-    if isinstance(block, Plain):
+    if isinstance(block, PlanSteps):
         yield from (call[0] for call in block.calls)
         return
     for inner in _inside(block):
         yield from plan_steps(inner, fallbacks=fallbacks)
-    if fallbacks and isinstance(block, Placed):
+    if fallbacks and isinstance(block, PlanPolicy):
         yield from plan_steps(block.fallback, fallbacks=True)
 
 
 def waiting_steps(block: Block | None) -> tuple[str, ...]:
     """Return the paths of the steps of a plan that may wait."""
-    if isinstance(block, Plain):
+    if isinstance(block, PlanSteps):
         return tuple(step.path for step, _, awaits, _ in block.calls if awaits)
     return () if block is None else tuple(path for inner in _inside(block) for path in waiting_steps(inner))
 
 
 def enforced_steps(block: Block | None) -> Iterator[PlanStep]:
     """Yield the steps of a plan whose verdicts count: those in shadow are left out."""
-    if block is None or isinstance(block, Shadow):
+    if block is None or isinstance(block, PlanShadow):
         return
-    if isinstance(block, Plain):
+    if isinstance(block, PlanSteps):
         yield from (call[0] for call in block.calls)
         return
     for inner in _inside(block):
         yield from enforced_steps(inner)
 
 
-def _inside(block: Chain | Placed | Shadow | Overlap | Fork | Choice | Mesh) -> tuple[Block, ...]:
-    if isinstance(block, Chain):
+def _inside(
+    block: PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanParallel | PlanBranch | PlanDag,
+) -> tuple[Block, ...]:
+    if isinstance(block, PlanSequence):
         return block.blocks
-    if isinstance(block, (Placed, Shadow, Overlap)):
+    if isinstance(block, (PlanPolicy, PlanShadow, PlanOverlap)):
         return (block.block,)
-    if isinstance(block, Fork):
+    if isinstance(block, PlanParallel):
         return tuple(way.block for way in block.ways)
-    if isinstance(block, Choice):
+    if isinstance(block, PlanBranch):
         return tuple(way.block for way in (*block.ways, block.otherwise) if way is not None)
     return tuple(stop.way.block for stop in block.stops if stop.way is not None)
 
@@ -258,7 +262,7 @@ def _step(step: Step, stage: Stage) -> Block | None:
     placed = PlanStep(step, claims, stage, "raise" if wrapped else str(on_error))
     call = offloaded(hook.call) if policy.offload else hook.call
     awaits = hook.awaits or policy.offload is not None
-    block = Plain(((placed, call, awaits, stage.context),), sync=not awaits)
+    block = PlanSteps(((placed, call, awaits, stage.context),), sync=not awaits)
     return _under(Policy(policy.timeout, on_error, policy.mode, policy.overlap), block, step.path, stage, wrapped)
 
 
@@ -269,11 +273,11 @@ def _under(policy: Policy, block: Block | None, path: str, stage: Stage, wrapped
     if wrapped or (wrapped is None and (policy.timeout is not None or policy.on_error is not None)):
         block = _placed(policy, block, path, stage)
     if policy.overlap is not None and stage.overlaps:
-        block = Overlap(block, block.sync)
-    return Shadow(block, block.sync) if policy.mode == "shadow" else block
+        block = PlanOverlap(block, block.sync)
+    return PlanShadow(block, block.sync) if policy.mode == "shadow" else block
 
 
-def _placed(policy: Policy, block: Block, path: str, stage: Stage) -> Placed:
+def _placed(policy: Policy, block: Block, path: str, stage: Stage) -> PlanPolicy:
     fallback = None
     on_error = policy.on_error
     if isinstance(on_error, Processor):
@@ -281,7 +285,7 @@ def _placed(policy: Policy, block: Block, path: str, stage: Stage) -> Placed:
         on_error = "block"
     timeout = None if block.sync else policy.timeout
     sync = block.sync and (fallback is None or fallback.sync)
-    return Placed(block, path, stage, on_error, timeout, fallback, sync)
+    return PlanPolicy(block, path, stage, on_error, timeout, fallback, sync)
 
 
 def _fallback_policy(fallback: AnyProcessor, block: Block) -> Policy:
@@ -298,22 +302,22 @@ def _sequence(nodes: tuple[Node, ...], stage: Stage) -> Block | None:
     blocks: list[Block] = []
     for node in nodes:
         block = _compile(node, stage)
-        for inner in block.blocks if isinstance(block, Chain) else (block,):
+        for inner in block.blocks if isinstance(block, PlanSequence) else (block,):
             before = blocks[-1] if blocks else None
-            if isinstance(inner, Plain) and isinstance(before, Plain):
-                blocks[-1] = Plain(before.calls + inner.calls, before.sync and inner.sync)
+            if isinstance(inner, PlanSteps) and isinstance(before, PlanSteps):
+                blocks[-1] = PlanSteps(before.calls + inner.calls, before.sync and inner.sync)
             elif inner is not None:
                 blocks.append(inner)
     if len(blocks) <= 1:
         return blocks[0] if blocks else None
-    return Chain(tuple(blocks), all(block.sync for block in blocks))
+    return PlanSequence(tuple(blocks), all(block.sync for block in blocks))
 
 
-def _way(node: Node, stage: Stage) -> Way | None:
+def _way(node: Node, stage: Stage) -> PlanArm | None:
     block = _compile(node, stage)
     if block is None:
         return None
-    return Way(_way_id(node), block, _guards(block))
+    return PlanArm(_way_id(node), block, _guards(block))
 
 
 def _way_id(node: Node) -> str:
@@ -321,10 +325,10 @@ def _way_id(node: Node) -> str:
     return node.path or next((step.path for step in steps_of(node)), "empty")
 
 
-def _fork(ways: tuple[Way, ...], merge: MergePolicy, path: str, stage: Stage) -> Block | None:
+def _fork(ways: tuple[PlanArm, ...], merge: MergePolicy, path: str, stage: Stage) -> Block | None:
     if len(ways) <= 1:  # a parallel of one is that one
         return ways[0].block if ways else None
-    return Fork(ways, merge, path, stage, all(way.block.sync for way in ways))
+    return PlanParallel(ways, merge, path, stage, all(way.block.sync for way in ways))
 
 
 def _choice(branch: Branch, stage: Stage) -> Block | None:
@@ -336,25 +340,25 @@ def _choice(branch: Branch, stage: Stage) -> Block | None:
     conditions = tuple(arm.condition for arm in branch.arms)
     sync = all(way.block.sync for way in taken) and not any(is_async(condition) for condition in conditions)
     every = branch.match == "all"
-    return Choice(conditions, ways, otherwise, every, branch.merge, branch.on_error, branch.path, stage, sync)
+    return PlanBranch(conditions, ways, otherwise, every, branch.merge, branch.on_error, branch.path, stage, sync)
 
 
 def _mesh(dag: Dag, stage: Stage) -> Block | None:
     ordered = topological(dag)
     where = {member.id: index for index, member in enumerate(ordered)}
     ancestors: list[frozenset[int]] = []
-    stops: list[Stop] = []
+    stops: list[PlanDagMember] = []
     for member in ordered:
         after = tuple((where[edge.source], edge.when) for edge in member.after)
         above = frozenset(source for source, _ in after).union(*(ancestors[source] for source, _ in after))
         ancestors.append(above)
-        stops.append(Stop(member.id, _way(member.node, stage), after, above))
+        stops.append(PlanDagMember(member.id, _way(member.node, stage), after, above))
     ways = [stop.way for stop in stops if stop.way is not None]
     if not ways:
         return None
     conditions = [when for stop in stops for _, when in stop.after if when is not None]
     sync = all(way.block.sync for way in ways) and not any(map(is_async, conditions))
-    return Mesh(tuple(stops), dag.merge, dag.path, stage, sync)
+    return PlanDag(tuple(stops), dag.merge, dag.path, stage, sync)
 
 
 def topological(dag: Dag) -> tuple[DagMember, ...]:

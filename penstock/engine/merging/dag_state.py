@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import Delta, only_edits, text_edits
+from penstock.engine.merging.changes import Delta, only_edits, rebuild, text_edits
 from penstock.engine.merging.diff import compose_hints, diff
-from penstock.engine.merging.rebuild import rebuild
 from penstock.engine.merging.rules import Branch, Pick, value_at
 from penstock.engine.processor.payload import Payload
 from penstock.engine.values import edits as edit_ops
@@ -36,7 +35,7 @@ class _Made(NamedTuple):
     delta: Delta
 
 
-class History:
+class DagState:
     """The ends of the stops of one run of a dag, and what sets of them add up to."""
 
     def __init__(self, entry: Payload, policy: MergePolicy, unite: Unite) -> None:

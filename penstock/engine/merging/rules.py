@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import TEXT_FIELDS, Added, Delta, Gone, Place, Put, as_tree, flatten
-from penstock.engine.merging.rebuild import rebuild
+from penstock.engine.merging.changes import TEXT_FIELDS, Added, Delta, Gone, Place, Put, as_tree, flatten, rebuild
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, is_mapping

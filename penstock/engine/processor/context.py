@@ -10,26 +10,139 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, o
 
 from typing_extensions import TypeVar
 
-from penstock.engine.processor.effects import Effects, Writer
-from penstock.engine.processor.view import View
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze
-from penstock.engine.values.message_list import MessageList, Watch
+from penstock.engine.values.message_list import Watch
 from penstock.engine.values.tripwire import Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.processor.endings import AtEnd
     from penstock.engine.processor.payload import Payload
-    from penstock.engine.processor.state import StageCall, StepLike
+    from penstock.engine.processor.state import AtEnd, StageCall, StepLike
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.facts import Key
+    from penstock.engine.values.facts import AnyKey, Key
     from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ModelRequest, Usage
-    from penstock.engine.values.usage import Spend
+    from penstock.engine.values.usage import UsageEntry
+
+
+class Effects:
+    """What a hook did through its context, beside what it returned."""
+
+    __slots__ = ("data", "facts", "notes", "tripwire", "watch")
+
+    def __init__(self) -> None:
+        self.tripwire: Tripwire | None = None
+        self.facts: dict[AnyKey, Value] | None = None
+        self.notes: dict[str, Value] | None = None
+        self.data: list[Chunk] | None = None
+        self.watch: Watch | None = None
+
+
+class Writer:
+    """Collects the data chunks of one hook; they are sent when its step's result counts."""
+
+    __slots__ = ("effects",)
+
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+
+    def write(self, chunk: Chunk) -> None:
+        """Send a data chunk to the client.
+
+        Raises:
+            UsageError: the chunk is none of an application's own (``data-<name>``).
+        """
+        if not chunk.is_data:
+            raise UsageError(f"the writer takes chunks of type 'data-<name>', not {chunk.type!r}")
+        if self.effects.data is None:
+            self.effects.data = []
+        self.effects.data.append(chunk)
+
 
 T = TypeVar("T")
+
+
+class View:
+    """What a condition may look at: the payload as it stands, read-only."""
+
+    __slots__ = ("_call", "_payload")
+
+    _call: StageCall
+    _payload: Payload
+
+    def __init__(self, call: StageCall, payload: Payload) -> None:
+        self._call = call
+        self._payload = payload
+
+    @property
+    def stage_name(self) -> str:
+        """The stage that is running, for example ``process_input``."""
+        return self._call.stage.name
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages that this stage shows, as edited so far, in order."""
+        return self._call.stage.shows(self._payload.message_list)
+
+    @property
+    def system_messages(self) -> tuple[Message, ...]:
+        """The system messages that have no owner; `MessageList.system` has those of all."""
+        return self._payload.message_list.tagged(None)
+
+    @property
+    def text(self) -> str:
+        """The text that this stage is about, as edited so far: of the shown messages, or of the answer at hand."""
+        return self._call.stage.text(self._payload, self._call)
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._call.run.run_id
+
+    @property
+    def request_context(self) -> dict[str, Value]:
+        """The caller's mapping for this request; what a hook sets, later ones see."""
+        return self._call.run.request_context
+
+    @property
+    def thread_id(self) -> str | None:
+        """The id of the conversation's thread, if the caller named one: ``request_context["thread_id"]``."""
+        return self._call.run.request_context.get("thread_id")
+
+    @property
+    def resource_id(self) -> str | None:
+        """The id of whose thread it is, if the caller named it: ``request_context["resource_id"]``."""
+        return self._call.run.request_context.get("resource_id")
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether checks that run beside the model have given no verdict yet: nothing may be stored before they do."""
+        return bool(self._call.run.pending)
+
+    @property
+    def retry_count(self) -> int:
+        """How often the model's answer was rejected since the last accepted one."""
+        return self._call.run.retry_count
+
+    @property
+    def step_number(self) -> int:
+        """The number of the model step at hand, from 0; rejected attempts count."""
+        return self._call.run.step_number
+
+    @overload
+    def get(self, key: Key[T]) -> T | None: ...
+    @overload
+    def get(self, key: Key[T], default: D) -> T | D: ...
+    def get(self, key: Key[T], default: D | None = None) -> T | D | None:
+        """Return the fact under the key, or the default."""
+        found: T | D | None = self._payload.facts.get(key, default)
+        return found
+
+
 D = TypeVar("D")
 S = TypeVar("S", default=dict[str, Any])
 
@@ -104,17 +217,17 @@ class Context(View, Generic[S]):
         effects.notes = freeze({**(effects.notes or {}), **details})
 
     @property
-    def spent(self) -> tuple[Spend, ...]:
+    def spent(self) -> tuple[UsageEntry, ...]:
         """What models took in this run so far, judges included, in the order in which it became known."""
         return self._call.run.account.spent
 
     def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
         """Enter what a model took that this hook asked, so that whoever minds the cost knows of it at once."""
-        from penstock.engine.values.usage import Spend  # loaded where somebody asks a model
+        from penstock.engine.values.usage import UsageEntry  # loaded where somebody asks a model
 
-        self._call.run.account.enter(Spend(model, usage, self._step.path, attempts))
+        self._call.run.account.enter(UsageEntry(model, usage, self._step.path, attempts))
 
-    def on_spend(self, listener: Callable[[Spend], None]) -> None:
+    def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:
         """Have all that is spent in this run told to a listener: what was already, then each further spend, at once."""
         self._call.run.account.listen(listener)
 

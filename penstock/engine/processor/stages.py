@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.engine.processor.context import CONTEXTS
-from penstock.engine.processor.payload import Payload
-from penstock.engine.processor.results import Answer, Overrides, Retry, TextEdits
+from penstock.engine.processor.payload import Answer, Overrides, Payload, Retry, TextEdits
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import MessageError, PenstockError, UsageError
-from penstock.engine.values.frozen import FrozenDict, freeze, is_items, thaw
-from penstock.engine.values.json_values import json_value
+from penstock.engine.values.frozen import FrozenDict, freeze, is_items, json_value, thaw
 from penstock.engine.values.message_list import Entry, MessageList
 from penstock.engine.values.messages import Message
 from penstock.engine.values.texts import TextPlace, leaves, rewrite

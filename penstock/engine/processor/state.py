@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from penstock.engine.values.usage import Account
+import anyio
+
+from penstock.engine.values.usage import UsageLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.engine.background import Background
-    from penstock.engine.processor.endings import AtEnd
     from penstock.engine.processor.payload import Payload
+    from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.ports import Observer
-    from penstock.engine.values.records import Record
-    from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.tripwire import Record, Tripwire
 
 
 class NewState(Protocol):
@@ -140,11 +142,11 @@ class RunState:
         self.listening = records is not None or bool(observers)
         self.shadow = False
         self.verdicts: dict[str, Tripwire] = {}
-        self.background: Background | None = None
+        self.background: BackgroundTasks | None = None
         self.stopped: Tripwire | None = None
         self.pending: list[Any] | None = None
         self.error_retries = 0
-        self.account = Account()
+        self.account = UsageLog()
         self.at_end: list[AtEnd] = []
 
     def state_of(self, step: StepLike) -> Value:
@@ -185,3 +187,56 @@ class StageCall:
     def shadowed(self) -> StageCall:
         """Return a call beside this one, which changes nothing."""
         return StageCall(self.run.shadowed(), self.stage, self.info, self.fresh)
+
+
+_LOG = logging.getLogger("penstock")
+
+PATIENCE = 5.0
+"""Seconds for all that waits at the end of a run: whoever asked for the run is not to wait for it longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended.
+
+    Attributes:
+        message_list: the conversation as the run left it.
+        tripwire: the verdict that stopped it, if one did.
+        completed: whether it came to its end: no verdict, no error, no cancellation.
+    """
+
+    message_list: MessageList
+    tripwire: Tripwire | None
+    completed: bool
+
+
+AtEnd: TypeAlias = "Callable[[RunEnd], Awaitable[None] | None]"
+"""Is told once how a run ended; what it returns to be awaited is given `PATIENCE` seconds."""
+
+
+async def tell(waiting: list[AtEnd], ended: RunEnd) -> None:
+    """Tell everybody, the last first. What one raises is logged, and keeps no other from being told."""
+    left: list[Awaitable[None]] = []
+    while waiting:
+        callback = waiting.pop()
+        try:
+            more = callback(ended)
+        except Exception as error:  # noqa: BLE001 - a run's outcome does not hang on it
+            _report(error)
+        else:
+            if more is not None:
+                left.append(more)
+    if not left:
+        return
+    with anyio.move_on_after(PATIENCE, shield=True) as scope:
+        for rest in left:
+            try:
+                await rest
+            except Exception as error:  # noqa: BLE001 - see above
+                _report(error)
+    if scope.cancelled_caught:
+        _LOG.warning("what was to be done at the end of a run took longer than %s s, and was cut off", PATIENCE)
+
+
+def _report(error: Exception) -> None:
+    _LOG.warning("what was to be done at the end of a run failed: %s", type(error).__name__)

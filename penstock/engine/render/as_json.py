@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step
 from penstock.engine.processor.context import CONTEXTS
 from penstock.engine.processor.processor import Processor
-from penstock.engine.render.labels import merge_words
+from penstock.engine.render.scene import merge_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ from penstock.engine.execution.boundary import log
 from penstock.engine.execution.executor import overlapped
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.processor.state import StageCall
-from penstock.engine.run.intake import NONE_FRESH
+from penstock.engine.run.conversation import NONE_FRESH
 from penstock.engine.run.stages import Held, RunCore
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.records import Record
-    from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.tripwire import Record, Tripwire
 
 Release = Literal["auto", "live", "step", "result"]
 
@@ -205,7 +204,7 @@ def _finish(chunks: Sequence[Chunk]) -> dict[str, Value]:
 
 def _usage(end: Values) -> Value:
     """Return the tokens that the end of an answer tells of, as they stand where they are told in another form."""
-    from penstock.engine.values.collect import usage_of  # loaded where an answer is streamed
+    from penstock.engine.values.answers import usage_of  # loaded where an answer is streamed
 
     try:
         return usage_of(end.get("usage"))

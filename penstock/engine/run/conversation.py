@@ -1,4 +1,4 @@
-"""`Ledger`: the conversation of one request as it stands, what to go back to, and the budgets of retries.
+"""`Conversation`: the conversation of one request as it stands, what to go back to, and the budgets of retries.
 
 It runs nothing. What a stage left is kept; what was judged and refused is taken back to where it began: the answer of a
 model step, or at the end all that the model said.
@@ -6,20 +6,24 @@ model step, or at the end all that the model said.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from penstock.engine.merging.changes import rebuild
 from penstock.engine.merging.diff import diff
-from penstock.engine.merging.rebuild import rebuild
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.facts import laid_over
+from penstock.engine.values.frozen import freeze, is_mapping
+from penstock.engine.values.message_list import MessageList, as_items, as_messages
+from penstock.engine.values.messages import Message
 
 if TYPE_CHECKING:
     from penstock.engine.processor.stages import Stage
     from penstock.engine.processor.state import RunState
-    from penstock.engine.values.facts import Facts
-    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.frozen import Values
     from penstock.engine.values.tripwire import Tripwire
+
 
 _INPUT = STAGES["process_input"]
 _INPUT_STEP = STAGES["process_input_step"]
@@ -32,7 +36,7 @@ RETRY_TAG = "penstock-retry"
 """The owner of the system message that tells the model why its last answer was rejected."""
 
 
-class Ledger:
+class Conversation:
     """What a run keeps from stage to stage. Lives as long as the run.
 
     Attributes:
@@ -169,9 +173,51 @@ class Ledger:
             self.payload = Payload(messages.replace_system((), tag=RETRY_TAG), self.payload.facts)
 
 
-def laid_over(now: Facts, before: Facts, after: Facts) -> Facts:
-    """Return the facts with those laid over that changed from ``before`` to ``after``."""
-    if after is before:
-        return now
-    changed = {key: fact for key, fact in after.items() if key not in before or before[key] is not fact}
-    return FrozenDict({**now, **changed})
+NONE_FRESH: frozenset[str] = frozenset()
+"""The ids of a call that brings no messages."""
+
+
+def taken_in(stage: Stage, messages: object, before: MessageList) -> tuple[MessageList, frozenset[str]]:
+    """Return the conversation with what the caller brings, and the ids that are new in it.
+
+    A list takes the place of the one before; anything else is added to it, as the stage's own source. A prompt stands
+    for itself.
+    """
+    if isinstance(messages, MessageList):
+        if messages is before:
+            return before, NONE_FRESH
+        brought = frozenset([entry[0].id for entry in messages.entries])
+        return messages, brought.difference([entry[0].id for entry in before.entries])
+    base = before if stage.keeps else before.with_entries(())
+    role: Literal["user", "assistant"] = "assistant" if stage.source == "response" else "user"
+    completed = [base.completed(message) for message in parsed(messages, role)]
+    return base.add(completed, source=stage.source), frozenset(message.id for message in completed)
+
+
+def parsed(messages: object, role: Literal["user", "assistant"]) -> tuple[Message, ...]:
+    """Return messages from a str (of that role), messages, or dicts in a known format.
+
+    Raises:
+        MessageError: something else, or a malformed dict; the error names the place.
+    """
+    if isinstance(messages, (str, Message)):
+        return as_messages(messages, role)
+    items = messages if is_mapping(messages) else as_items(messages)
+    if is_mapping(items) or any(isinstance(item, dict) for item in items):
+        from penstock.engine.formats import parse_messages  # loaded where a caller brings dicts
+
+        return parse_messages(items)
+    return as_messages(items, role)
+
+
+def settings_of(stage: Stage, settings: Values) -> Values:
+    """Return the settings of a stage, frozen.
+
+    Raises:
+        UsageError: one that the stage does not have.
+    """
+    unknown = sorted(set(settings) - set(stage.fields))
+    if unknown:
+        raise UsageError(f"{stage.name} has no setting {', '.join(unknown)}; it has {', '.join(stage.fields)}")
+    made: Values = freeze(dict(settings))
+    return made

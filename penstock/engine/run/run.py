@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.run.answers import RunStreams
-from penstock.engine.run.intake import settings_of
+from penstock.engine.run.conversation import settings_of
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
 

@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypeVar
 
-from penstock.engine.background import Background
 from penstock.engine.execution.executor import execute, overlapped
 from penstock.engine.execution.outcome import ModelOutcome, Outcome
 from penstock.engine.graph.plan import waiting_steps
-from penstock.engine.processor.endings import Ended, tell
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.processor.state import RunState, StageCall
-from penstock.engine.run.conversation import Ledger, laid_over
-from penstock.engine.run.intake import NONE_FRESH, taken_in
+from penstock.engine.processor.state import RunEnd, RunState, StageCall, tell
+from penstock.engine.run.conversation import NONE_FRESH, Conversation, taken_in
+from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values
-from penstock.engine.values.json_values import json_value
+from penstock.engine.values.facts import laid_over
+from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, json_value
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
-from penstock.engine.values.usage import Spend
+from penstock.engine.values.usage import UsageEntry
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,8 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import Usage
     from penstock.engine.values.ports import Clock, Ids, Observer
-    from penstock.engine.values.records import Record
-    from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T")
 Stepping = Coroutine[object, None, Outcome]
@@ -83,7 +80,7 @@ class RunCore:
     ) -> None:
         _check_retries("max_processor_retries", 0 if max_processor_retries is None else max_processor_retries)
         _check_retries("max_error_retries", max_error_retries)
-        self._ledger = Ledger(MessageList(ids=ids, clock=clock), max_processor_retries or 0, max_error_retries)
+        self._ledger = Conversation(MessageList(ids=ids, clock=clock), max_processor_retries or 0, max_error_retries)
         self._ready: dict[str, tuple[Block | None, StageCall]] = {}
         self.tripwire: Tripwire | None = None
         self._plans = plans
@@ -176,7 +173,7 @@ class RunCore:
     async def __aenter__(self) -> Self:
         """Make room for what goes on beside."""
         if self._plans.shadowed:
-            self._state.background = Background()
+            self._state.background = BackgroundTasks()
             await self._state.background.open()
         return self
 
@@ -192,16 +189,16 @@ class RunCore:
             self._forget_held()
             if self._state.at_end:
                 completed = error is None and self.tripwire is None and not self._abandoned
-                await tell(self._state.at_end, Ended(self.message_list, self.tripwire, completed))
+                await tell(self._state.at_end, RunEnd(self.message_list, self.tripwire, completed))
         if self._take_pending() and error is None and self.tripwire is None and not self._abandoned:
             raise UsageError("overlapping checks never ran: call the model through run.call_model(...)")
 
     def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
         """Enter what a model took that answered in this run."""
-        self._state.account.enter(Spend(model, usage, attempts=attempts))
+        self._state.account.enter(UsageEntry(model, usage, attempts=attempts))
 
     @property
-    def spent(self) -> tuple[Spend, ...]:
+    def spent(self) -> tuple[UsageEntry, ...]:
         """What models took in this run so far, judges included."""
         return self._state.account.spent
 

@@ -25,7 +25,7 @@ from penstock.engine.processor.stages import WrongReturnError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.engine.graph.plan import Placed, PlanStep
+    from penstock.engine.graph.plan import PlanPolicy, PlanStep
     from penstock.engine.processor.state import StageCall
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edit, Edits
@@ -87,7 +87,7 @@ class StreamCall:
         payload = Payload(self.payload.message_list, facts)
         return StreamCall(self.stage_call.shadowed(), payload, facts)
 
-    def cut_off(self, block: Placed) -> None:
+    def cut_off(self, block: PlanPolicy) -> None:
         """Note that the steps of a block got no further; that it took too long is on record already."""
         inside = list(plan_steps(block.block))
         for step in self.steps:

@@ -17,15 +17,14 @@ import anyio
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.build import Builder, plain_hooks
-from penstock.engine.streams.placed import ended, fed, first_deadline, woken
-from penstock.engine.streams.shape import Shape
+from penstock.engine.streams.policy import ended, fed, first_deadline, woken
 from penstock.engine.streams.sources import NEWS, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.steps import Stopped, StreamCall
-from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.answers import Assembly
+from penstock.engine.values.chunks import Chunk, notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.messages import Message
-from penstock.engine.values.notices import notices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -40,6 +39,57 @@ if TYPE_CHECKING:
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
+
+
+_STARTS = {"text-start": "text-delta", "reasoning-start": "reasoning-delta"}
+_ENDS = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
+_DELTAS = frozenset(_STARTS.values())
+
+
+class Shape:
+    """The last station of a stream. A text's start waits for its first piece; an empty text leaves nothing.
+
+    Attributes:
+        answer: what has left so far.
+    """
+
+    __slots__ = ("_begun", "answer")
+
+    def __init__(self) -> None:
+        self.answer = Assembly()
+        self._begun: dict[tuple[str, str], Chunk] = {}  # starts that wait
+
+    @property
+    def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
+        """The id of the text that is being written, and what takes in a piece of it; no id where none is."""
+        return (None, _nothing) if self._begun else self.answer.at_hand
+
+    def leaving(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Return chunks as they leave."""
+        out: list[Chunk] = []
+        for chunk in chunks:
+            type = chunk.type
+            if type in _DELTAS:
+                if not chunk.text:
+                    continue
+                if self._begun:
+                    start = self._begun.pop((type, chunk.id), None)
+                    if start is not None:
+                        self.answer.add(start)
+                        out.append(start)
+            elif type in _STARTS:
+                self._begun[_STARTS[type], chunk.id] = chunk
+                continue
+            elif type in _ENDS and self._begun.pop((_ENDS[type], chunk.id), None) is not None:
+                continue
+            self.answer.add(chunk)
+            out.append(chunk)
+        return out
+
+
+def _nothing(text: str) -> None:
+    """Take in nothing."""
+
 
 Hold = Literal["live", "step", "result"]
 

@@ -12,10 +12,9 @@ from bisect import bisect_left, bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.beside import together
-from penstock.engine.driving import drive
 from penstock.engine.processor.processor import CLAIMS, is_async
 from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.tasks import gather, run_without_loop
 from penstock.engine.text_guards.whole_texts import Text, WholeTexts
 from penstock.engine.text_guards.window import Found, Hit, Spot, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
@@ -121,7 +120,7 @@ class TextGuard(WholeTexts):
         that end before the place are decided.
         """
         search = self._searched(window, ctx)
-        return search if self.awaits else drive(search, self.id)
+        return search if self.awaits else run_without_loop(search, self.id)
 
     async def _searched(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Found], int]:
         cut = 0
@@ -174,7 +173,7 @@ class TextGuard(WholeTexts):
         """
         runs = self.runs(texts, ctx)
         if self.awaits:
-            found = await together([partial(self._in_run, ctx, run) for run in runs])
+            found = await gather([partial(self._in_run, ctx, run) for run in runs])
         else:
             found = [await self._in_run(ctx, run) for run in runs]
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]

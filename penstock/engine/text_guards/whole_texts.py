@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from penstock.engine.driving import drive
+from penstock.engine.processor.payload import TextEdits
 from penstock.engine.processor.processor import Processor, flag, one_of
-from penstock.engine.processor.results import TextEdits
+from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.message_list import TEXT_KINDS
@@ -192,7 +192,7 @@ class WholeTexts(Processor):
         return self._run(self._messages_guarded(ctx, shown))
 
     def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
-        return work if self.awaits else drive(work, self.id)
+        return work if self.awaits else run_without_loop(work, self.id)
 
     async def _messages_guarded(self, ctx: AnyContext, shown: Sequence[Message]) -> Changes:
         settled = _settled(ctx)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
+from penstock.engine.values.frozen import FrozenDict
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -53,3 +55,11 @@ Facts: TypeAlias = "Mapping[AnyKey, Value]"
 def is_key(value: object) -> TypeIs[AnyKey]:
     """Tell whether an object is a key, to a type checker too."""
     return isinstance(value, Key)
+
+
+def laid_over(now: Facts, before: Facts, after: Facts) -> Facts:
+    """Return the facts with those laid over that changed from ``before`` to ``after``."""
+    if after is before:
+        return now
+    changed = {key: fact for key, fact in after.items() if key not in before or before[key] is not fact}
+    return FrozenDict({**now, **changed})

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict, get_args
 
 from penstock.engine.values.errors import MessageError
-from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze
-from penstock.engine.values.json_values import json_value
+from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

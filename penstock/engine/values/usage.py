@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
+class UsageEntry:
     """What one or several requests to a model took.
 
     Attributes:
@@ -31,27 +31,27 @@ class Spend:
     attempts: int = 1
 
 
-class Account:
+class UsageLog:
     """All that a run has spent so far, in the order in which it became known. Lives as long as the run."""
 
     __slots__ = ("_listeners", "_spent")
 
     def __init__(self) -> None:
-        self._spent: list[Spend] = []
-        self._listeners: list[Callable[[Spend], None]] = []
+        self._spent: list[UsageEntry] = []
+        self._listeners: list[Callable[[UsageEntry], None]] = []
 
     @property
-    def spent(self) -> tuple[Spend, ...]:
+    def spent(self) -> tuple[UsageEntry, ...]:
         """What was spent so far."""
         return tuple(self._spent)
 
-    def enter(self, spend: Spend) -> None:
+    def enter(self, spend: UsageEntry) -> None:
         """Enter what a model took, and tell the listeners, at once."""
         self._spent.append(spend)
         for listener in self._listeners:
             listener(spend)
 
-    def listen(self, listener: Callable[[Spend], None]) -> None:
+    def listen(self, listener: Callable[[UsageEntry], None]) -> None:
         """Tell a listener of all that was spent so far, and from now on of each further spend."""
         for spend in self._spent:
             listener(spend)

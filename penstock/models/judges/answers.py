@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.values.collect import collected
+from penstock.engine.values.answers import collected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -13,11 +13,10 @@ from weakref import WeakKeyDictionary
 import anyio
 from anyio.lowlevel import RunVar
 
-from penstock.engine.values.cache import LRUCache
 from penstock.engine.values.errors import JudgeError, OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY, Value, freeze
 from penstock.engine.values.model import Usage
-from penstock.engine.values.ports import RANDOM_IDS, Cache, Model
+from penstock.engine.values.ports import RANDOM_IDS, Cache, LRUCache, Model
 from penstock.models.judges._calls import Caller, Found, Manner, Structured, wait_before
 from penstock.models.judges._flights import Flights
 from penstock.models.judges._forms import Form, Reading

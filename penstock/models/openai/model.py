@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.values.collect import collected
+from penstock.engine.values.answers import collected
 from penstock.engine.values.errors import MessageError, OptionError
 from penstock.engine.values.frozen import FrozenDict, freeze
 from penstock.engine.values.model import ModelRequest

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 
-from penstock.engine.driving import drive
+from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, is_async, one_of
-from penstock.engine.processor.results import Overrides
+from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.facts import Key
 from penstock.engine.values.ports import SYSTEM_CLOCK
 from penstock.models.tokens.counters import counting as as_counting
@@ -183,7 +183,7 @@ class TokenCostControl(Processor[Bill]):
         return self._run(self._request(ctx))
 
     def _run(self, hook: Coroutine[object, None, object]) -> object:
-        return hook if self.awaits else drive(hook, self.id)
+        return hook if self.awaits else run_without_loop(hook, self.id)
 
     async def _begin(self, ctx: InputContext[Bill]) -> None:
         account = self._account(ctx)

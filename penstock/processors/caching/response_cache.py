@@ -7,8 +7,8 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
+from penstock.engine.processor.payload import Answer
 from penstock.engine.processor.processor import Processor, flag, one_of
-from penstock.engine.processor.results import Answer
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.ports import RANDOM_IDS, Cache
 from penstock.processors.caching._answers import Given, refusal
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
     from penstock.engine.processor.context import LLMRequestContext, LLMResponseContext
-    from penstock.engine.processor.endings import Ended
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Ids
     from penstock.processors.caching.requests import KeyFunction, ScopeFunction, TagFunction
@@ -273,7 +273,7 @@ class ResponseCache(Processor[Visit]):
 
     # The end
 
-    def _ended(self, visit: Visit, ended: Ended) -> Awaitable[None] | None:
+    def _ended(self, visit: Visit, ended: RunEnd) -> Awaitable[None] | None:
         kept = list(visit.end(ended, self.keep))
         gone = visit.rejected(ended)
         return self._put(kept, gone) if kept or gone else None

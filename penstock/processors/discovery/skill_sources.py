@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from penstock.engine.processor.context import InputStepContext
-    from penstock.engine.processor.endings import Ended
+    from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.frozen import Value
 
 
@@ -101,7 +101,7 @@ class SkillSource:
             ctx.at_end(self._look_later)
         return (*self._skills, *(skill for folder in self._folders for skill in folder.skills or ()))
 
-    async def _look_later(self, _ended: Ended) -> None:
+    async def _look_later(self, _ended: RunEnd) -> None:
         for folder in self._folders:
             await to_thread.run_sync(folder.look, abandon_on_cancel=True)
 

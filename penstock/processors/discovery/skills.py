@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
+from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
-from penstock.engine.processor.results import Overrides
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.processors.discovery.near_misses import near_misses

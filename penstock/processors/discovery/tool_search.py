@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag
-from penstock.engine.processor.results import Overrides
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_items
 from penstock.engine.values.ports import SYSTEM_CLOCK

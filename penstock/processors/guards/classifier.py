@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, Unpac
 from pydantic import BaseModel
 
 from penstock.detection.windows import Windows
-from penstock.engine.beside import together
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.tasks import gather
 from penstock.engine.text_guards.guard import in_places, window_of
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values import ports
@@ -182,7 +182,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     async def _waited(
         self, window: TextWindow, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
     ) -> tuple[Sequence[_Asked], int]:
-        answers = await together([partial(self._answers, view, ctx) for view in views])
+        answers = await gather([partial(self._answers, view, ctx) for view in views])
         asked = [_Asked(*place, answer) for place, answer in zip(places, answers, strict=True)]
         if ctx.stage == "process_output_stream":
             asked = [await self._awaited(window, one, ctx) for one in asked]
@@ -218,7 +218,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         """Return the edits that whole texts need, decided in their order; what waits is asked beside each other."""
         runs = self.runs(texts, ctx)
         if self.awaits:
-            found = await together([partial(self._in_run, ctx, run) for run in runs])
+            found = await gather([partial(self._in_run, ctx, run) for run in runs])
             hits = [await self._hit(run, items, ctx) for run, items in zip(runs, found, strict=True)]
         else:
             hits = [await self._hit(run, await self._in_run(ctx, run), ctx) for run in runs]

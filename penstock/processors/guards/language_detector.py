@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Protocol, Unpack,
 
 from penstock.detection.language import LanguageIdentifier, language_name
 from penstock.detection.windows import Windows
-from penstock.engine.beside import together
 from penstock.engine.processor.processor import flag
+from penstock.engine.tasks import gather
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
@@ -234,7 +234,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self, read: Awaitable[tuple[Sequence[Verdict], int]], window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[Verdict], int]:
         verdicts, hold = await read
-        pieces = await together([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
+        pieces = await gather([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
         return list(itertools.chain.from_iterable(pieces)), hold
 
     async def _in_parts(self, window: TextWindow, verdict: Verdict, ctx: AnyContext) -> list[Verdict]:
@@ -247,7 +247,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         if not inner and verdict.reading.text is not None:
             texts: list[str | None] = [verdict.reading.text]
         else:
-            texts = await together([partial(self._translation, window.text[low:high], ctx) for low, high in places])
+            texts = await gather([partial(self._translation, window.text[low:high], ctx) for low, high in places])
         return [
             Verdict(low, high, verdict.reading._replace(text=_laid_out(text, window.text[low:high])))
             for (low, high), text in zip(places, texts, strict=True)

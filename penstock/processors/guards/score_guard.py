@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, cast
 
 from penstock.detection.encoded import spoken
 from penstock.detection.windows import Windows
-from penstock.engine.beside import together
+from penstock.engine.tasks import gather
 from penstock.engine.text_guards.guard import neighbours
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import JudgeError
@@ -135,7 +135,7 @@ class ScoreGuard(Guard[V]):
     async def _judged(
         self, pieces: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
     ) -> tuple[Sequence[Verdict], int]:
-        read = await together([partial(self.read, view, ctx) for view in views])
+        read = await gather([partial(self.read, view, ctx) for view in views])
         return [Verdict(*piece, reading) for piece, reading in zip(pieces, read, strict=True)], hold
 
     async def read(self, text: str, ctx: AnyContext) -> Reading:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from penstock.detection.windows import Windows
-from penstock.engine.beside import together
+from penstock.engine.tasks import gather
 from penstock.engine.values.edits import Edit, apply
 from penstock.engine.values.errors import JudgeError
 from penstock.engine.values.facts import Key
@@ -125,7 +125,7 @@ class SpanGuard(Guard[V]):
         begin = book.judged.at - window.base
         cuts = self.windows.cuts(window.text, begin, final=window.final)
         pieces = itertools.pairwise([begin, *cuts])
-        found = await together([partial(self._asked, window.text, start, end, ctx) for start, end in pieces])
+        found = await gather([partial(self._asked, window.text, start, end, ctx) for start, end in pieces])
         hold = cuts[-1] if cuts else begin
         book.judged.advance(itertools.chain.from_iterable(found), window.base, hold, final=window.final)
         return self._decided(window, book)

@@ -29,7 +29,7 @@ class _Vault(Protocol):
 
 
 VAULT: Key[_Vault] = Key("vault")
-"""The fact under which the run's vault is kept (`penstock.VAULT`; keys are equal by name)."""
+"""The fact under which the run's vault is kept (`VAULT` of the guards; keys are equal by name)."""
 
 
 def text_tokeniser(ctx: AnyContext) -> Callable[[str], str] | None:

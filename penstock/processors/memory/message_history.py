@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         LLMResponseContext,
         OutputResultContext,
     )
-    from penstock.engine.processor.endings import Ended
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import Entry, MessageList
     from penstock.engine.values.ports import Storage, TokenCounter
@@ -329,7 +329,7 @@ class MessageHistory(Processor[Kept]):
         except (StorageConflictError, NotStoredError):
             return  # another request has given it one, or it is gone
 
-    def _settle(self, ended: Ended, kept: Kept, thread_id: str) -> Awaitable[None] | None:
+    def _settle(self, ended: RunEnd, kept: Kept, thread_id: str) -> Awaitable[None] | None:
         """Return what is left to do at the end: take back what a verdict behind this processor has rejected."""
         stored = kept.answers & kept.stored
         if ended.tripwire is not None:

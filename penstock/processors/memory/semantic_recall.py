@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         LLMResponseContext,
         OutputResultContext,
     )
-    from penstock.engine.processor.endings import Ended
     from penstock.engine.processor.processor import EditsClaim, ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.ports import Clock, Embedder, Storage, VectorStore
@@ -317,7 +317,7 @@ class SemanticRecall(Processor[Visit]):
             resource_id = ctx.resource_id
             ctx.at_end(lambda ended: self._settle(ended, visit, thread_id, resource_id))
 
-    def _settle(self, ended: Ended, visit: Visit, thread_id: str, resource_id: str | None) -> Awaitable[None] | None:
+    def _settle(self, ended: RunEnd, visit: Visit, thread_id: str, resource_id: str | None) -> Awaitable[None] | None:
         """Return what is left to do at the end of a run: index what is not yet, or take back what was rejected."""
         stopped = ended.tripwire
         if visit.is_indexed:

@@ -6,8 +6,8 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag
-from penstock.engine.processor.results import Overrides
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
 from penstock.engine.values.message_list import Entry

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor
-from penstock.engine.processor.results import Retry
 from penstock.engine.values.errors import OptionError
 from penstock.models.conversations.names import names_of
 from penstock.models.conversations.providers import recipient_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
+from penstock.engine.processor.payload import Answer
 from penstock.engine.processor.processor import Processor, one_of
-from penstock.engine.processor.results import Answer
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.messages import ToolPart

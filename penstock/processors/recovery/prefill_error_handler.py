@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor
-from penstock.engine.processor.results import Retry
 from penstock.engine.values.messages import Message
 from penstock.processors.recovery.options import text as check_text, texts
 from penstock.processors.recovery.reading import causes, said_in_answer

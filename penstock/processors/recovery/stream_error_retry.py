@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.driving import drive
+from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor, flag, is_async
-from penstock.engine.processor.results import Retry
+from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.ports import SYSTEM_CLOCK, Clock
 from penstock.processors.recovery import options
@@ -166,7 +166,7 @@ class StreamErrorRetryProcessor(Processor[Tries]):
     def process_api_error(self, ctx: APIErrorContext[Tries]) -> Awaitable[Retry | None] | Retry | None:
         """Judge a failed call; return how long to wait before it is made again, or None to let the error be."""
         deciding = self._decided(ctx)
-        return deciding if self.awaits else drive(deciding, self.id)
+        return deciding if self.awaits else run_without_loop(deciding, self.id)
 
     # The decision
 

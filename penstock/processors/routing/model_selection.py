@@ -7,8 +7,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
+from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
-from penstock.engine.processor.results import Overrides
 from penstock.engine.values import ports
 from penstock.engine.values.errors import BlockedError, JudgeError, OptionError
 from penstock.engine.values.frozen import EMPTY

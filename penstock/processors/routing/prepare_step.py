@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, is_async
-from penstock.engine.processor.results import Overrides
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.values.errors import OptionError
 

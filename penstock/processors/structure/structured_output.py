@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
-from penstock.engine.driving import drive
+from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
-from penstock.engine.processor.results import Overrides
+from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, freeze
@@ -198,7 +198,7 @@ class StructuredOutputProcessor(Processor):
     def process_output_step(self, ctx: OutputStepContext) -> Value:
         """Make the object of an answer that calls no tools; with ``error_strategy="strict"`` reject one without any."""
         work = self._output_step(ctx)
-        return work if self.awaits else drive(work, self.id)
+        return work if self.awaits else run_without_loop(work, self.id)
 
     async def _output_step(self, ctx: OutputStepContext) -> MessageList | Sequence[Message] | None:
         stale = self._stale(ctx)

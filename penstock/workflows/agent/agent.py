@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 
-from penstock.engine.graph.placing import is_name
+from penstock.engine.graph.builder import is_name
 from penstock.engine.render import render
 from penstock.engine.run.run import Run
 from penstock.engine.values.errors import OptionError, UsageError

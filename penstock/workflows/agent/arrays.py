@@ -10,12 +10,11 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, runtime_checkable
 
-from penstock.engine.arrays import arrayed, check_some, stages_of
 from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.context import Context
 from penstock.engine.processor.processor import Processor, is_processor
 from penstock.engine.values.errors import OptionError, PenstockError
-from penstock.engine.workflow import Workflow
+from penstock.engine.workflow import Workflow, arrayed, check_some, stages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

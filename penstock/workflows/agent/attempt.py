@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.engine.streams.resending import sent
 from penstock.engine.streams.sources import close_source
+from penstock.engine.values.answers import usage_of
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.collect import usage_of
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message

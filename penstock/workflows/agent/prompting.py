@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.run.intake import parsed
+from penstock.engine.run.conversation import parsed
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList

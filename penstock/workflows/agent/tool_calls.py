@@ -16,7 +16,7 @@ from penstock.tools.errors import ToolError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from penstock.engine.background import Background
+    from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import ToolPart
@@ -60,7 +60,9 @@ class Workshop:
         context: makes what a tool is told of its call.
     """
 
-    def __init__(self, group: Background, context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext]) -> None:
+    def __init__(
+        self, group: BackgroundTasks, context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext]
+    ) -> None:
         self._group = group
         self._context = context
         self._news: deque[Chunk | Done] = deque()

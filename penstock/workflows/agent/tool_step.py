@@ -16,9 +16,9 @@ from penstock.workflows.agent.tool_calls import Done, Workshop
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
-    from penstock.engine.background import Background
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
+    from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.workflows.agent.progress import Task
     from penstock.workflows.agent.prompting import Asking
@@ -34,7 +34,7 @@ class ToolStep:
         answered: how many calls were answered.
     """
 
-    def __init__(self, run: Run, task: Task, ask: Asking, number: int, group: Background) -> None:
+    def __init__(self, run: Run, task: Task, ask: Asking, number: int, group: BackgroundTasks) -> None:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
         self.answered = 0

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from penstock.engine.formats import Format
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.records import Record
     from penstock.engine.values.texts import TextPlace
-    from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.tripwire import Record, Tripwire
 
 RowChecked = Checked[Row]
 

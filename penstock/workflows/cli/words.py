@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.engine.values.frozen import thaw
 
 if TYPE_CHECKING:
-    from penstock.engine.values.records import Record
+    from penstock.engine.values.tripwire import Record
 
 LONGEST = 200
 """The characters of a reason or a detail beyond which it is cut."""

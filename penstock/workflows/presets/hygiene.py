@@ -14,8 +14,7 @@ from penstock.processors.text import RegexFilterProcessor, UnicodeNormalizer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.processor.context import InputContext
-    from penstock.engine.processor.view import View
+    from penstock.engine.processor.context import InputContext, View
     from penstock.engine.values.facts import Key
     from penstock.engine.values.message_list import MessageList
 

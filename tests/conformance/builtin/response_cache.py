@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from penstock import Chunk, ModelRequest, ResponseCache, Run, Workflow, parse_messages
+from penstock import Chunk, ResponseCache, Run, Workflow, parse_messages
+from penstock.engine import ModelRequest
 from penstock.engine.values.answers import Assembly
 from penstock.engine.values.errors import OptionError, StepFailedError
 from tests.conformance.builtin import cache_invented, cache_rules

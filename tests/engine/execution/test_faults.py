@@ -15,21 +15,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from penstock import (
-    Edit,
-    InputContext,
-    JudgeError,
-    Key,
-    Message,
-    MessageList,
-    Outcome,
-    Processor,
-    Record,
-    StepFailedError,
-    Workflow,
-    member,
-    processor,
-)
+from penstock import Edit, InputContext, Key, Message, MessageList, Outcome, Processor, Workflow, member, processor
+from penstock.engine import JudgeError, Record, StepFailedError
 
 SECRET = "hunter2-the-secret"
 FACT = Key[str]("fact")

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from penstock import DefinitionError, InputContext, UsageError, Workflow, WorkflowError, member, pick, processor
+from penstock import InputContext, Workflow, WorkflowError, member, processor
+from penstock.engine import DefinitionError, UsageError, pick
 from penstock.engine.graph.nodes import DEEPEST_GRAPH, Policy
 from penstock.engine.processor.processor import claims_of
 from tests.engine.graphs import FACT, Change, Late, Look, W, Wait, agree, nested, problems_of

@@ -10,19 +10,8 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock import (
-    DagEdge,
-    Edit,
-    Key,
-    OptionError,
-    Processor,
-    StepFailedError,
-    UsageError,
-    Workflow,
-    WorkflowError,
-    member,
-    pick,
-)
+from penstock import Edit, Key, OptionError, Processor, Workflow, WorkflowError, member
+from penstock.engine import DagEdge, StepFailedError, UsageError, pick
 from penstock.engine.graph.conditions import either, every
 from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, Policy, Sequence, Step, steps_of
 

@@ -19,18 +19,8 @@ from typing import Any
 
 import anyio
 
-from penstock import (
-    Edit,
-    Message,
-    MessageList,
-    Processor,
-    StepFailedError,
-    TextEdits,
-    TextPart,
-    ToolPart,
-    Workflow,
-    member,
-)
+from penstock import Edit, Message, MessageList, Processor, TextPart, ToolPart, Workflow, member
+from penstock.engine import StepFailedError, TextEdits
 from penstock.engine.values.texts import KeyText, leaves
 
 ALPHABET = "".join(chr(0x4E00 + index) for index in range(400))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import Edit, MergeConflictError, Message, MessageList, Processor, TextEdits, Workflow, member
+from penstock import Edit, Message, MessageList, Processor, Workflow, member
+from penstock.engine import MergeConflictError, TextEdits
 from penstock.engine.values.texts import KeyText
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from penstock import Edit, InputContext, Message, MessageList, Overrides, Processor, Workflow, member, pick
+from penstock import Edit, InputContext, Message, MessageList, Processor, Workflow, member
+from penstock.engine import Overrides, pick
 from penstock.engine.graph.nodes import resolve
 from penstock.engine.values.edits import Edits, apply, merge, normalise, remainder
 from penstock.engine.values.errors import MergeConflictError

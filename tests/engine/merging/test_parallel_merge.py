@@ -12,26 +12,21 @@ import pytest
 from penstock import (
     Answer,
     Chunk,
-    Conflict,
     Edit,
     InputContext,
     InputStepContext,
     Key,
-    MergeConflictError,
     Message,
     MessageList,
-    Overrides,
     Processor,
-    StepFailedError,
-    TextEdits,
     TextPart,
     ToolPart,
     ToolResultContext,
     Workflow,
     member,
-    pick,
     processor,
 )
+from penstock.engine import Conflict, MergeConflictError, Overrides, StepFailedError, TextEdits, pick
 from penstock.engine.values.texts import KeyText
 from tests.engine.merging.many_redactors import run
 

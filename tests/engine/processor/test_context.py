@@ -14,12 +14,10 @@ from penstock import (
     Message,
     OutputResultContext,
     Processor,
-    StepFailedError,
-    UsageError,
-    View,
     Workflow,
     processor,
 )
+from penstock.engine import StepFailedError, UsageError, View
 from penstock.engine.processor.context import CONTEXTS
 from penstock.engine.processor.stages import STAGES
 

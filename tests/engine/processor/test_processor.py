@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    InputContext,
-    Key,
-    OptionError,
-    OutputStepContext,
-    Processor,
-    ProcessorError,
-    UsageError,
-    Workflow,
-    processor,
-)
+from penstock import InputContext, Key, OptionError, OutputStepContext, Processor, Workflow, processor
+from penstock.engine import ProcessorError, UsageError
 from penstock.engine.processor.processor import claims_of
 
 FACT = Key[int]("fact")

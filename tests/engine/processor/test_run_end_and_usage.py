@@ -9,18 +9,16 @@ import pytest
 
 from penstock import (
     APIErrorContext,
-    Ended,
     InputContext,
     LLMRequestContext,
     LLMResponseContext,
     Message,
     Processor,
     Retry,
-    Spend,
-    Usage,
     Workflow,
     processor,
 )
+from penstock.engine import RunEnd, Usage, UsageEntry
 
 pytestmark = pytest.mark.anyio
 
@@ -54,14 +52,14 @@ async def test_what_is_told_at_the_end_may_wait_and_may_fail(caplog: pytest.LogC
     """Neither changes how the run ended; the last that asked is told first."""
     told: list[str] = []
 
-    async def late(ended: Ended) -> None:
+    async def late(ended: RunEnd) -> None:
         told.append(f"late {ended.message_list.all[0].text}")
 
-    def broken(ended: Ended) -> None:
+    def broken(ended: RunEnd) -> None:
         told.append("broken")
         raise ZeroDivisionError
 
-    async def broken_late(ended: Ended) -> None:
+    async def broken_late(ended: RunEnd) -> None:
         raise ZeroDivisionError
 
     @processor
@@ -87,7 +85,7 @@ async def test_whoever_listens_knows_of_every_spend_at_once() -> None:
     @processor
     def minder(ctx: InputContext) -> None:
         ctx.on_spend(lambda spend: heard.append(f"{spend.model} by {spend.by or 'the agent'}"))
-        assert ctx.spent == (Spend("judge", Usage(1, 2), "judge", 2),)
+        assert ctx.spent == (UsageEntry("judge", Usage(1, 2), "judge", 2),)
 
     run = Workflow("w").then(judge).then(minder).start()
     await run.process_input("hi")

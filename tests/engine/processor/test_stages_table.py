@@ -18,13 +18,11 @@ from penstock import (
     MessageList,
     Outcome,
     Processor,
-    StepFailedError,
-    TextEdits,
-    UsageError,
     Workflow,
     WorkflowError,
     member,
 )
+from penstock.engine import StepFailedError, TextEdits, UsageError
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.texts import leaves
 

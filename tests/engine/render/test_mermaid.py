@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
-from penstock import DagEdge, Processor, Workflow
+from penstock import Processor, Workflow
+from penstock.engine import DagEdge
 from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, Policy, Sequence, Step
-from penstock.engine.render.labels import short
-from penstock.engine.render.notes import notes_of
-from penstock.engine.render.scene import Scene, scene_of
+from penstock.engine.render.scene import Scene, notes_of, scene_of, short
 
 HOUSE = Path(__file__).parents[2] / "mermaid"
 CACHE = HOUSE / ".npm_cache"

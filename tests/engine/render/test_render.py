@@ -19,11 +19,12 @@ from typing import Any
 
 import pytest
 
-from penstock import DagEdge, Key, OptionError, Processor, Workflow, member, pick
+from penstock import Key, OptionError, Processor, Workflow, member
+from penstock.engine import DagEdge, pick
 from penstock.engine.graph.conditions import either, every
 from penstock.engine.graph.nodes import Arm, Branch, Parallel, Policy, Sequence, Step
 from penstock.engine.render.as_json import options_of
-from penstock.engine.render.labels import condition_label, merge_words, policy_words, short, visible
+from penstock.engine.render.scene import condition_label, merge_words, policy_words, short, visible
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 LANGUAGE = Key[str]("language")

@@ -8,16 +8,15 @@ import pytest
 
 from penstock import (
     Chunk,
-    Ended,
     InputContext,
     InputStepContext,
     Message,
     OutputResultContext,
     Processor,
     ToolPart,
-    Usage,
     Workflow,
 )
+from penstock.engine import RunEnd, Usage
 from penstock.engine.run.run import Run
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +27,7 @@ END = Chunk("finish", payload={"reason": "stop", "usage": {"input_tokens": 1, "o
 class Last(Processor[dict[str, Any]]):
     """Judges at the very end; aborts before a model call if told so."""
 
-    def __init__(self, *, stop_at: int | None = None, told: list[Ended] | None = None) -> None:
+    def __init__(self, *, stop_at: int | None = None, told: list[RunEnd] | None = None) -> None:
         self.stop_at = stop_at
         self.told = [] if told is None else told
 
@@ -68,7 +67,7 @@ async def test_what_follows_a_held_answer_leaves_behind_it() -> None:
 
 async def test_a_verdict_before_the_end_takes_back_what_nobody_has_judged() -> None:
     """It is in no conversation that anybody is told of."""
-    told: list[Ended] = []
+    told: list[RunEnd] = []
     async with Workflow("w").then(Last(stop_at=1, told=told)).start() as run:
         await run.process_input("hi")
         await answered(run, "one")
@@ -81,7 +80,7 @@ async def test_a_verdict_before_the_end_takes_back_what_nobody_has_judged() -> N
 @pytest.mark.parametrize("given_up", [True, False])
 async def test_a_run_that_is_given_up_leaves_no_answer_that_waits(given_up: bool) -> None:
     """Whoever gives it up says so, and then it is not completed; or just leaves."""
-    told: list[Ended] = []
+    told: list[RunEnd] = []
     async with Workflow("w").then(Last(told=told)).start() as run:
         await run.process_input("hi")
         await answered(run, "one")

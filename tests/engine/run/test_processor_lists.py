@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock import InputContext, Key, OptionError, OutputResultContext, Processor, Workflow, WorkflowError, processor
-from penstock.engine.arrays import arrayed
 from penstock.engine.run.run import Run
+from penstock.engine.workflow import arrayed
 
 pytestmark = pytest.mark.anyio
 

@@ -20,19 +20,15 @@ from penstock import (
     MessageList,
     OutputResultContext,
     OutputStepContext,
-    Overrides,
     Processor,
-    Record,
     Retry,
     Run,
-    StepFailedError,
     ToolCallContext,
     ToolResultContext,
-    UsageError,
     Workflow,
     processor,
 )
-from penstock.engine import background
+from penstock.engine import Overrides, Record, StepFailedError, UsageError, tasks as background
 from penstock.testing import CountingIds, RecordingObserver, VirtualClock
 
 SECRET = "hunter2-the-secret"

@@ -14,10 +14,10 @@ from penstock import (
     OutputStreamContext,
     Processor,
     RegexFilterProcessor,
-    StepFailedError,
     TokenLimiterProcessor,
     Workflow,
 )
+from penstock.engine import StepFailedError
 from penstock.engine.streams.sources import NEWS, TaskReader
 from penstock.testing import run_stream
 

@@ -9,7 +9,8 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from penstock import Chunk, Edit, OutputStreamContext, Processor, StepFailedError, TextGuard, UsageError, Workflow
+from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
+from penstock.engine import StepFailedError, UsageError
 from penstock.engine.text_guards.guard import neighbours, united
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.values.errors import EditError

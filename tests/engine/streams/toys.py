@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import anyio.lowlevel
 
-from penstock import Chunk, Edit, Message, ReasoningPart, TextPart
+from penstock import Chunk, Edit, Message, TextPart
+from penstock.engine import ReasoningPart
 from penstock.engine.text_guards.guard import TextGuard
 from penstock.engine.values.answers import Assembly
 

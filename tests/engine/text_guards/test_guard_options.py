@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from penstock import Chunk, Edit, Message, TextGuard, Workflow
-from penstock.engine.beside import together
+from penstock.engine.tasks import gather
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import FilePart, ImagePart, TextPart
 from penstock.engine.values.tripwire import Tripwire, TripwireSignal
@@ -117,7 +117,7 @@ async def test_what_is_done_together_gives_its_results_in_order() -> None:
         return 2
 
     with anyio.fail_after(5):
-        assert await together([slow, quick]) == [1, 2]
+        assert await gather([slow, quick]) == [1, 2]
 
 
 async def test_a_verdict_beats_an_error_and_cancels_the_others() -> None:
@@ -138,6 +138,6 @@ async def test_a_verdict_beats_an_error_and_cancels_the_others() -> None:
 
     with anyio.fail_after(5):
         with pytest.raises(TripwireSignal):
-            await together([hangs, breaks, trips])
+            await gather([hangs, breaks, trips])
         with pytest.raises(KeyError):
-            await together([breaks, quick])
+            await gather([breaks, quick])

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import DataPart, Edit, Message, OptionError, TextPart, ToolPart, Workflow
+from penstock import Edit, Message, OptionError, TextPart, ToolPart, Workflow
+from penstock.engine import DataPart
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.testing import run_stage
 

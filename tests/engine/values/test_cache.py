@@ -2,9 +2,8 @@
 
 import pytest
 
-from penstock.engine.values.cache import LRUCache
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.ports import Cache
+from penstock.engine.values.ports import Cache, LRUCache
 from penstock.testing import VirtualClock
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock import Edit, EditError
+from penstock import Edit
+from penstock.engine import EditError
 from penstock.engine.values.edits import apply, compose, difference, in_order, merge, normalise, stamp
 
 MANY = settings(max_examples=1_500)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock import Answer, MessageError, Processor, StepFailedError, ToolPart, Workflow
-from penstock.engine.values.frozen import DEEPEST, FrozenDict, freeze
-from penstock.engine.values.json_values import json_value
+from penstock import Answer, Processor, ToolPart, Workflow
+from penstock.engine import MessageError, StepFailedError
+from penstock.engine.values.frozen import DEEPEST, FrozenDict, freeze, json_value
 
 MAIL = "a@b.com"
 

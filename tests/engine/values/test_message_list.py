@@ -6,23 +6,16 @@ from typing import Any
 
 import pytest
 
-from penstock import (
+from penstock import Edit, InputContext, Message, MessageList, TextPart, ToolPart, Workflow, processor
+from penstock.engine import (
     DataPart,
-    Edit,
     EditError,
     FilePart,
-    InputContext,
-    Message,
     MessageError,
-    MessageList,
     ReasoningPart,
     StepFailedError,
-    TextPart,
     TextPlace,
-    ToolPart,
     UsageError,
-    Workflow,
-    processor,
 )
 from penstock.engine.values.texts import KeyText
 from penstock.testing import CountingIds, VirtualClock

@@ -9,20 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    Answer,
-    Chunk,
-    Message,
-    MessageError,
-    MissingExtraError,
-    Retry,
-    StepFailedError,
-    TextEdits,
-    TextPart,
-    ToolPart,
-    Workflow,
-    processor,
-)
+from penstock import Answer, Chunk, Message, Retry, TextPart, ToolPart, Workflow, processor
+from penstock.engine import MessageError, MissingExtraError, StepFailedError, TextEdits
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze, thaw
 
 

@@ -7,7 +7,8 @@ without a type, or with an empty description; ``strict: false``; an empty list o
 
 from typing import Any
 
-from penstock import Message, ModelRequest, ResponseFormat, ToolSpec
+from penstock import Message
+from penstock.engine import ModelRequest, ResponseFormat, ToolSpec
 from penstock.engine.formats import openai_chat
 from penstock.models.providers import ANY, PROVIDERS, Provider
 

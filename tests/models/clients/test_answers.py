@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Message, MessageError, ModelRequest, ReasoningPart, ToolPart
+from penstock import Message, ToolPart
+from penstock.engine import MessageError, ModelRequest, ReasoningPart
 from penstock.engine.values.answers import Assembly
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import thaw

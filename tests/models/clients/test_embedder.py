@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock import ModelError, OpenAICompatibleEmbedder, OptionError, UsageError
+from penstock import ModelError, OptionError
+from penstock.engine import UsageError
+from penstock.models import OpenAICompatibleEmbedder
 from penstock.testing.provider import FakeProvider, Reply, Sent, Wire, failing, rate_limited, recorded
 from tests.models.clients.conftest import KEY, everything_in
 from tests.models.clients.exchanges import OWN, SHARED, exchanges, files

@@ -9,7 +9,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from penstock import Chunk, ModelAnswer, ModelError, ModelRequest, OpenAICompatibleModel, OptionError, TimeLimits
+from penstock import Chunk, ModelError, OpenAICompatibleModel, OptionError
+from penstock.engine import ModelAnswer, ModelRequest
+from penstock.models import TimeLimits
 from penstock.testing.provider import FakeProvider, Gate, Reply, Sent, Wire, failing, rate_limited, recorded
 from tests.models.clients.conftest import KEY, Making, everything_in
 from tests.models.clients.exchanges import OWN, exchanges, said

@@ -5,7 +5,8 @@ from typing import Any
 
 import anyio
 
-from penstock import ModelRequest, OpenAICompatibleModel, RegexFilterProcessor, Workflow
+from penstock import OpenAICompatibleModel, RegexFilterProcessor, Workflow
+from penstock.engine import ModelRequest
 from penstock.engine.values.answers import Assembly
 from penstock.engine.values.chunks import Chunk
 from penstock.testing.provider import FakeProvider, Reply

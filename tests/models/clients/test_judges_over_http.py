@@ -13,8 +13,9 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from penstock import Chunk, Judge, JudgeError, ModelRequest, OpenAICompatibleModel
-from penstock.engine.values.cache import LRUCache
+from penstock import Chunk, Judge, OpenAICompatibleModel
+from penstock.engine import JudgeError, ModelRequest
+from penstock.engine.values.ports import LRUCache
 from penstock.testing import FakeProvider, Gate, Received, Sent, Wire, failing, rate_limited
 
 

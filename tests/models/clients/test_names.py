@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-import penstock
-from penstock import MissingExtraError, ModelRequest, OpenAICompatibleModel, OptionError, TimeLimits
+import penstock.models
+from penstock import OpenAICompatibleModel, OptionError
+from penstock.engine import MissingExtraError, ModelRequest
 from penstock.engine.values.ports import Embedder, Model
+from penstock.models import TimeLimits
 from penstock.models.openai import http
 from penstock.models.providers import PROVIDERS, Provider, filled
 
@@ -151,7 +153,7 @@ def test_what_is_a_model_already_stays_one() -> None:
     model = OpenAICompatibleModel("ollama/x", timeout=TimeLimits(whole=1))
     assert penstock.model(model) is model
     assert isinstance(model, Model)
-    assert isinstance(penstock.OpenAICompatibleEmbedder("ollama/x"), Embedder)
+    assert isinstance(penstock.models.OpenAICompatibleEmbedder("ollama/x"), Embedder)
 
 
 def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,8 +38,9 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage
 
-from penstock import Message, MessageError, OptionError
-from penstock.engine.values.collect import collected
+from penstock import Message, OptionError
+from penstock.engine import MessageError
+from penstock.engine.values.answers import collected
 from penstock.engine.values.errors import MissingExtraError, ModelError
 from penstock.engine.values.messages import (
     AudioPart,

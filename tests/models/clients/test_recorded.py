@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock import ModelError, ModelRequest
+from penstock import ModelError
+from penstock.engine import ModelRequest
 from penstock.engine.values.answers import Assembly
 from penstock.engine.values.frozen import thaw
 from penstock.models.openai.reading import AnswerReader

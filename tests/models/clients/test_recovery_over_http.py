@@ -13,22 +13,18 @@ import pytest
 
 from penstock import (
     Agent,
-    CircuitBreaker,
-    FailedCall,
     Message,
     MessageList,
-    ModelAnswer,
     ModelError,
-    ModelRequest,
     OpenAICompatibleModel,
     PrefillErrorHandler,
-    PydanticAIModel,
-    RetryMatcher,
     Run,
     StreamErrorRetryProcessor,
     Workflow,
-    is_bad_request_error,
 )
+from penstock.engine import ModelAnswer, ModelRequest
+from penstock.models import PydanticAIModel
+from penstock.processors.recovery import CircuitBreaker, FailedCall, RetryMatcher, is_bad_request_error
 from penstock.testing import ScriptedModel, VirtualClock
 from penstock.testing.provider import FakeProvider, Reply, Sent, Wire, failing, rate_limited
 from tests.models.clients.conftest import KEY, Making

@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock import (
+from penstock import Message, TextPart
+from penstock.engine import (
     AudioPart,
     FilePart,
     ImagePart,
-    Message,
     MessageError,
     ModelRequest,
     ResponseFormat,
-    TextPart,
     ToolSpec,
     UsageError,
 )

@@ -3,7 +3,9 @@
 import anyio
 import pytest
 
-from penstock import CachedEmbedder, HashingEmbedder, ModelError, OptionError, UsageError
+from penstock import ModelError, OptionError
+from penstock.engine import UsageError
+from penstock.models import CachedEmbedder, HashingEmbedder
 
 
 class Counting:

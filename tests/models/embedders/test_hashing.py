@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
-from penstock import HashingEmbedder, OptionError, UsageError
+from penstock import OptionError
+from penstock.engine import UsageError
 from penstock.engine.values.ports import Embedder
+from penstock.models import HashingEmbedder
 
 EMBEDDER = HashingEmbedder()
 

@@ -11,7 +11,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from penstock import MissingExtraError, ModelError, OptionError, SentenceEmbedder, UsageError
+from penstock import ModelError, OptionError
+from penstock.engine import MissingExtraError, UsageError
+from penstock.models import SentenceEmbedder
 
 STAND_IN = """
     made = []

@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock import AudioPart, FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart
+from penstock import Message, TextPart, ToolPart
+from penstock.engine import AudioPart, FilePart, ImagePart, ReasoningPart
 from penstock.models.embedders import index_name, memory_text, pieces
 
 

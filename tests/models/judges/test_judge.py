@@ -13,11 +13,12 @@ import trio.testing
 from anyio.lowlevel import checkpoint
 from pydantic import BaseModel
 
-from penstock import Chunk, JudgeError, OptionError, Spend, UsageError, Workflow, processor
+from penstock import Chunk, OptionError, Workflow, processor
+from penstock.engine import JudgeError, UsageEntry, UsageError
 from penstock.engine.processor.context import InputContext
-from penstock.engine.values.cache import LRUCache
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.model import ModelRequest, Usage
+from penstock.engine.values.ports import LRUCache
 from penstock.models.judges import Judge, Judgement
 from penstock.testing import CountingIds, ScriptedModel, Turn, VirtualClock
 
@@ -484,7 +485,7 @@ async def test_what_a_judge_took_is_entered_in_the_account_of_the_run() -> None:
     async with Workflow("w").then(check).start() as run:
         await run.process_input("text")
     usage = Usage(6, 4, requests=2)
-    assert run.spent == (Spend("m", usage, "check", 2), Spend("m", None, "check", 1))
+    assert run.spent == (UsageEntry("m", usage, "check", 2), UsageEntry("m", None, "check", 1))
 
 
 def test_a_judge_serves_one_event_loop_after_the_other() -> None:

@@ -10,12 +10,12 @@ from unittest.mock import patch
 import pytest
 import tiktoken
 from hypothesis import given, settings, strategies as st
-from penstock.processors.tokens import BPECounter, Counting, HeuristicCounter
 from tiktoken_ext import openai_public
 
-from penstock import OptionError, UsageError
+from penstock import OptionError
+from penstock.engine import UsageError
 from penstock.engine.values.ports import TokenCounter
-from penstock.models.tokens import bpe
+from penstock.models.tokens import BPECounter, Counting, HeuristicCounter, bpe
 from penstock.models.tokens.boundaries import boundaries, last_boundary, slices
 from penstock.models.tokens.counters import counting
 from penstock.models.tokens.memo import MOST, Memo

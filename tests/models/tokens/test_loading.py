@@ -9,20 +9,12 @@ from typing import Any
 import anyio
 import pytest
 from anyio import to_thread
-from penstock.processors.tokens import BPECounter, Counting
 
-from penstock import (
-    InMemoryStorage,
-    Message,
-    MessageHistory,
-    Price,
-    TokenCostControl,
-    TokenLimiterProcessor,
-    UsageError,
-    Workflow,
-)
-from penstock.models.tokens import bpe
+from penstock import InMemoryStorage, Message, MessageHistory, TokenCostControl, TokenLimiterProcessor, Workflow
+from penstock.engine import UsageError
+from penstock.models.tokens import BPECounter, Counting, bpe
 from penstock.models.tokens.counters import counting
+from penstock.processors.budgets import Price
 
 
 class Vocabulary:

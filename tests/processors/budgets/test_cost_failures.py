@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import MissingExtraError, OptionError, Usage, Workflow
+from penstock import OptionError, Workflow
+from penstock.engine import MissingExtraError, Usage
 from penstock.engine.values.errors import UsageError
 from penstock.processors.budgets import (
     FREE,

@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 
-from penstock import Agent, Chunk, Message, ModelRequest, ResponseCache, Workflow
+from penstock import Agent, Chunk, Message, ResponseCache, Workflow
+from penstock.engine import ModelRequest
 from penstock.engine.values.answers import Assembly
 from penstock.testing import ScriptedModel
 

@@ -9,7 +9,6 @@ import pytest
 from penstock import (
     Agent,
     AgentsMDInjector,
-    FileReader,
     Message,
     MessageList,
     Outcome,
@@ -19,6 +18,7 @@ from penstock import (
     Workflow,
 )
 from penstock.engine.values.errors import OptionError
+from penstock.processors.discovery import FileReader
 from penstock.testing import ScriptedModel
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock import Skill, SkillSearchProcessor
+from penstock import SkillSearchProcessor
 from penstock.engine.values.errors import OptionError
+from penstock.processors.discovery import Skill
 from penstock.testing import ScriptedModel, VirtualClock
 from penstock.tools.tool import Tool
 from penstock.workflows.agent.agent import Agent

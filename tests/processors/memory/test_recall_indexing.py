@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock import Message, MessageList, StepFailedError, StorageError, Workflow, processor
+from penstock import Message, MessageList, StorageError, Workflow, processor
+from penstock.engine import StepFailedError
 from penstock.engine.processor.context import OutputResultContext
 from tests.processors.memory.recall_cases import asked, indexed, made, recalled, said, start
 from tests.processors.memory.shelf import KeywordEmbedder, Shelf

@@ -10,7 +10,8 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from penstock import Agent, InMemoryStorage, Memory, OwnershipError, SQLiteStorage, UsageError
+from penstock import Agent, InMemoryStorage, Memory, SQLiteStorage
+from penstock.engine import OwnershipError, UsageError
 from penstock.engine.values.errors import NotStoredError
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
@@ -19,7 +20,8 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
 import anyio
-from penstock import SQLiteStorage, working_memory_tool
+from penstock import SQLiteStorage
+from penstock.processors.memory import working_memory_tool
 from penstock.tools.context import ToolContext
 
 SCHEMA = {"type": "object", "properties": {"tags": {"type": "array"}}}

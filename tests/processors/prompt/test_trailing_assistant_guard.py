@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock import DataPart, Message, MessageList, TextPart, ToolPart, TrailingAssistantGuard, Workflow
+from penstock import Message, MessageList, TextPart, ToolPart, TrailingAssistantGuard, Workflow
+from penstock.engine import DataPart
 from penstock.engine.values.model import ResponseFormat
 from penstock.testing import ScriptedModel
 

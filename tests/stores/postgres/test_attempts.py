@@ -6,11 +6,11 @@ import pickle
 import anyio
 import asyncpg
 import pytest
-from penstock.processors.storage.postgres import PostgresStorage
 
-from penstock import StorageConflictError, StorageError, UsageError
+from penstock import StorageError
+from penstock.engine import StorageConflictError, UsageError
 from penstock.engine.values.stored import Thread
-from penstock.stores.postgres import _connections
+from penstock.stores.postgres import PostgresStorage, _connections
 from tests.stores.made import entry, ids, many, said
 from tests.stores.postgres.servers import of
 

@@ -3,7 +3,8 @@
 import asyncpg
 import pytest
 
-from penstock import NotStoredError, StorageError
+from penstock import StorageError
+from penstock.engine import NotStoredError
 from penstock.engine.values.stored import Thread
 from penstock.stores.postgres import PostgresStorage
 from tests.stores.made import entry, found, ids, many

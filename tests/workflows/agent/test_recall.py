@@ -6,7 +6,6 @@ import pytest
 
 from penstock import (
     Agent,
-    HashingEmbedder,
     InMemoryStorage,
     Memory,
     Message,
@@ -20,6 +19,7 @@ from penstock import (
     tool,
 )
 from penstock.engine.processor.context import OutputResultContext, OutputStepContext
+from penstock.models import HashingEmbedder
 from penstock.testing import ScriptedModel
 
 ANN = {"resource_id": "ann"}
