@@ -16,7 +16,7 @@ SPLIT ?= dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test check docs bench quality format clean
+.PHONY: help demo test lint check house docs bench quality format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,14 +27,19 @@ demo: $(VENV)/.runtime ## Run the example: a workflow drawn, and run over real m
 test: $(VENV)/.test ## Run the tests (about eight minutes); ARGS="-k retry" goes to pytest
 	$(BIN)/pytest $(ARGS)
 
-check: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
-check: $(VENV)/.test ## Run all that must hold before a change lands: format, lint, types, layers, tests, coverage
+lint: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+lint: $(VENV)/.test ## Check format, lint, types and layers (about a minute)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/lint-imports
+
+check: lint ## Run all that must hold before a change lands: `make lint`, the tests, and their coverage
 	$(BIN)/pytest --cov $(ARGS)
+
+house: $(VENV)/.test ## Show how the house stands: files, floors, names, the rooms that a request enters
+	$(BIN)/python benchmarks/house.py
 
 docs: $(DOCS)/.docs ## Build the documentation as a site, build/site/index.html; a dead link is an error
 	$(DOCS)/bin/python docs/build_site.py

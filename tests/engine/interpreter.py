@@ -10,25 +10,24 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.changes import Delta, Gone
-from penstock.engine.delta import compose_hints, diff, text_changes
-from penstock.engine.errors import MergeConflictError, StepFailedError
-from penstock.engine.frozen import FrozenDict
-from penstock.engine.history import History
-from penstock.engine.merge import Branch as Changes, merge
-from penstock.engine.message_list import MessageList
-from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
-from penstock.engine.payload import Payload
-from penstock.engine.plan import topological
-from penstock.engine.processor import Processor, claims_of
-from penstock.engine.rebuild import rebuild
-from penstock.engine.stages import STAGES, told_edits
-from penstock.engine.texts import TextPlace
-from penstock.engine.view import View
+from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
+from penstock.engine.graph.plan import topological
+from penstock.engine.merging.changes import Delta, Gone, rebuild
+from penstock.engine.merging.dag_state import DagState
+from penstock.engine.merging.diff import compose_hints, diff, text_changes
+from penstock.engine.merging.rules import Branch as Changes, merge
+from penstock.engine.processor.context import View
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.processor import Processor, claims_of
+from penstock.engine.processor.stages import STAGES, told_edits
+from penstock.engine.values.errors import MergeConflictError, StepFailedError
+from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.message_list import MessageList
+from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
-    from penstock.engine.nodes import DagMember, Node
-    from penstock.engine.state import StageCall
+    from penstock.engine.graph.nodes import DagMember, Node
+    from penstock.engine.processor.state import StageCall
 
 
 class Verdicts(Exception):  # noqa: N818 - a verdict is no error
@@ -266,7 +265,7 @@ class _DagWalk:
 
     def __init__(self, node: Dag, call: StageCall, entry: Payload) -> None:
         self.node, self.call = node, call
-        self.history = History(entry, node.merge, self.united)
+        self.history = DagState(entry, node.merge, self.united)
         self.places = {member.id: index for index, member in enumerate(topological(node))}
         self.ancestors: dict[str, set[str]] = {}
         self.ends: dict[str, Payload] = {}
@@ -276,7 +275,7 @@ class _DagWalk:
         self.broken: set[str] = set()
 
     def bits(self, names: set[str]) -> int:
-        """Return those of the members that ended, as `History` writes sets."""
+        """Return those of the members that ended, as `DagState` writes sets."""
         return sum(1 << self.places[name] for name in names if name in self.ends)
 
     def united(self, base: Payload, branches: Any) -> Delta:

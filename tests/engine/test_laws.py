@@ -16,15 +16,15 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings, strategies as st
 
 from penstock import InputContext, Key, Message, MessageList, Processor, Workflow, processor
-from penstock.engine.driving import drive
-from penstock.engine.errors import MergeConflictError, StepFailedError
-from penstock.engine.executor import execute
-from penstock.engine.frozen import EMPTY
-from penstock.engine.nodes import Node, Parallel, Sequence, resolve
-from penstock.engine.payload import Payload
-from penstock.engine.plan import compile_plan
-from penstock.engine.stages import STAGES
-from penstock.engine.state import RunState, StageCall
+from penstock.engine.execution.executor import execute
+from penstock.engine.graph.nodes import Node, Parallel, Sequence, resolve
+from penstock.engine.graph.plan import compile_plan
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.state import RunState, StageCall
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.errors import MergeConflictError, StepFailedError
+from penstock.engine.values.frozen import EMPTY
 from tests.engine.interpreter import Verdicts, interpret
 from tests.engine.strategies import STAGE, Op, SyncScripted, conversations, workflows
 
@@ -102,7 +102,9 @@ def check_synchronously(workflow: Workflow, messages: tuple[Message, ...]) -> No
     root = resolve(workflow.root)
     note(repr(root))  # a workflow's own repr is but its name and steps
     payload = payload_of(messages)
-    assert_agree(drive(compiled(root, payload), "plan"), drive(interpreted(root, payload), "interpreter"))
+    assert_agree(
+        run_without_loop(compiled(root, payload), "plan"), run_without_loop(interpreted(root, payload), "interpreter")
+    )
 
 
 async def check_on_a_loop(workflow: Workflow, messages: tuple[Message, ...]) -> None:
@@ -143,7 +145,7 @@ def test_a_plan_does_what_the_tree_says_on_trio(workflow: Workflow, messages: tu
 
 def ending(root: Node, messages: tuple[Message, ...], *, plain: bool = False) -> tuple[str, Any]:
     """How a graph of sync steps ends; ``plain``: without the paths, which a cut may change."""
-    kind, what = drive(compiled(resolve(root), payload_of(messages)), "plan")
+    kind, what = run_without_loop(compiled(resolve(root), payload_of(messages)), "plan")
     note(f"{root!r} gives {kind} {what!r}")
     return (kind, None) if plain and kind in {"conflict", "failed", "blocked"} else (kind, what)
 
@@ -168,10 +170,10 @@ def test_running_the_pieces_of_a_sequence_one_by_one_changes_nothing(
     """What a sequence gives is what its second half gives on what its first half gave."""
     nodes = resolve(workflow.root).nodes  # type: ignore[union-attr]
     cut = data.draw(st.integers(0, len(nodes)))
-    kind, whole = drive(compiled(Sequence(nodes), payload_of(messages)), "whole")
-    first_kind, first = drive(compiled(Sequence(nodes[:cut]), payload_of(messages)), "first")
+    kind, whole = run_without_loop(compiled(Sequence(nodes), payload_of(messages)), "whole")
+    first_kind, first = run_without_loop(compiled(Sequence(nodes[:cut]), payload_of(messages)), "first")
     if first_kind == "passed":
-        second_kind, second = drive(compiled(Sequence(nodes[cut:]), first), "second")
+        second_kind, second = run_without_loop(compiled(Sequence(nodes[cut:]), first), "second")
         assert (kind, kind == "passed" and whole) == (second_kind, kind == "passed" and second)
     else:
         assert kind == first_kind
