@@ -55,7 +55,7 @@ def listed(nav: object) -> Iterator[str]:
 def nav_problems() -> list[str]:
     """What is wrong with the nav of zensical.toml: pages of docs/ it lacks, names twice, or names and there is none."""
     named = list(listed(tomllib.loads(CONFIG.read_text("utf-8"))["project"]["nav"]))
-    there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | {"reference/index.md"}
+    there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     problems = [f"docs/{page} is missing in the nav of zensical.toml" for page in sorted(there - {*named})]
     problems += [f"the nav of zensical.toml names {page}, which does not exist" for page in sorted({*named} - there)]
     return problems + [f"the nav of zensical.toml names {page} twice" for page in {*named} if named.count(page) > 1]
@@ -142,6 +142,8 @@ def public_names(tree: Any) -> list[Name]:
         if "._" in package:
             continue
         for name in getattr(importlib.import_module(package), "__all__", ()):
+            if name.startswith("_"):
+                continue
             found = at(tree, f"{package}.{name}")
             if found is not None and found.kind.value != "module":
                 defined = found.canonical_path
@@ -167,7 +169,7 @@ def summary(found: Any) -> str:
 
 def family_of(defined: str) -> str:
     """The family of a name, by where it is defined: a room of the engine, a family of processors, or a package."""
-    parts = defined.split(".")
+    parts = defined.replace("penstock.engine.testing", "penstock.testing").split(".")
     deep = parts[1] in {"engine", "processors"} or parts[1:3] == ["workflows", "presets"]
     return ".".join(parts[: 3 if deep else 2])
 
@@ -181,7 +183,7 @@ def write_reference() -> list[Any]:
     for name in public_names(tree):
         families.setdefault(family_of(name.defined), []).append(name)
     folder = PAGES / "reference"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for family, names in families.items():
         text = [f"# {family}", summary(at(tree, family)), *(f"::: {name.path}" for name in names)]
         (folder / f"{family}.md").write_text("\n\n".join(text) + "\n", "utf-8")
@@ -195,11 +197,7 @@ def write_reference() -> list[Any]:
 
 def index(families: dict[str, list[Name]]) -> str:
     """The first page of the reference: all public names, and where each is described."""
-    lines = [
-        "# Reference",
-        "",
-        "Every public name, with its docstring. A name is imported from the package in whose table it stands.",
-    ]
+    lines = [(DOCS / "reference" / "index.md").read_text("utf-8").partition("\n\n`make docs`")[0]]
     packages = {name.package for names in families.values() for name in names}
     for package in sorted(packages, key=lambda name: (name.count("."), name)):
         rows = [(name, family) for family, names in families.items() for name in names if name.package == package]
@@ -300,8 +298,9 @@ def main() -> None:
     config = write_config(write_reference())
     try:
         command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "--config-file", str(config)]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode:
-            sys.exit("Zensical found problems")
+        built = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+        if built.returncode:
+            sys.exit(built.stderr.partition("Traceback (most recent call last)")[0] + "Zensical found problems, see above")
     finally:
         config.unlink()
     stop_at(site_problems(SITE))
