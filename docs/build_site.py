@@ -300,7 +300,7 @@ def main() -> None:
         command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "--config-file", str(config)]
         built = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
         if built.returncode:
-            sys.exit(built.stderr.partition("Traceback (most recent call last)")[0] + "Zensical found problems, see above")
+            sys.exit(built.stderr.partition("Traceback (most recent call last)")[0] + "Zensical found problems")
     finally:
         config.unlink()
     stop_at(site_problems(SITE))
