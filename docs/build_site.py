@@ -105,7 +105,9 @@ def show_file(path: Path) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         files = [file for file in sorted(path.iterdir()) if file.suffix in LANGUAGES]
-        lines = [f"- [{file.name}]({file.name}.md)" for file in files]
+        folders = [inner for inner in sorted(path.iterdir()) if inner.is_dir() and not inner.name.startswith(("_", "."))]
+        lines = [f"- `{folder.name}/`" for folder in folders]
+        lines += [f"- [{file.name}]({file.name}.md)" for file in files]
         for file in files:
             show_file(file)
     else:
