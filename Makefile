@@ -6,6 +6,7 @@ VENV   ?= .venv
 ARGS   ?=
 
 BIN     := $(VENV)/bin
+CORE    := $(VENV)-core
 PEERS   := $(VENV)-bench
 QUALITY := $(VENV)-quality
 DOCS    := $(VENV)-docs
@@ -16,7 +17,7 @@ SPLIT ?= dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test lint check house docs bench quality format clean
+.PHONY: help demo test core lint check house docs bench quality format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +27,9 @@ demo: $(VENV)/.runtime ## Run the example: a workflow drawn, and run over real m
 
 test: $(VENV)/.test ## Run the tests (about eight minutes); ARGS="-k retry" goes to pytest
 	$(BIN)/pytest $(ARGS)
+
+core: $(CORE)/.core ## Run the tests of a plain install, in an environment without any extra
+	$(CORE)/bin/pytest --confcutdir tests/core tests/core
 
 lint: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 lint: $(VENV)/.test ## Check format, lint, types and layers (about a minute)
@@ -55,7 +59,7 @@ format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	$(BIN)/ruff format
 
 clean: ## Remove the virtualenvs and everything that was generated
-	rm -rf $(VENV) $(PEERS) $(QUALITY) $(DOCS) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp says that an installation ended well; one that was broken off is begun again.
@@ -73,6 +77,10 @@ clean: ## Remove the virtualenvs and everything that was generated
 %/.test: pyproject.toml | %/.made
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	@touch $@ $*/.runtime
+
+%/.core: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest pytest-randomly pytest-timeout
+	@touch $@
 
 %/.peers: pyproject.toml | %/.made
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[bench-peers]"

@@ -105,7 +105,7 @@ def show_file(path: Path) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         files = [file for file in sorted(path.iterdir()) if file.suffix in LANGUAGES]
-        folders = [inner for inner in sorted(path.iterdir()) if inner.is_dir() and not inner.name.startswith(("_", "."))]
+        folders = [inner for inner in sorted(path.iterdir()) if inner.is_dir() and inner.name[0] not in "._"]
         lines = [f"- `{folder.name}/`" for folder in folders]
         lines += [f"- [{file.name}]({file.name}.md)" for file in files]
         for file in files:
