@@ -13,7 +13,7 @@ from penstock.processors.memory.memory_input_filter import MemoryInputFilter
 from penstock.processors.memory.message_history import MessageHistory
 from penstock.processors.memory.semantic_recall import SemanticRecall
 from penstock.processors.memory.working_memory import WorkingMemory
-from penstock.workflows.agent.arrays import Around
+from penstock.workflows.agent.processor_lists import Around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from penstock.engine import StepFailedError
 from penstock.processors.memory import MemoryInputFilter
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
-from penstock.workflows.agent.arrays import Around
+from penstock.workflows.agent.processor_lists import Around
 from tests.processors.memory.noted_storage import NotedStorage
 from tests.workflows.remembering import asked, said
 

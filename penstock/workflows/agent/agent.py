@@ -16,10 +16,9 @@ from penstock.engine.values.frozen import freeze
 from penstock.engine.values.ports import Model
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.tools.tool_sets import as_tools
-from penstock.workflows.agent.arrays import AgentMemory, Arrays
 from penstock.workflows.agent.options import AGENT_OPTIONS, ARRAY_OPTIONS, RequestOptions, check_names
-from penstock.workflows.agent.progress import Task
-from penstock.workflows.agent.prompting import as_model, conversation
+from penstock.workflows.agent.processor_lists import AgentMemory, Arrays
+from penstock.workflows.agent.request import Task, as_model, conversation
 from penstock.workflows.agent.stream import AgentStream
 
 if TYPE_CHECKING:

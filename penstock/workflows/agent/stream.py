@@ -20,13 +20,11 @@ from typing_extensions import TypeVar
 from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import UsageError
-from penstock.workflows.agent.ending import ended
-from penstock.workflows.agent.loop import Loop
-from penstock.workflows.agent.pulling import CancelledPullError, Pulling
-from penstock.workflows.agent.readers import Chunks, Field, Texts
+from penstock.workflows.agent.cancellable import CancelledPullError, Pulling
+from penstock.workflows.agent.loop import Loop, ended
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
     from types import TracebackType
 
     from anyio.streams.memory import MemoryObjectSendStream
@@ -37,8 +35,65 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import Usage
     from penstock.engine.values.tripwire import Tripwire
     from penstock.workflows.agent.options import RequestOptions
-    from penstock.workflows.agent.progress import Task
+    from penstock.workflows.agent.request import Task
     from penstock.workflows.agent.results import AgentResult, ModelResponse, Status, StepResult
+
+
+V = TypeVar("V")
+
+
+class Field(Generic[V]):
+    """Something that is known when the stream has ended: await it. What is left of the stream is read for it."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], Awaitable[V]]) -> None:
+        self._read = read
+
+    def __await__(self) -> Generator[object, None, V]:
+        """Wait for it."""
+        return self._read().__await__()
+
+
+class Chunks:
+    """Reads a stream's chunks; no generator, which would have to be closed by whoever reads only some."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self, following: Callable[[], Awaitable[Chunk | None]]) -> None:
+        self._next = following
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Chunk:
+        """Return the next chunk."""
+        chunk = await self._next()
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
+
+
+class Texts:
+    """Reads a stream's pieces of text."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> str:
+        """Return the next piece."""
+        while True:
+            chunk = await self._chunks.__anext__()
+            if chunk.type == "text-delta":
+                return chunk.text
+
 
 _LOG = logging.getLogger("penstock.agent")
 

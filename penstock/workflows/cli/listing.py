@@ -17,7 +17,7 @@ from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
 from penstock.processors.guards.guard import Guard
 from penstock.processors.guards.options import GUARD_OPTIONS
-from penstock.workflows.cli.exits import CommandError, Exit
+from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.presets import PRESETS
 
 if TYPE_CHECKING:

@@ -4,33 +4,105 @@ from __future__ import annotations
 
 import shlex
 import sys
+import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
-from typing import IO, TYPE_CHECKING, Protocol
+from time import monotonic, perf_counter
+from typing import IO, TYPE_CHECKING, Protocol, Self
 
+from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import check_all
-from penstock.workflows.cli.exits import CommandError, Exit
-from penstock.workflows.cli.files import reading, refuse_same, size_of, writing
-from penstock.workflows.cli.inputs import Row, Source, call_of
-from penstock.workflows.cli.progress import Bar
-from penstock.workflows.cli.results import as_json, error_text
-from penstock.workflows.cli.tally import Tally
-from penstock.workflows.cli.traces import trace_of
+from penstock.workflows.cli.exit_codes import CommandError, Exit
+from penstock.workflows.cli.inputs import Row, Source, call_of, reading, refuse_same, size_of, writing
+from penstock.workflows.cli.results import Tally, as_json, error_text
 from penstock.workflows.loading import load_workflow
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Iterator
+    from types import TracebackType
+
+    from rich.progress import Progress, TaskID
 
     from penstock.engine.formats import Format
     from penstock.engine.workflow import Workflow
     from penstock.workflows.batch import Call
     from penstock.workflows.cli.inputs import InputFormat
     from penstock.workflows.cli.results import RowChecked
+
+
+PATIENCE = 0.5
+"""The seconds after which people want to see that something moves."""
+
+EVERY = 0.1
+"""The seconds between two looks at where the input stands: the bar is not drawn more often."""
+
+
+class Bar:
+    """Shows how far the input is read. Lives as long as one run over rows; does nothing where nobody watches.
+
+    Args:
+        stream: where to draw; None: nowhere.
+        total: the input's size in bytes, if it is known.
+    """
+
+    def __init__(self, stream: IO[str] | None, total: int | None) -> None:
+        self._stream = stream
+        self._total = total
+        self._next = monotonic() + PATIENCE
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        """Begin, without drawing yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the bar off the screen."""
+        if self._progress is not None:
+            self._progress.stop()
+
+    def at(self, taken: int, rows: int) -> None:
+        """Note how many bytes and rows are done."""
+        if self._stream is None or monotonic() < self._next:
+            return
+        self._next = monotonic() + EVERY
+        if self._progress is None or self._task is None:
+            self._progress, self._task = _started(self._stream, self._total)
+        self._progress.update(self._task, completed=taken, rows=f"{rows:,}")
+
+
+def _started(stream: IO[str], total: int | None) -> tuple[Progress, TaskID]:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    from penstock.workflows.cli.table import console_for
+
+    known = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) if total else ()
+    rows = TextColumn("{task.fields[rows]} rows")
+    progress = Progress(*known, rows, console=console_for(stream), transient=True, redirect_stdout=False)
+    task = progress.add_task("", total=total, rows="0")
+    progress.start()
+    return progress, task
+
+
+def trace_of(checked: RowChecked) -> str:
+    """Return the traceback of what broke a row's step; empty if none broke.
+
+    It ends with the kind of the error, without its text: that may quote what was checked, as in `ValueError`'s.
+    """
+    failure = checked.error if checked.outcome is None else checked.outcome.failure
+    if not isinstance(failure, StepFailedError):
+        return ""
+    cause = failure.__cause__ or failure
+    frames = "".join(traceback.format_tb(cause.__traceback__))
+    head = f"Traceback of line {checked.item.line}, step {failure.step!r} (most recent call last):"
+    return f"{head}\n{frames}{type(cause).__name__}\n"
+
 
 TEXT_ENDINGS = (".txt", ".md", ".log")
 """The endings of the files whose lines are texts, unless --input-format says else."""

@@ -9,15 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.workflows.cli.formatting import plain, visible, why
 from penstock.workflows.cli.results import error_text
-from penstock.workflows.cli.words import plain, visible, why
 
 if TYPE_CHECKING:
     from typing import IO
 
     from penstock.engine.values.tripwire import Record
-    from penstock.workflows.cli.results import RowChecked
-    from penstock.workflows.cli.tally import StepTally, Tally
+    from penstock.workflows.cli.results import RowChecked, StepTally, Tally
 
 COLOURS = {
     "passed": "green",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import PromptInjectionDetector, SystemPromptScrubber
-from penstock.workflows.presets.shaping import shaped
+from penstock.workflows.presets.hygiene import shaped
 
 if TYPE_CHECKING:
     from penstock.engine.values.ports import Model

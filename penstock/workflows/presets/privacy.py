@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.engine.values.errors import OptionError
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import PIIDetector, Restore
-from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHidden
-from penstock.workflows.presets.shaping import shaped
+from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHidden, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

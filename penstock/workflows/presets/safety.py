@@ -12,7 +12,7 @@ from penstock.processors.guards import (
     PromptInjectionDetector,
     SystemPromptScrubber,
 )
-from penstock.workflows.presets.shaping import shaped
+from penstock.workflows.presets.hygiene import shaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

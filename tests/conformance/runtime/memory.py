@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock import Message
-from penstock.workflows.agent.arrays import Around
+from penstock.workflows.agent.processor_lists import Around
 from tests.conformance.runtime.driver import Hooks
 from tests.conformance.runtime.lifecycle import LOOKS_ON
 

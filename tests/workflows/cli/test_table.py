@@ -6,7 +6,7 @@ import pytest
 
 from penstock import Tripwire
 from penstock.engine import Record
-from penstock.workflows.cli.words import LONGEST, plain, visible, why
+from penstock.workflows.cli.formatting import LONGEST, plain, visible, why
 
 ADDRESS = "ann@example.com"
 
