@@ -13,7 +13,7 @@ from penstock.processors.memory.memory_input_filter import MemoryInputFilter
 from penstock.processors.memory.message_history import MessageHistory
 from penstock.processors.memory.semantic_recall import SemanticRecall
 from penstock.processors.memory.working_memory import WorkingMemory
-from penstock.workflows.agent.processor_lists import Around
+from penstock.workflows.agent.processor_lists import MemoryPlacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +102,7 @@ class Memory:
             storage, retain_full_input=retain_full_input, on_error=self.history.on_error
         )
 
-    def around(self, placed: Sequence[AnyProcessor]) -> Around:
+    def around(self, placed: Sequence[AnyProcessor]) -> MemoryPlacement:
         """Return what to place around processors: before them what loads, behind them what keeps.
 
         Args:
@@ -122,7 +122,7 @@ class Memory:
             after.append(self.history.saver)
         if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.saves for one in placed):
             after.append(self._halves[1])  # behind the history: nothing is indexed that is not stored
-        return Around(tuple(before), tuple(after))
+        return MemoryPlacement(tuple(before), tuple(after))
 
     def _working_memory(self, given: object, both: Values) -> WorkingMemory | None:
         options = _options("working_memory", given, WorkingMemory)

@@ -1,7 +1,7 @@
-"""`Pulling`: reads a generator, item by item, so that another task may end a pull that waits. It knows no stream.
+"""`CancellableReader`: reads an async generator so that another task can cancel a pending read.
 
-A cancel scope around each pull would do, and does on trio; on asyncio it would cost more than all else that is done for
-a chunk, so there the task itself is cancelled, as `asyncio.timeout` does it, and only pulls that wait cost anything.
+On trio each read has a cancel scope. On asyncio a scope would cost more than all other work for a chunk, so there
+the reading task itself is cancelled, as `asyncio.timeout` does it, and only reads that wait have a cost.
 """
 
 from __future__ import annotations
@@ -18,43 +18,46 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class CancelledPullError(Exception):
-    """The pull was ended by `Pulling.cancel`."""
+class ReadCancelledError(Exception):
+    """The read was cancelled with `CancellableReader.cancel`."""
 
 
-class Pulling(Generic[T]):
-    """Reads a generator for one task at a time. Make it where the event loop runs.
+class CancellableReader(Generic[T]):
+    """Reads a generator for one task at a time. Create it inside the running event loop.
+
+    Args:
+        items: the generator; the caller closes it.
 
     Attributes:
-        busy: whether a pull waits.
+        busy: whether a read waits.
     """
 
-    __slots__ = ("_asked", "_cancelling", "_items", "_native", "_scope", "_task", "busy")
+    __slots__ = ("_cancelled_task", "_cancelling", "_items", "_native", "_scope", "_task", "busy")
 
     def __init__(self, items: AsyncGenerator[T]) -> None:
         self._items = items
         self._native = _on_asyncio()
         self._scope: anyio.CancelScope | None = None
-        self._task: asyncio.Task[object] | None = None  # who waits in a pull
-        self._cancelling = 0  # how often it was cancelled before
-        self._asked: asyncio.Task[object] | None = None  # who was cancelled by us
+        self._task: asyncio.Task[object] | None = None  # the task that waits in a read
+        self._cancelling = 0  # how many cancellations were pending before
+        self._cancelled_task: asyncio.Task[object] | None = None  # the task that we have cancelled
         self.busy = False
 
     def next(self) -> Awaitable[T]:
-        """Return what to await for the next item.
+        """Return an awaitable for the next item.
 
         Raises:
-            StopAsyncIteration: there is none.
-            CancelledPullError: it was cancelled from here; then the generator has ended.
+            StopAsyncIteration: the generator has ended.
+            ReadCancelledError: `cancel` was called; the generator has ended.
         """
         return self._followed(self._items.__anext__()) if self._native else self._scoped()
 
     def cancel(self) -> None:
-        """End the pull that waits, if one does."""
+        """Cancel the pending read, if there is one."""
         if self._scope is not None:
             self._scope.cancel()
-        elif self._task is not None and self._asked is None and self._task is not asyncio.current_task():
-            self._asked = self._task
+        elif self._task is not None and self._cancelled_task is None and self._task is not asyncio.current_task():
+            self._cancelled_task = self._task
             self._task.cancel()
 
     async def _scoped(self) -> T:
@@ -62,13 +65,13 @@ class Pulling(Generic[T]):
         try:
             with anyio.CancelScope() as self._scope:
                 return await self._items.__anext__()
-            raise CancelledPullError
+            raise ReadCancelledError
         finally:
             self.busy, self._scope = False, None
 
     @types.coroutine
     def _followed(self, step: Coroutine[object, object, T]) -> Generator[object, object, T]:
-        """Do one step, as ``await`` does; note who waits if it does not come at once."""
+        """Run one step of the generator, as ``await`` does; if it waits, remember the task that waits."""
         try:
             waits = step.send(None)
         except StopIteration as end:
@@ -81,25 +84,25 @@ class Pulling(Generic[T]):
             while True:
                 try:
                     sent = yield waits
-                except BaseException as error:  # noqa: BLE001 - it is for the step to deal with
+                except BaseException as error:  # noqa: BLE001 - the generator has to handle it
                     waits = step.throw(error)
                 else:
                     waits = step.send(sent)
         except StopIteration as end:
-            self._settled()
+            self._take_back()
             done = end.value
             return done
         except asyncio.CancelledError:
-            if self._settled():
-                raise CancelledPullError from None
+            if self._take_back():
+                raise ReadCancelledError from None
             raise
         finally:
             self.busy, self._task = False, None
 
-    def _settled(self) -> bool:
-        """Take our own cancellation back; tell whether there was one, and no other."""
-        asked, self._asked = self._asked, None
-        return asked is not None and asked.uncancel() <= self._cancelling
+    def _take_back(self) -> bool:
+        """Take back our own cancellation; return whether there was one and no other."""
+        task, self._cancelled_task = self._cancelled_task, None
+        return task is not None and task.uncancel() <= self._cancelling
 
 
 def _on_asyncio() -> bool:

@@ -1,7 +1,8 @@
-"""An agent's arrays, resolved for a request: functions evaluated once, what comes by itself placed around.
+"""The processor lists of an agent, and the plans that a request gets from them.
 
-The input's stages: memory, the user's processors, what belongs to the agent (`prepare_step` last), and savers.
-The output's: the user's processors, then memory, so that nothing is saved before it was judged.
+Functions in a list are called once per request. The order at the input stages: the memory's loaders, your
+processors, the agent's own (`prepare_step` last), and the memory's savers. At the output stages: your processors,
+then the memory, so that nothing is saved before it was checked.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import AnyProcessor
     from penstock.engine.values.frozen import Value
     from penstock.engine.workflow import Item
-    from penstock.workflows.agent.options import Array, Placed, RequestContext
+    from penstock.workflows.agent.options import ProcessorEntry, ProcessorList, RequestContext
 
 
-class Around(NamedTuple):
-    """What is placed around the user's processors.
+class MemoryPlacement(NamedTuple):
+    """The processors that a memory adds.
 
     Attributes:
-        before: before them, at the input's stages; at the output's they come behind them.
-        after: behind them, at every stage.
+        before: placed before yours at the input stages, and after yours at the output stages.
+        after: placed after yours at every stage.
     """
 
     before: tuple[Item, ...] = ()
@@ -40,128 +41,146 @@ class Around(NamedTuple):
 
 @runtime_checkable
 class AgentMemory(Protocol):
-    """A memory: it says which processors stand around the user's. An agent knows no more of it."""
+    """What an agent needs of a memory."""
 
-    def around(self, placed: Sequence[AnyProcessor]) -> Around:
-        """Return what to place; ``placed``: the user's own processors, those within workflows included."""
+    def around(self, placed: Sequence[AnyProcessor]) -> MemoryPlacement:
+        """Return the processors to add.
+
+        Args:
+            placed: your processors, including those inside workflows.
+        """
         ...
 
 
 @runtime_checkable
-class Surrounding(Protocol):
-    """A processor that stands around all others at the output: what it makes first they judge, and it reads it last."""
+class SplitProcessor(Protocol):
+    """A processor with two halves at the output: the first runs before all others, and the second after them.
+
+    What the first half makes is checked by the others; the second reads what they have left.
+    """
 
     def around(self) -> tuple[Item, ...]:
-        """Return its two halves."""
+        """Return the two halves."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Arrays:
-    """The arrays as they were given, to an agent or to a call.
+class ProcessorLists:
+    """The processor lists of an agent or a request, with what the agent adds.
 
     Attributes:
-        processors: bound at every stage that they have.
-        input: bound at the input's stages only.
-        output: bound at the output's.
-        error: bound where a model call failed.
-        memory: what places itself around them.
-        own_input: the agent's own, behind the user's input processors.
-        own_judging: the agent's own, before the user's output processors.
-        own_output: the agent's own, behind them.
+        processors: run at every stage that they implement.
+        input: run at the input stages only.
+        output: run at the output stages only.
+        error: run when a model call fails.
+        memory: adds its processors.
+        own_input: the agent's own processors, after your input processors.
+        own_output_first: the agent's own, before your output processors.
+        own_output_last: the agent's own, after your output processors.
     """
 
-    processors: Array = ()
-    input: Array = ()
-    output: Array = ()
-    error: Array = ()
+    processors: ProcessorList = ()
+    input: ProcessorList = ()
+    output: ProcessorList = ()
+    error: ProcessorList = ()
     memory: AgentMemory | None = None
     own_input: tuple[Item, ...] = ()
-    own_judging: tuple[Item, ...] = ()
-    own_output: tuple[Item, ...] = ()
+    own_output_first: tuple[Item, ...] = ()
+    own_output_last: tuple[Item, ...] = ()
 
     @property
     def fixed(self) -> bool:
-        """Whether they are the same for every request."""
-        return not any(_depends(array) for array in (self.processors, self.input, self.output, self.error))
+        """Whether the lists are the same for every request."""
+        return not any(_is_dynamic(entries) for entries in (self.processors, self.input, self.output, self.error))
 
     async def resolved(self, name: str, context: RequestContext) -> Plans:
-        """Return the plans for a request; each function is called once.
+        """Return the plans of one request; each function in the lists is called once.
 
         Raises:
-            OptionError, ProcessorError, WorkflowError: what the functions give cannot be placed.
+            OptionError: a function returned something else than processors and workflows.
+            ProcessorError: a processor cannot be used.
+            WorkflowError: the processors cannot run together.
         """
-        every = await _evaluated("processors", self.processors, context)
+        every = await _evaluate_list("processors", self.processors, context)
         given = (
-            await _evaluated("input_processors", self.input, context),
-            await _evaluated("output_processors", self.output, context),
-            await _evaluated("error_processors", self.error, context),
+            await _evaluate_list("input_processors", self.input, context),
+            await _evaluate_list("output_processors", self.output, context),
+            await _evaluate_list("error_processors", self.error, context),
         )
         return self._placed(name, every, *given)
 
     def compiled(self, name: str) -> Plans:
-        """Return the plans of arrays that are fixed.
+        """Return the plans of fixed lists.
 
         Raises:
-            OptionError, ProcessorError, WorkflowError: what stands in them cannot be placed.
+            OptionError: an entry is neither a processor nor a workflow.
+            ProcessorError: a processor cannot be used.
+            WorkflowError: the processors cannot run together.
         """
-        arrays = (self.processors, self.input, self.output, self.error)
-        return self._placed(name, *[tuple(cast("Sequence[Item]", array)) for array in arrays])
+        lists = (self.processors, self.input, self.output, self.error)
+        return self._placed(name, *[tuple(cast("Sequence[Item]", entries)) for entries in lists])
 
     def check_known(self, name: str) -> None:
-        """Refuse what cannot stand where it was placed, whatever the functions beside it will give.
+        """Check the entries that are no functions, so that mistakes are found before the first request.
 
         Raises:
-            OptionError, ProcessorError, WorkflowError: as in `compiled`.
+            OptionError: an entry is neither a processor nor a workflow.
+            ProcessorError: a processor cannot be used.
+            WorkflowError: the processors cannot run together.
         """
-        arrays = (self.processors, self.input, self.output, self.error)
-        every, given, judging, error = [() if callable(array) else _known(array) for array in arrays]
-        _check_bound(name, every)
+        lists = (self.processors, self.input, self.output, self.error)
+        every, given, output, error = [() if callable(entries) else _known(entries) for entries in lists]
+        _check_items(name, every)
         check_some(
             name,
             {
-                "input": [*_of("input", every), *given],
-                "output": [*_of("output", every), *judging],
-                "error": [*_of("error", every), *error],
+                "input": [*_serving("input", every), *given],
+                "output": [*_serving("output", every), *output],
+                "error": [*_serving("error", every), *error],
             },
         )
 
     def _placed(
-        self, name: str, every: Sequence[Item], given: Sequence[Item], judging: Sequence[Item], error: Sequence[Item]
+        self, name: str, every: Sequence[Item], given: Sequence[Item], output: Sequence[Item], error: Sequence[Item]
     ) -> Plans:
-        _check_bound(name, every)
-        mine = [*every, *given, *judging, *error]
-        around = Around() if self.memory is None else self.memory.around(list(_processors(mine)))
+        _check_items(name, every)
+        mine = [*every, *given, *output, *error]
+        around = MemoryPlacement() if self.memory is None else self.memory.around(list(_processors(mine)))
         before, after = around.before, around.after
-        bound, judges = _parted(every), _parted(judging)
+        shared, judges = _split_items(every), _split_items(output)
         return arrayed(
             name,
             {
-                "input": [*_of("input", (*before, *bound.items)), *given, *self.own_input, *_of("input", after)],
+                "input": [
+                    *_serving("input", (*before, *shared.items)),
+                    *given,
+                    *self.own_input,
+                    *_serving("input", after),
+                ],
                 "output": [
-                    *self.own_judging,
-                    *bound.first,
+                    *self.own_output_first,
+                    *shared.first,
                     *judges.first,
-                    *_of("output", bound.between),
+                    *_serving("output", shared.between),
                     *judges.between,
                     *judges.last,
-                    *bound.last,
-                    *self.own_output,
-                    *_of("output", (*before, *after)),
+                    *shared.last,
+                    *self.own_output_last,
+                    *_serving("output", (*before, *after)),
                 ],
-                "error": [*_of("error", bound.items), *error],
+                "error": [*_serving("error", shared.items), *error],
             },
         )
 
 
-class _Parted(NamedTuple):
-    """Items of an array, some of which stand around the others at the output.
+class _SplitItems(NamedTuple):
+    """The items of a list, those with two halves split.
 
     Attributes:
-        items: all, with the first half in the place of each that does.
-        between: those that do not.
-        first: the first halves of those that do.
-        last: their second halves, inside out.
+        items: all items, with the first half in place of each split one.
+        between: the items without halves.
+        first: the first halves.
+        last: the second halves, in reverse order.
     """
 
     items: list[Item]
@@ -170,46 +189,57 @@ class _Parted(NamedTuple):
     last: list[Item]
 
 
-def _parted(items: Sequence[Item]) -> _Parted:
-    """Return items, those that stand around the others (they have ``around``) in two halves."""
-    halves = [item.around() if isinstance(item, Surrounding) else (item,) for item in items]
+def _split_items(items: Sequence[Item]) -> _SplitItems:
+    """Split the items that implement `SplitProcessor` into their halves."""
+    halves = [item.around() if isinstance(item, SplitProcessor) else (item,) for item in items]
     two = [both for both in halves if len(both) > 1]
     between = [both[0] for both in halves if len(both) == 1]
-    return _Parted([both[0] for both in halves], between, [both[0] for both in two], [both[-1] for both in two[::-1]])
+    return _SplitItems(
+        [both[0] for both in halves], between, [both[0] for both in two], [both[-1] for both in two[::-1]]
+    )
 
 
-def _depends(array: Array) -> bool:
-    return callable(array) or any(_is_function(entry) for entry in array)
+def _is_dynamic(entries: ProcessorList) -> bool:
+    return callable(entries) or any(_is_function(entry) for entry in entries)
 
 
-def _known(array: Sequence[Placed]) -> tuple[Item, ...]:
-    """Return an array's items, with nothing in the place of each function."""
-    return tuple([Workflow("later") if _is_function(entry) else cast("Item", entry) for entry in array])
+def _known(entries: Sequence[ProcessorEntry]) -> tuple[Item, ...]:
+    """Return the items of a list, with an empty workflow in place of each function."""
+    return tuple([Workflow("later") if _is_function(entry) else cast("Item", entry) for entry in entries])
 
 
 def _is_function(entry: object) -> bool:
     return callable(entry) and not isinstance(entry, (Processor, Workflow, type))
 
 
-async def _evaluated(name: str, array: Array, context: RequestContext) -> tuple[Item, ...]:
-    """Return the items of an array, its functions evaluated."""
-    if callable(array):
-        return tuple(await _given(name, array, context))
+async def _evaluate_list(name: str, entries: ProcessorList, context: RequestContext) -> tuple[Item, ...]:
+    """Return the items of a list, with its functions called."""
+    if callable(entries):
+        return tuple(await _call_function(name, entries, context))
     items: list[Item] = []
-    for place, entry in enumerate(array):
+    for place, entry in enumerate(entries):
         if _is_function(entry):
             function = cast("Callable[[RequestContext], Value]", entry)
-            items.extend(await _given(f"{name}[{place}]", function, context))
+            items.extend(await _call_function(f"{name}[{place}]", function, context))
         else:
             items.append(cast("Item", entry))
     return tuple(items)
 
 
-async def _given(place: str, function: Callable[[RequestContext], Value], context: RequestContext) -> Iterable[Item]:
-    """Return the items that a function of the request context gives."""
+async def _call_function(
+    place: str, function: Callable[[RequestContext], Value], context: RequestContext
+) -> Iterable[Item]:
+    """Call a function of the request context, and return its items.
+
+    Raises:
+        OptionError: the function is a hook without ``@processor``, or returned something else than items.
+    """
     if _takes_context(function):
         raise OptionError(
-            "Agent", place, _named(function), "a processor: this function takes a stage's context; add @processor"
+            "Agent",
+            place,
+            _function_name(function),
+            "a processor; this function takes the context of a stage, so decorate it with @processor",
         )
     found = function(context)
     if inspect.isawaitable(found):
@@ -221,13 +251,13 @@ async def _given(place: str, function: Callable[[RequestContext], Value], contex
     kind = type(found).__name__
     allowed = (
         "a function of the request context that returns a processor, a workflow, or a list of them; "
-        f"it returned {kind} (to be a processor itself it needs @processor)"
+        f"it returned {kind} (a function that is a processor itself needs @processor)"
     )
-    raise OptionError("Agent", place, _named(function), allowed)
+    raise OptionError("Agent", place, _function_name(function), allowed)
 
 
 def _takes_context(function: Callable[..., object]) -> bool:
-    """Tell whether a function is meant to be a hook: the annotation of its first parameter says so."""
+    """Return whether a function is a hook: the annotation of its first parameter is a `Context`."""
     try:
         parameters = list(inspect.signature(function, eval_str=True).parameters.values())
     except (TypeError, ValueError, NameError):
@@ -236,12 +266,12 @@ def _takes_context(function: Callable[..., object]) -> bool:
     return isinstance(kind, type) and issubclass(kind, Context)
 
 
-def _named(function: object) -> str:
+def _function_name(function: object) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
 def _processors(items: Iterable[Item]) -> Iterable[AnyProcessor]:
-    """Yield the processors that items are made of, those within workflows included."""
+    """Yield the processors of items, including those inside workflows."""
     for item in items:
         if isinstance(item, Workflow):
             yield from (step.processor for step in steps_of(item.root))
@@ -249,9 +279,9 @@ def _processors(items: Iterable[Item]) -> Iterable[AnyProcessor]:
             yield item
 
 
-def _of(array: str, items: Iterable[Item]) -> list[Item]:
-    """Return the items that have a stage which the array serves."""
-    return [item for item in items if _stages(item).intersection(_SERVED[array])]
+def _serving(entries: str, items: Iterable[Item]) -> list[Item]:
+    """Return the items that implement a stage of that list."""
+    return [item for item in items if _stages(item).intersection(_LIST_STAGES[entries])]
 
 
 def _stages(item: Item) -> set[str]:
@@ -259,8 +289,12 @@ def _stages(item: Item) -> set[str]:
     return {stage for step in steps_of(root) for stage in step.claims.hooks}
 
 
-def _check_bound(name: str, every: Sequence[Item]) -> None:
-    """Refuse what is no item, or has no stage at all."""
+def _check_items(name: str, every: Sequence[Item]) -> None:
+    """Check the items of ``processors``.
+
+    Raises:
+        OptionError: an item is neither a processor nor a workflow, or implements no stage.
+    """
     for place, item in enumerate(every):
         try:
             stages = _stages(item)
@@ -268,7 +302,8 @@ def _check_bound(name: str, every: Sequence[Item]) -> None:
             wanted = f"a processor or a workflow: {error}"
             raise OptionError(name, f"processors[{place}]", item, wanted) from error
         if not stages and not (isinstance(item, Workflow) and not item.root.nodes):
-            raise OptionError(name, f"processors[{place}]", item, "something with at least one stage")
+            raise OptionError(name, f"processors[{place}]", item, "a processor or a workflow with at least one stage")
 
 
-_SERVED: Mapping[str, tuple[str, ...]] = {array: stages_of(array) for array in ("input", "output", "error")}
+_LIST_STAGES: Mapping[str, tuple[str, ...]] = {entries: stages_of(entries) for entries in ("input", "output", "error")}
+"""The stages that each list serves."""

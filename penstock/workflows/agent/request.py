@@ -1,4 +1,4 @@
-"""One request to an agent: what it is to do, how far it has come, and what each step asks the model."""
+"""One request to an agent: its task, its progress, the messages it starts from, and what each step asks the model."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What a loop is to do.
+class RequestTask:
+    """What a request has to do.
 
     Attributes:
-        start: the conversation it starts from.
+        start: the messages that it starts from.
         settings: what each step starts from: model, tools, tool_choice …, by the names of `process_input_step`.
         release: when chunks may leave.
-        max_steps: how many accepted steps there may be.
-        stop_when: what may end the run after a step whose tools have run.
-        approve: decides about calls that want approval.
-        allow_empty: whether a model may be asked without any message but the system's.
+        max_steps: how many accepted steps there may be, 1 or more.
+        stop_when: functions that may end the request after a step whose tools have run.
+        approve: decides on calls that need approval.
+        allow_empty: whether the model may be called without any message except system messages.
     """
 
     start: MessageList
@@ -52,16 +52,16 @@ class Task:
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far a loop has come. Lives as long as the request.
+class RequestProgress:
+    """How far a request has come. Lives as long as the request.
 
     Attributes:
         steps: every attempt so far.
         accepted: how many of them were accepted.
         finish_reason: why the last accepted one ended.
-        pending: calls that nobody has answered.
-        error: what the loop failed with.
-        data: what was written before the first answer, and is to be kept with it.
+        pending: calls without a result.
+        error: the error that ended the loop.
+        data: chunks that were written before the first answer, to be stored with it.
     """
 
     steps: list[StepResult] = field(default_factory=list[StepResult])
@@ -76,22 +76,30 @@ class Progress:
         """The id of the last accepted answer; empty if there is none."""
         return next((step.message_id for step in reversed(self.steps) if step.message_id), "")
 
-    def renamed(self, before: Sequence[str], after: Sequence[str]) -> None:
-        """Follow answers that were given other ids, if as many are new as are gone."""
+    def follow_ids(self, before: Sequence[str], after: Sequence[str]) -> None:
+        """Replace the ids of answers in the steps after a stage has changed the conversation.
+
+        Ids are matched in order, and only if as many ids are new as are gone.
+
+        Args:
+            before: the ids of the answers before the stage.
+            after: the ids after it.
+        """
         gone = [id for id in before if id not in after]
         new = [id for id in after if id not in before]
         if gone and len(gone) == len(new):
             names = dict(zip(gone, new, strict=True))
             self.steps = [replace(step, message_id=names.get(step.message_id, step.message_id)) for step in self.steps]
 
-    def now(self, messages: MessageList) -> tuple[StepResult, ...]:
-        """Return the steps with the answers as they stand in the conversation by now."""
-        return tuple([_as_it_stands(step, messages) if step.message_id else step for step in self.steps])
+    def current(self, messages: MessageList) -> tuple[StepResult, ...]:
+        """Return the steps with their answers as they are in the conversation now."""
+        return tuple([_current_step(step, messages) if step.message_id else step for step in self.steps])
 
 
-def _as_it_stands(step: StepResult, messages: MessageList) -> StepResult:
+def _current_step(step: StepResult, messages: MessageList) -> StepResult:
+    """Return a step with its answer as it is in the conversation now."""
     message = messages.get(step.message_id)
-    if message is None:  # taken back: what the provider says about it may repeat it
+    if message is None:  # taken back: the metadata of the provider may repeat its text
         return replace(step, text="", reasoning="", tool_calls=(), metadata=EMPTY)
     text, reasoning, calls = text_of(message), reasoning_of(message), calls_of(message)
     if (text, reasoning, calls) == (step.text, step.reasoning, step.tool_calls):
@@ -100,13 +108,13 @@ def _as_it_stands(step: StepResult, messages: MessageList) -> StepResult:
 
 
 SYSTEM_TAG = "user-provided"
-"""The owner of the system messages that a call brings (the reference's name for them)."""
+"""The tag of the system messages of a call (the name comes from the reference system)."""
 
-_WORDS = ("auto", "none", "required")
+_CHOICES = ("auto", "none", "required")
 
 
-async def conversation(options: RequestOptions, messages: object, context: RequestContext) -> MessageList:
-    """Return what a run starts from: instructions, the call's own system messages, context, and the input."""
+async def starting_messages(options: RequestOptions, messages: object, context: RequestContext) -> MessageList:
+    """Return the messages that a run starts from: instructions, the call's system messages, context, and input."""
     made = MessageList(ids=options.ids, clock=options.clock)
     instructions: Value = options.instructions
     if callable(instructions):
@@ -120,7 +128,7 @@ async def conversation(options: RequestOptions, messages: object, context: Reque
     if options.context:
         made = made.add(_owned(parsed(options.context, "user"), context), source="context")
     if isinstance(messages, MessageList):
-        raise OptionError("Agent", "messages", "a MessageList", "a str, messages, or chat dicts: list.all")
+        raise OptionError("Agent", "messages", "a MessageList", "a str, messages, or chat dicts; pass message_list.all")
     return made.add(_owned(parsed(messages, "user"), context), source="input")
 
 
@@ -132,7 +140,7 @@ def _system(given: Value) -> list[Message]:
 
 
 def _owned(messages: Sequence[Message], context: RequestContext) -> list[Message]:
-    """Return messages as ones of the thread at hand."""
+    """Return messages with the thread and the owner of the request, where they have none."""
     owner = {name: context[name] for name in ("thread_id", "resource_id") if context.get(name) is not None}
     if not owner:
         return list(messages)
@@ -143,13 +151,13 @@ def _owned(messages: Sequence[Message], context: RequestContext) -> list[Message
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """What is asked in one step, but for the prompt.
+class StepRequest:
+    """What a step asks the model, without the messages.
 
     Attributes:
-        model: whom.
-        tools: all tools of the step, by name: those that calls are made to.
-        request: what it is sent, without messages.
+        model: the model of this step.
+        tools: all tools of this step by name, including those that are not offered.
+        request: the request, without messages.
     """
 
     model: Model
@@ -157,40 +165,41 @@ class Asking:
     request: ModelRequest
 
 
-def asking(prepared: Outcome, model: Model | None = None) -> Asking:
-    """Return what the step asks, as the input's processors left it.
+def step_request(prepared: Outcome, model: Model | None = None) -> StepRequest:
+    """Return what a step asks the model, after the input processors.
 
     Args:
         prepared: the outcome of `process_input_step`.
-        model: what is known to be a model: to find that out takes longer than all the rest here.
+        model: an object that is known to be a model: to check it costs more than everything else here.
 
     Raises:
-        OptionError: what they left is no model, or names a tool that is not there.
+        OptionError: the processors have chosen something that is no model.
+        UsageError: they name a tool that does not exist.
     """
-    left: Values = prepared.overrides
-    tools: Mapping[str, Tool] = as_tools(left.get("tools"), "process_input_step")
-    offered = _offered(tools, left.get("active_tools"))
-    choice = _choice(left.get("tool_choice"), tools)
+    settings: Values = prepared.overrides
+    tools: Mapping[str, Tool] = as_tools(settings.get("tools"), "process_input_step")
+    offered = _offered(tools, settings.get("active_tools"))
+    choice = _choice(settings.get("tool_choice"), tools)
     if choice == "none":
         offered = EMPTY
     request = ModelRequest(
         (),
         tuple(tool.spec for tool in offered.values()),
         choice if offered else "auto",
-        left.get("model_settings") or EMPTY,
-        left.get("response_format"),
-        left.get("provider_options") or EMPTY,
+        settings.get("model_settings") or EMPTY,
+        settings.get("response_format"),
+        settings.get("provider_options") or EMPTY,
     )
-    chosen = left.get("model")
+    chosen = settings.get("model")
     known = model is not None and chosen is model
-    return Asking(cast("Model", chosen) if known else as_model(chosen), tools, request)
+    return StepRequest(cast("Model", chosen) if known else as_model(chosen), tools, request)
 
 
 def as_model(given: object) -> Model:
-    """Return a model, or the one of a name.
+    """Return a model as it is, the model with a name, or an adapter for a model of pydantic-ai.
 
     Raises:
-        OptionError: it is neither, or no model has that name.
+        OptionError: it is none of these, or no model has that name.
     """
     if isinstance(given, str):
         return model_named(given)
@@ -216,13 +225,13 @@ def _offered(tools: Mapping[str, Tool], active: Sequence[str] | None) -> Mapping
 def _choice(given: Value, tools: Mapping[str, Tool]) -> Value:
     if given is None:
         return "auto"
-    if isinstance(given, str) and given in _WORDS:
+    if isinstance(given, str) and given in _CHOICES:
         return given
     names = (given,) if isinstance(given, str) else tuple(given)
     unknown = sorted(set(names) - set(tools))
     if unknown:
         known = f"the tools are {', '.join(tools) or 'none'}"
         raise UsageError(
-            f"tool_choice is auto, none, required, or names of tools; {', '.join(unknown)} is none: {known}"
+            f"tool_choice must be auto, none, required, or names of tools; {', '.join(unknown)} is no tool; {known}"
         )
     return names

@@ -1,4 +1,4 @@
-"""The tools of one step: all calls are judged before the first runs, each result before anybody sees it."""
+"""The tools of one step: check all calls, decide which may run, run them, and check each result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import freeze
 from penstock.tools.context import ToolContext
 from penstock.tools.errors import ToolError
-from penstock.workflows.agent.client_chunks import keep_data, passed
+from penstock.workflows.agent.client_chunks import keep_data, send_chunks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import Approve
-    from penstock.workflows.agent.request import Asking, Task
+    from penstock.workflows.agent.request import RequestTask, StepRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A call that is to be made.
+class PlannedCall:
+    """A call and what to do about it.
 
     Attributes:
         call: the call, as the model made it.
-        arguments: what the tool is called with, as the guards left them.
-        tool: the tool; None where nothing is to run.
-        answer: what stands in for the tool, if a processor said so.
-        problem: why it does not run, if it does not.
+        arguments: the arguments for the tool, after the guards.
+        tool: the tool to run; None if nothing is to run.
+        answer: the answer of a processor in place of the tool, if there is one.
+        problem: why the call does not run, or None.
     """
 
     call: ToolPart
@@ -49,20 +49,20 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """How a call ended: with a result, or an error."""
+class FinishedCall:
+    """A call that has ended, with a result or an error."""
 
-    work: Work
+    plan: PlannedCall
     result: Value = None
     error: ToolError | None = None
 
 
-class Workshop:
-    """Runs the calls of one step. Lives as long as the step's tools do.
+class ToolRunner:
+    """Runs the calls of one step, concurrently where the tools allow it. Lives as long as they run.
 
     Args:
-        group: starts the tasks; it outlives the workshop.
-        context: makes what a tool is told of its call.
+        group: the task group to run in; it must outlive the runner.
+        context: makes the context of a call, given the call and a function that sends a chunk.
     """
 
     def __init__(
@@ -70,90 +70,90 @@ class Workshop:
     ) -> None:
         self._group = group
         self._context = context
-        self._news: deque[Chunk | Done] = deque()
-        self._something = anyio.Event()
+        self._events: deque[Chunk | FinishedCall] = deque()
+        self._arrived = anyio.Event()
         self._scopes: list[anyio.CancelScope] = []
 
-    async def news(self, works: Sequence[Work]) -> AsyncGenerator[Chunk | Done]:
-        """Yield what tools write as it comes, and how each call ended, in the order of the calls.
+    async def events(self, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk | FinishedCall]:
+        """Run calls; yield the chunks that tools write at once, and the finished calls in the order of the calls.
 
-        Closing it cancels what still runs.
+        Closing the generator cancels the tools that still run.
         """
         try:
-            for batch in _batches(works):
+            for batch in _batches(planned):
                 left = deque(batch)
-                ended: dict[str, Done] = {}
-                for work in batch:
-                    self._start(work)
+                ended: dict[str, FinishedCall] = {}
+                for plan in batch:
+                    self._start(plan)
                 while left:
                     while left and left[0].call.call_id in ended:
                         yield ended.pop(left.popleft().call.call_id)
                     if left:
                         one = await self._next()
-                        if isinstance(one, Done):
-                            ended[one.work.call.call_id] = one
+                        if isinstance(one, FinishedCall):
+                            ended[one.plan.call.call_id] = one
                         else:
                             yield one
         finally:
             for scope in self._scopes:
                 scope.cancel()
 
-    def _start(self, work: Work) -> None:
-        if work.tool is None:
-            self._tell(Done(work, work.answer, work.problem))
+    def _start(self, plan: PlannedCall) -> None:
+        if plan.tool is None:
+            self._put(FinishedCall(plan, plan.answer, plan.problem))
             return
         scope = anyio.CancelScope()
         self._scopes.append(scope)
-        self._group.start(self._run, work, work.tool, scope)
+        self._group.start(self._run, plan, plan.tool, scope)
 
-    async def _run(self, work: Work, tool: Tool, scope: anyio.CancelScope) -> None:
-        done: Done | None = None
+    async def _run(self, plan: PlannedCall, tool: Tool, scope: anyio.CancelScope) -> None:
+        done: FinishedCall | None = None
         try:
             with scope:
-                done = await _used(work, tool, self._context(work.call, self._tell))
+                done = await _run_tool(plan, tool, self._context(plan.call, self._put))
         finally:
-            self._tell(done or Done(work, error=ToolError(tool.name, "failed", "it was cancelled")))
+            self._put(done or FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled")))
 
-    def _tell(self, one: Chunk | Done) -> None:
-        self._news.append(one)
-        self._something.set()
+    def _put(self, one: Chunk | FinishedCall) -> None:
+        self._events.append(one)
+        self._arrived.set()
 
-    async def _next(self) -> Chunk | Done:
-        while not self._news:
-            await self._something.wait()
-            self._something = anyio.Event()
-        return self._news.popleft()
+    async def _next(self) -> Chunk | FinishedCall:
+        while not self._events:
+            await self._arrived.wait()
+            self._arrived = anyio.Event()
+        return self._events.popleft()
 
 
-async def _used(work: Work, tool: Tool, context: ToolContext) -> Done:
-    """Use a tool; whatever it raises is how the call ended."""
+async def _run_tool(plan: PlannedCall, tool: Tool, context: ToolContext) -> FinishedCall:
+    """Run a tool; a `ToolError` is its result."""
     try:
-        return Done(work, await tool.call(work.arguments, context))
+        return FinishedCall(plan, await tool.call(plan.arguments, context))
     except ToolError as error:
-        return Done(work, error=error)
+        return FinishedCall(plan, error=error)
 
 
-def _batches(works: Sequence[Work]) -> list[list[Work]]:
-    """Return the calls in batches that may run beside each other; a tool that may not has one of its own."""
-    batches: list[list[Work]] = []
-    beside = False
-    for work in works:
-        concurrent = work.tool is None or work.tool.concurrent
-        if concurrent and beside:
-            batches[-1].append(work)
+def _batches(planned: Sequence[PlannedCall]) -> list[list[PlannedCall]]:
+    """Return the calls in batches that may run concurrently; a tool that may not is alone in its batch."""
+    batches: list[list[PlannedCall]] = []
+    concurrent_before = False
+    for plan in planned:
+        concurrent = plan.tool is None or plan.tool.concurrent
+        if concurrent and concurrent_before:
+            batches[-1].append(plan)
         else:
-            batches.append([work])
-        beside = concurrent
+            batches.append([plan])
+        concurrent_before = concurrent
     return batches
 
 
-class Desk(NamedTuple):
-    """Where calls are decided about.
+class CallRules(NamedTuple):
+    """What decides whether a call runs.
 
     Attributes:
         tools: the tools of the step, by name.
-        offered: the names of those that the model was offered.
-        approve: decides about calls that want approval.
+        offered: the names of the tools that the model was offered.
+        approve: decides on calls that need approval.
     """
 
     tools: Mapping[str, Tool]
@@ -161,38 +161,38 @@ class Desk(NamedTuple):
     approve: Approve | None
 
 
-async def decided(call: ToolPart, judged: Outcome, desk: Desk) -> Work | None:
-    """Return what is to be done about a call; None leaves it to the caller.
+async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> PlannedCall | None:
+    """Return what to do about a call, or None if the caller has to answer it.
 
     Args:
         call: the call, as the model made it.
-        judged: what `process_tool_call` made of it.
-        desk: what there is to call, and whom to ask.
+        judged: the outcome of `process_tool_call`.
+        rules: the tools, and who approves calls.
     """
     answer = judged.overrides.get("answer")
     if "answer" in judged.overrides:
-        return Work(call, judged.arguments, answer=answer)
-    tool = desk.tools.get(call.name)
-    if tool is None or call.name not in desk.offered:
-        known = f"there is no such tool; the tools are {', '.join(sorted(desk.offered)) or 'none'}"
-        return Work(call, judged.arguments, problem=ToolError(call.name, "unknown", known))
+        return PlannedCall(call, judged.arguments, answer=answer)
+    tool = rules.tools.get(call.name)
+    if tool is None or call.name not in rules.offered:
+        known = f"there is no such tool; the tools are {', '.join(sorted(rules.offered)) or 'none'}"
+        return PlannedCall(call, judged.arguments, problem=ToolError(call.name, "unknown", known))
     if tool.is_external:
         return None
     try:
         tool.read(judged.arguments)
     except ToolError as error:
-        return Work(call, judged.arguments, problem=error)
+        return PlannedCall(call, judged.arguments, problem=error)
     if tool.wants_approval(judged.arguments):
-        verdict = await _asked(desk.approve, replace(call, arguments=judged.arguments))
+        verdict = await _approval(rules.approve, replace(call, arguments=judged.arguments))
         if verdict is None:
             return None
         if verdict is not True:
             why = verdict if isinstance(verdict, str) and verdict else "the user did not allow this call"
-            return Work(call, judged.arguments, problem=ToolError(call.name, "refused", why))
-    return Work(call, judged.arguments, tool)
+            return PlannedCall(call, judged.arguments, problem=ToolError(call.name, "refused", why))
+    return PlannedCall(call, judged.arguments, tool)
 
 
-async def _asked(approve: Approve | None, call: ToolPart) -> bool | str | None:
+async def _approval(approve: Approve | None, call: ToolPart) -> bool | str | None:
     if approve is None:
         return None
     verdict = approve(call)
@@ -203,12 +203,12 @@ class ToolStep:
     """The tools of one step. Lives as long as they run.
 
     Attributes:
-        verdict: the outcome that stopped it, if one did.
-        pending: the calls that are left to the caller.
-        answered: how many calls were answered.
+        verdict: the outcome that stopped the step, or None.
+        pending: the calls that the caller has to answer.
+        answered: how many calls have a result.
     """
 
-    def __init__(self, run: Run, task: Task, ask: Asking, number: int, group: BackgroundTasks) -> None:
+    def __init__(self, run: Run, task: RequestTask, ask: StepRequest, number: int, group: BackgroundTasks) -> None:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
         self.answered = 0
@@ -219,12 +219,12 @@ class ToolStep:
         self._group = group
 
     async def chunks(self, answer: Message | None, calls: Sequence[ToolPart]) -> AsyncGenerator[Chunk]:
-        """Yield what leaves while an answer's calls are judged, made, and answered."""
+        """Check the calls of an answer, run them, add the results, and yield the chunks for the client."""
         if answer is None or not calls:
             return
-        works: list[Work] = []
+        planned: list[PlannedCall] = []
         pending: list[ToolPart] = []
-        desk = Desk(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
+        rules = CallRules(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
         judged: list[Outcome] = []
         for call in calls:
             outcome = await self._run.process_tool_call(call.name, call.arguments, call_id=call.call_id)
@@ -235,34 +235,37 @@ class ToolStep:
                 return
             judged.append(outcome)
         for call, outcome in zip(calls, judged, strict=True):
-            self._note(answer.id, replace(call, arguments=outcome.arguments))
-            work = await decided(call, outcome, desk)
-            if work is None:
+            self._store(answer.id, replace(call, arguments=outcome.arguments))
+            plan = await plan_call(call, outcome, rules)
+            if plan is None:
                 pending.append(replace(call, arguments=outcome.arguments))
             else:
-                works.append(work)
+                planned.append(plan)
         self.pending = tuple(pending)
-        for chunk in await self._let(answer, [chunk for outcome in judged for chunk in outcome.data]):
+        for chunk in await self._send(answer, [chunk for outcome in judged for chunk in outcome.data]):
             yield chunk
         if self.verdict is not None:
             return
-        async with aclosing(self._used(answer, works)) as chunks:
+        async with aclosing(self._run_calls(answer, planned)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
-    async def _used(self, answer: Message, works: Sequence[Work]) -> AsyncGenerator[Chunk]:
-        workshop = Workshop(self._group, self._context)
-        async with aclosing(workshop.news(works)) as news:
-            async for one in news:
-                made = await self._answered(answer, one) if isinstance(one, Done) else await self._let(answer, [one])
-                for chunk in made:
+    async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk]:
+        runner = ToolRunner(self._group, self._context)
+        async with aclosing(runner.events(planned)) as events:
+            async for event in events:
+                if isinstance(event, FinishedCall):
+                    chunks = await self._finish(answer, event)
+                else:
+                    chunks = await self._send(answer, [event])
+                for chunk in chunks:
                     yield chunk
                 if self.verdict is not None:
                     return
 
-    async def _answered(self, answer: Message, done: Done) -> Sequence[Chunk]:
-        """Have a result judged, and enter it into the history; return what leaves."""
-        call, arguments = done.work.call, done.work.arguments
+    async def _finish(self, answer: Message, done: FinishedCall) -> Sequence[Chunk]:
+        """Check a result and add it to the conversation; return the chunks for the client."""
+        call, arguments = done.plan.call, done.plan.arguments
         failed = done.error is not None
         value = done.result if done.error is None else done.error.for_model
         outcome = await self._run.process_tool_result(
@@ -275,34 +278,34 @@ class ToolStep:
         result = outcome.result
         if failed:
             error = result if isinstance(result, str) else str(result)
-            self._note(answer.id, replace(call, arguments=arguments, state="error", error=error))
-            said = {"error": error}
+            self._store(answer.id, replace(call, arguments=arguments, state="error", error=error))
+            ending = {"error": error}
         else:
-            self._note(answer.id, replace(call, arguments=arguments, state="result", result=result))
-            said = {"result": result}
-        payload = freeze({"call_id": call.call_id, "name": call.name, **said})
+            self._store(answer.id, replace(call, arguments=arguments, state="result", result=result))
+            ending = {"result": result}
+        payload = freeze({"call_id": call.call_id, "name": call.name, **ending})
         kind = "tool-error" if failed else "tool-result"
         chunk = Chunk(kind, id=call.call_id, payload=payload, run_id=self._run.run_id)
-        return await self._let(answer, [chunk, *outcome.data])
+        return await self._send(answer, [chunk, *outcome.data])
 
-    def _note(self, answer: str, call: ToolPart) -> None:
-        """Put a call as it stands by now into the answer that it belongs to."""
+    def _store(self, answer: str, call: ToolPart) -> None:
+        """Replace a call in its answer with its current state."""
         messages = self._run.message_list
         message = messages.get(answer)
         if message is None:
             return
-        parts = tuple(call if _is(part, call) else part for part in message.parts)
+        parts = tuple(call if _is_same_call(part, call) else part for part in message.parts)
         if parts != message.parts:
             self._run.message_list = messages.replace(message.with_parts(parts))
 
-    async def _let(self, answer: Message, chunks: Iterable[Chunk]) -> Sequence[Chunk]:
-        """Return what of chunks leaves; note the verdict, if there is one."""
-        left = await passed(self._run, chunks)
-        if left.blocked:
-            self.verdict = left.outcome
+    async def _send(self, answer: Message, chunks: Iterable[Chunk]) -> Sequence[Chunk]:
+        """Send chunks through the guards of the stream, and return those that leave; note a verdict."""
+        sent = await send_chunks(self._run, chunks)
+        if sent.blocked:
+            self.verdict = sent.outcome
         else:
-            keep_data(self._run, answer.id, left.let)
-        return left.chunks
+            keep_data(self._run, answer.id, sent.accepted)
+        return sent.chunks
 
     def _context(self, call: ToolPart, send: Callable[[Chunk], None]) -> ToolContext:
         return ToolContext(
@@ -316,6 +319,6 @@ class ToolStep:
         )
 
 
-def _is(part: object, call: ToolPart) -> bool:
-    """Tell whether a part is that call."""
+def _is_same_call(part: object, call: ToolPart) -> bool:
+    """Return whether a part is this call, without a result."""
     return getattr(part, "call_id", None) == call.call_id and getattr(part, "state", None) in ("call", "partial")

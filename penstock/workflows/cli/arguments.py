@@ -191,7 +191,7 @@ def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
 
 def _parser(version: str) -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    main = argparse.ArgumentParser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_Form)
+    main = argparse.ArgumentParser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_HelpFormatter)
     main.add_argument("--version", action="version", version=f"penstock {version}")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
@@ -202,7 +202,7 @@ def _parser(version: str) -> argparse.ArgumentParser:
     return main
 
 
-class _Form(argparse.RawDescriptionHelpFormatter):
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Keeps the lines of descriptions and examples as they are written."""
 
 
@@ -216,7 +216,7 @@ def _command(
         help=line,
         description=text,
         epilog=examples,
-        formatter_class=_Form,
+        formatter_class=_HelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument(

@@ -12,7 +12,7 @@ from penstock.engine.values.frozen import thaw
 if TYPE_CHECKING:
     from penstock.engine.values.tripwire import Record
 
-LONGEST = 200
+LONGEST_VALUE = 200
 """The characters of a reason or a detail beyond which it is cut."""
 
 
@@ -52,8 +52,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u20
 
 def plain(text: str) -> str:
     """Return the text fit for one line of a terminal: cut, and with what would steer the terminal written out."""
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST - 1]}…"
+    if len(text) > LONGEST_VALUE:
+        text = f"{text[: LONGEST_VALUE - 1]}…"
     return visible(text)
 
 

@@ -40,7 +40,7 @@ _BODIES = ("text", "messages", "content", "parts")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class InputRow:
     """One row of the input.
 
     Attributes:
@@ -78,7 +78,7 @@ class LineIds:
         return f"line-{self.line}-{self.count}"
 
 
-def call_of(row: Row, stage: str, context: Mapping[str, Any]) -> Call:
+def call_of(row: InputRow, stage: str, context: Mapping[str, Any]) -> Call:
     """Return what a row asks of a stage.
 
     Raises:
@@ -129,7 +129,7 @@ def _text_of(value: dict[str, Any], name: str) -> Any:
     return _messages_of({"role": "user", "content": text})
 
 
-def _tool_call_of(row: Row, name: str, options: dict[str, Any]) -> Call:
+def _tool_call_of(row: InputRow, name: str, options: dict[str, Any]) -> Call:
     value = row.value
     if not is_object(value):
         return Call(value, {}, options)
@@ -150,7 +150,7 @@ def _kind(value: object) -> str:
 
 
 @dataclass(slots=True)
-class Source:
+class RowSource:
     """The rows of a file or of stdin. Lives as long as it is read.
 
     Attributes:
@@ -163,7 +163,7 @@ class Source:
     form: InputFormat = "auto"
     taken: int = 0
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[InputRow]:
         """Yield the rows; empty lines count as lines, but are no rows.
 
         Raises:
@@ -178,7 +178,7 @@ class Source:
             lines = chain([first], lines)
         read = _json_row if self.form == "jsonl" else _text_row
         for number, line in lines:
-            yield Row(number, problem=_too_long()) if line is None else read(number, line)
+            yield InputRow(number, problem=_too_long()) if line is None else read(number, line)
 
     def _lines(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield the lines that are not empty with their numbers; None in place of one that is too long."""
@@ -219,24 +219,24 @@ def _is_json(line: bytes | None) -> bool:
         return False
 
 
-def _text_row(number: int, line: bytes) -> Row:
+def _text_row(number: int, line: bytes) -> InputRow:
     try:
-        return Row(number, line.decode("utf-8"))
+        return InputRow(number, line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        return Row(number, problem=_not_utf8(error))
+        return InputRow(number, problem=_not_utf8(error))
 
 
-def _json_row(number: int, line: bytes) -> Row:
+def _json_row(number: int, line: bytes) -> InputRow:
     try:
-        return Row(number, json.loads(line.decode("utf-8")))
+        return InputRow(number, json.loads(line.decode("utf-8")))
     except UnicodeDecodeError as error:
-        return Row(number, problem=_not_utf8(error))
+        return InputRow(number, problem=_not_utf8(error))
     except json.JSONDecodeError as error:
-        return Row(number, problem=f"it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
+        return InputRow(number, problem=f"it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
     except RecursionError:
-        return Row(number, problem="it is no JSON that can be read: it is nested too deeply")
+        return InputRow(number, problem="it is no JSON that can be read: it is nested too deeply")
     except ValueError:
-        return Row(number, problem="it is no JSON that can be read: a number has too many digits")
+        return InputRow(number, problem="it is no JSON that can be read: a number has too many digits")
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListEntry:
     """One thing that can be used, as it is described.
 
     Attributes:
@@ -62,7 +62,7 @@ def list_all(args: argparse.Namespace, stdout: IO[str]) -> int:
     return Exit.OK
 
 
-def _chosen(found: list[Listed], name: str | None) -> list[Listed]:
+def _chosen(found: list[ListEntry], name: str | None) -> list[ListEntry]:
     if name is None:
         return found
     chosen = [one for one in found if one.name.lower() == name.lower()]
@@ -76,7 +76,7 @@ def _chosen(found: list[Listed], name: str | None) -> list[Listed]:
 # What there is
 
 
-def _presets() -> Iterator[Listed]:
+def _presets() -> Iterator[ListEntry]:
     for name, make in sorted(PRESETS.items()):
         yield _described("preset", name, make, _stages_of(make()))
 
@@ -86,7 +86,7 @@ def _stages_of(workflow: Workflow) -> tuple[str, ...]:
     return tuple(stage for stage in STAGES if stage in found)
 
 
-def _processors() -> Iterator[Listed]:
+def _processors() -> Iterator[ListEntry]:
     for name, kind in sorted(_classes().items()):
         stages = tuple(stage for stage in STAGES if getattr(kind, stage, None) is not None)
         yield _described("processor", name, kind, stages)
@@ -113,15 +113,15 @@ def _is_built_in(name: str, value: object, module: str) -> bool:
     )
 
 
-def _stages() -> Iterator[Listed]:
+def _stages() -> Iterator[ListEntry]:
     for name, stage in STAGES.items():
-        yield Listed("stage", name, (stage.context.__doc__ or "").partition(": ")[2].strip(), {}, (), stage.returns)
+        yield ListEntry("stage", name, (stage.context.__doc__ or "").partition(": ")[2].strip(), {}, (), stage.returns)
 
 
-def _described(kind: str, name: str, thing: Callable[..., Any], stages: tuple[str, ...]) -> Listed:
+def _described(kind: str, name: str, thing: Callable[..., Any], stages: tuple[str, ...]) -> ListEntry:
     text = inspect.getdoc(thing) or ""
     line = " ".join(text.partition("\n\n")[0].split())
-    return Listed(kind, name, line, _options(thing), stages, text, _shared(thing))
+    return ListEntry(kind, name, line, _options(thing), stages, text, _shared(thing))
 
 
 def _shared(thing: object) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _options(thing: Callable[..., Any]) -> dict[str, str | None]:
 # As text
 
 
-def _overview(found: list[Listed]) -> str:
+def _overview(found: list[ListEntry]) -> str:
     lines: list[str] = []
     for kind, title in (("preset", "Presets"), ("processor", "Processors"), ("stage", "Stages")):
         group = [one for one in found if one.kind == kind]
@@ -149,7 +149,7 @@ def _overview(found: list[Listed]) -> str:
     return "\n".join([*lines[1:], "", "`penstock list NAME` tells more about one of them.", ""])
 
 
-def _entry(one: Listed) -> list[str]:
+def _entry(one: ListEntry) -> list[str]:
     lines = [f"  {one.name}", f"      {one.line}"]
     if one.options:
         more = ["and those of all guards"] if one.shared else []
@@ -163,7 +163,7 @@ def _option(name: str, default: str | None) -> str:
     return name if default is None else f"{name}={default}"
 
 
-def _whole(one: Listed) -> str:
+def _whole(one: ListEntry) -> str:
     lines = [f"{one.name} ({one.kind})", "", *one.text.splitlines()]
     if one.options:
         lines += ["", "options:", *(f"  {_option(*option)}" for option in one.options.items())]

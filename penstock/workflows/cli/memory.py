@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Action: TypeAlias = Callable[[Storage, argparse.Namespace, IO[str]], Awaitable[Exit]]
 
 _ROLES = {"user": "bold cyan", "assistant": "bold green", "tool": "magenta", "system": "dim"}
-_LONGEST = 2_000
+_LONGEST_JSON = 2_000
 """The characters of a tool's arguments or result beyond which they are cut: they may be whole files."""
 
 
@@ -57,7 +57,7 @@ def show_threads(out: IO[str], threads: Sequence[Thread], *, more: bool) -> None
     console.print(f"{len(threads):,} thread{'' if len(threads) == 1 else 's'}{', and more' if more else ''}")
 
 
-class ThreadShown:
+class ThreadPrinter:
     """Prints one thread. Lives as long as that takes."""
 
     def __init__(self, out: IO[str]) -> None:
@@ -125,7 +125,7 @@ def _json(value: Value) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"
+    return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}… ({len(text):,} characters)"
 
 
 def _minute(time: datetime | None) -> str:
@@ -234,7 +234,7 @@ def _iso(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat()
 
 
-class Importer:
+class MemoryImporter:
     """Stores lines, in their order; messages some hundred at once. Lives as long as one import.
 
     Attributes:
@@ -406,7 +406,7 @@ async def _show(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> 
         stdout.writelines(line_of({"working_memory": _memory(scope, record)}) for scope, record in known)
         stdout.writelines(line_of({"message": message_as_json(one.message)}) for one in stored)
         return Exit.OK
-    shown = ThreadShown(stdout)
+    shown = ThreadPrinter(stdout)
     shown.head(thread)
     for scope, record in known:
         shown.memory(scope, record)
@@ -447,7 +447,7 @@ async def _export(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
 
 
 async def _import(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    importer = Importer(storage)
+    importer = MemoryImporter(storage)
     refuse_same(args.file, args.store)
     code = Exit.OK
     with reading(args.file) as stream:

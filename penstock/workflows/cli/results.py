@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.values.frozen import thaw
 from penstock.workflows.batch import STATUSES, Checked
-from penstock.workflows.cli.inputs import TOOL_VALUES, Row, is_object
+from penstock.workflows.cli.inputs import TOOL_VALUES, InputRow, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.tripwire import Record, Tripwire
 
 
-RowChecked = Checked[Row]
+RowChecked = Checked[InputRow]
 
 
 def as_json(checked: RowChecked, *, messages_format: Format = "openai-chat", show_input: bool = False) -> str:
@@ -53,7 +53,7 @@ def as_fields(
         fields.update(_payload(row, outcome, messages_format))
     fields["tripwire"] = None if outcome is None or outcome.tripwire is None else _tripwire(outcome.tripwire)
     fields["error"] = None if checked.error is None else _error(checked.error)
-    fields["ms"] = _ms(checked.seconds)
+    fields["ms"] = _milliseconds(checked.seconds)
     fields["records"] = [_record(record) for record in checked.records]
     if show_input:
         fields["input"] = row.value
@@ -67,7 +67,7 @@ def error_text(error: Exception) -> str:
     return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__} was raised"
 
 
-def _payload(row: Row, outcome: Outcome, messages_format: Format) -> dict[str, Any]:
+def _payload(row: InputRow, outcome: Outcome, messages_format: Format) -> dict[str, Any]:
     """Return what the row came as, as edited: messages for messages, a JSON value for a tool's."""
     if outcome.stage in TOOL_VALUES:
         name = TOOL_VALUES[outcome.stage]
@@ -103,7 +103,7 @@ def _record(record: Record) -> dict[str, Any]:
         "processor": record.processor_id,
         "status": record.status,
         "shadow": record.shadow,
-        "ms": _ms(record.seconds),
+        "ms": _milliseconds(record.seconds),
         "edits": [_edit(place, edit) for place, edit in record.edits],
     }
     if record.tripwire is not None:
@@ -131,16 +131,16 @@ def _thawed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: thaw(value) for name, value in values.items()}
 
 
-def _ms(seconds: float) -> float:
+def _milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-MANY = 100
+RATE_ROWS = 100
 """The rows from which on their number a second means something: fewer are over before the machine is warm."""
 
 
 @dataclass(slots=True)
-class StepTally:
+class StepCounts:
     """What one step did over all rows so far."""
 
     shadow: bool = False
@@ -163,7 +163,7 @@ class StepTally:
 
 
 @dataclass(slots=True)
-class Tally:
+class RunCounts:
     """What became of the rows so far.
 
     Attributes:
@@ -173,7 +173,7 @@ class Tally:
     """
 
     statuses: Counter[str] = field(default_factory=Counter[str])
-    steps: dict[str, StepTally] = field(default_factory=dict[str, StepTally])
+    steps: dict[str, StepCounts] = field(default_factory=dict[str, StepCounts])
     broken: int = 0
 
     def add(self, checked: RowChecked) -> None:
@@ -184,7 +184,7 @@ class Tally:
         for record in checked.records:
             step = self.steps.get(record.step)
             if step is None:
-                step = self.steps[record.step] = StepTally(record.shadow)
+                step = self.steps[record.step] = StepCounts(record.shadow)
             step.add(record)
 
     @property
@@ -201,6 +201,6 @@ class Tally:
         """Return the counts as a sentence for people."""
         counts = [f"{self.statuses[status]:,} {status}" for status in STATUSES if self.statuses[status]]
         broken = f" ({self.broken:,} of the blocked because a step failed)" if self.broken else ""
-        speed = f", {self.rows / seconds:,.0f} rows/s" if self.rows >= MANY and seconds > 0 else ""
+        speed = f", {self.rows / seconds:,.0f} rows/s" if self.rows >= RATE_ROWS and seconds > 0 else ""
         noun = "row" if self.rows == 1 else "rows"
         return f"{self.rows:,} {noun}: {', '.join(counts) or 'nothing to do'}{broken} in {seconds:,.2f} s{speed}"

@@ -16,8 +16,8 @@ from typing import IO, TYPE_CHECKING, Protocol, Self
 from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import check_all
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.inputs import Row, Source, call_of, reading, refuse_same, size_of, writing
-from penstock.workflows.cli.results import Tally, as_json, error_text
+from penstock.workflows.cli.inputs import InputRow, RowSource, call_of, reading, refuse_same, size_of, writing
+from penstock.workflows.cli.results import RunCounts, as_json, error_text
 from penstock.workflows.loading import load_workflow
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from penstock.workflows.cli.results import RowChecked
 
 
-PATIENCE = 0.5
+SHOW_AFTER = 0.5
 """The seconds after which people want to see that something moves."""
 
-EVERY = 0.1
+REDRAW_SECONDS = 0.1
 """The seconds between two looks at where the input stands: the bar is not drawn more often."""
 
 
-class Bar:
+class ProgressBar:
     """Shows how far the input is read. Lives as long as one run over rows; does nothing where nobody watches.
 
     Args:
@@ -52,7 +52,7 @@ class Bar:
     def __init__(self, stream: IO[str] | None, total: int | None) -> None:
         self._stream = stream
         self._total = total
-        self._next = monotonic() + PATIENCE
+        self._next = monotonic() + SHOW_AFTER
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
@@ -71,7 +71,7 @@ class Bar:
         """Note how many bytes and rows are done."""
         if self._stream is None or monotonic() < self._next:
             return
-        self._next = monotonic() + EVERY
+        self._next = monotonic() + REDRAW_SECONDS
         if self._progress is None or self._task is None:
             self._progress, self._task = _started(self._stream, self._total)
         self._progress.update(self._task, completed=taken, rows=f"{rows:,}")
@@ -90,7 +90,7 @@ def _started(stream: IO[str], total: int | None) -> tuple[Progress, TaskID]:
     return progress, task
 
 
-def trace_of(checked: RowChecked) -> str:
+def step_traceback(checked: RowChecked) -> str:
     """Return the traceback of what broke a row's step; empty if none broke.
 
     It ends with the kind of the error, without its text: that may quote what was checked, as in `ValueError`'s.
@@ -120,10 +120,10 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     with _source(args, name) as source, writing(args.output, stdout) as out:
         to_terminal = args.output is None and stdout.isatty()
         form = args.format or ("table" if to_terminal else "jsonl")
-        sink = _table(args, out, single=name is None) if form == "table" else _Lines(out, args, flush=name == "-")
+        sink = _table(args, out, single=name is None) if form == "table" else _JsonLines(out, args, flush=name == "-")
         watched = sys.stderr.isatty() and not args.no_progress and not (to_terminal and form == "jsonl")
-        with Bar(sys.stderr if watched else None, size_of(source.stream)) as bar:
-            job = _Job(workflow, args, source, sink, bar)
+        with ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar:
+            job = _RunJob(workflow, args, source, sink, bar)
             interrupted = job.work()
         job.sink.end(job.tally, job.seconds)
     if interrupted:
@@ -134,7 +134,7 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     return _exit_of(job.tally, args.fail_on)
 
 
-def _exit_of(tally: Tally, fail_on: str | None) -> Exit:
+def _exit_of(tally: RunCounts, fail_on: str | None) -> Exit:
     if tally.incomplete:
         return Exit.INCOMPLETE
     found = {"blocked": ("blocked",), "edited": ("edited", "blocked"), None: ()}[fail_on]
@@ -167,7 +167,7 @@ def _is_file(text: str) -> bool:
 
 
 @contextmanager
-def _source(args: argparse.Namespace, name: str | None) -> Generator[Source | _OneText]:
+def _source(args: argparse.Namespace, name: str | None) -> Generator[RowSource | _OneText]:
     if name is None:
         yield _OneText(args.text)
         return
@@ -175,7 +175,7 @@ def _source(args: argparse.Namespace, name: str | None) -> Generator[Source | _O
     if form == "auto" and name != "-":
         form = "text" if name.lower().endswith(TEXT_ENDINGS) else "jsonl"
     with reading(name) as stream:
-        yield Source(stream, form)
+        yield RowSource(stream, form)
 
 
 @dataclass(slots=True)
@@ -186,27 +186,27 @@ class _OneText:
     stream: IO[bytes] = field(default_factory=BytesIO)
     taken: int = 0
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[InputRow]:
         """Yield the row."""
-        yield Row(1, self.text)
+        yield InputRow(1, self.text)
 
 
 # Where results go
 
 
-class _Sink(Protocol):
+class _ResultWriter(Protocol):
     """Takes the results, in order, and at last the counts."""
 
     def add(self, checked: RowChecked) -> None:
         """Take a result."""
         ...
 
-    def end(self, tally: Tally, seconds: float) -> None:
+    def end(self, tally: RunCounts, seconds: float) -> None:
         """Take the counts."""
         ...
 
 
-class _Lines:
+class _JsonLines:
     """Writes each result as a line of JSON; what could not be judged is told on stderr too."""
 
     def __init__(self, out: IO[str], args: argparse.Namespace, *, flush: bool) -> None:
@@ -224,33 +224,33 @@ class _Lines:
         if checked.error is not None:
             sys.stderr.write(f"penstock: line {checked.item.line}: {checked.status}: {error_text(checked.error)}\n")
 
-    def end(self, tally: Tally, seconds: float) -> None:
+    def end(self, tally: RunCounts, seconds: float) -> None:
         """Tell people the counts, if they watch; programs have the lines."""
         if sys.stderr.isatty():
             sys.stderr.write(f"{tally.sentence(seconds)}\n")
 
 
-def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _Sink:
-    from penstock.workflows.cli.table import Shown, Single
+def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _ResultWriter:
+    from penstock.workflows.cli.table import RowsTable, SingleText
 
     if single:
-        return Single(out, show_input=args.show_input)
-    return Shown(out, args.rows, show_text=args.show_text, show_input=args.show_input)
+        return SingleText(out, show_input=args.show_input)
+    return RowsTable(out, args.rows, show_text=args.show_text, show_input=args.show_input)
 
 
 # Between the two
 
 
 @dataclass(slots=True)
-class _Job:
+class _RunJob:
     """The work of one command: rows from a source through a workflow into a sink."""
 
     workflow: Workflow
     args: argparse.Namespace
-    source: Source | _OneText
-    sink: _Sink
-    bar: Bar
-    tally: Tally = field(default_factory=Tally)
+    source: RowSource | _OneText
+    sink: _ResultWriter
+    bar: ProgressBar
+    tally: RunCounts = field(default_factory=RunCounts)
     seconds: float = 0.0
 
     def work(self) -> bool:
@@ -267,12 +267,12 @@ class _Job:
             self.seconds = perf_counter() - started
         return False
 
-    def _call_of(self, row: Row) -> Call:
+    def _call_of(self, row: InputRow) -> Call:
         return call_of(row, self.args.stage, self.args.context)
 
     def _take(self, checked: RowChecked) -> None:
         self.tally.add(checked)
         self.sink.add(checked)
         if self.args.debug:
-            sys.stderr.write(trace_of(checked))
+            sys.stderr.write(step_traceback(checked))
         self.bar.at(self.source.taken, self.tally.rows)

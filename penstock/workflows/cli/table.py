@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from penstock.engine.values.tripwire import Record
-    from penstock.workflows.cli.results import RowChecked, StepTally, Tally
+    from penstock.workflows.cli.results import RowChecked, RunCounts, StepCounts
 
 COLOURS = {
     "passed": "green",
@@ -31,7 +31,7 @@ COLOURS = {
 RECORDED = ("passed", "edited", "tripped", "failed", "skipped")
 """The statuses that a record can have, in the order of their columns."""
 
-TELLING = ("edited", "tripped", "failed")
+NOTABLE = ("edited", "tripped", "failed")
 """The statuses of records that say why a row did not simply pass."""
 
 
@@ -40,7 +40,7 @@ def console_for(stream: IO[str]) -> Console:
     return Console(file=stream, markup=False, highlight=False, emoji=False)
 
 
-class Shown:
+class RowsTable:
     """Collects what people are shown. Lives as long as one run over rows.
 
     Rows that passed are counted only, and of the others no more than ``most`` are kept: what is held stays bounded.
@@ -63,7 +63,7 @@ class Shown:
         else:
             self._omitted += 1
 
-    def end(self, tally: Tally, seconds: float) -> None:
+    def end(self, tally: RunCounts, seconds: float) -> None:
         """Print the rows, the steps and the counts."""
         console = self._console
         if self._kept:
@@ -93,13 +93,13 @@ class Shown:
 
     def _lines(self, checked: RowChecked) -> list[tuple[Text, ...]]:
         row = checked.item
-        told = [_told(record) for record in checked.records if record.status in TELLING]
+        told = [_told(record) for record in checked.records if record.status in NOTABLE]
         if checked.error is not None and not told:
-            told = [(Text(), Text(plain(error_text(checked.error))), Text(_ms(checked.seconds)))]
+            told = [(Text(), Text(plain(error_text(checked.error))), Text(_milliseconds(checked.seconds)))]
         told += [(Text(label, "dim"), Text(text), Text()) for label, text in self._texts(checked)]
         head = (Text(str(row.line)), Text("" if row.id is None else plain(str(row.id))), _status(checked.status))
         rest = (Text(), Text(), Text())
-        lines = told or [(Text(), Text(), Text(_ms(checked.seconds)))]
+        lines = told or [(Text(), Text(), Text(_milliseconds(checked.seconds)))]
         return [(*(head if number == 0 else rest), *cells) for number, cells in enumerate(lines)]
 
     def _texts(self, checked: RowChecked) -> list[tuple[str, str]]:
@@ -110,7 +110,7 @@ class Shown:
         return shown
 
 
-class Single:
+class SingleText:
     """Shows what became of one text: what each step did, how it ended, and the text that is left."""
 
     def __init__(self, out: IO[str], *, show_input: bool = False) -> None:
@@ -128,7 +128,7 @@ class Single:
         if outcome is not None and not outcome.blocked:
             console.print(Text.assemble(("text: ", "dim"), _readable(outcome.text)))
 
-    def end(self, tally: Tally, seconds: float) -> None:
+    def end(self, tally: RunCounts, seconds: float) -> None:
         """Do nothing more: one text needs no counts."""
 
 
@@ -138,7 +138,10 @@ def _records(checked: RowChecked) -> Table:
         table.add_column(name, overflow="fold", justify="right" if name == "ms" else "left")
     for record in checked.records:
         table.add_row(
-            Text(plain(record.step)), _status(record.status, record.status_text), why(record), _ms(record.seconds)
+            Text(plain(record.step)),
+            _status(record.status, record.status_text),
+            why(record),
+            _milliseconds(record.seconds),
         )
     return table
 
@@ -149,7 +152,7 @@ def _readable(text: str) -> str:
 
 
 def _verdict(checked: RowChecked) -> Text:
-    said = Text.assemble(_status(checked.status), f" in {_ms(checked.seconds)} ms")
+    said = Text.assemble(_status(checked.status), f" in {_milliseconds(checked.seconds)} ms")
     if checked.outcome is not None and checked.outcome.tripwire is not None:
         tripwire = checked.outcome.tripwire
         said.append(f" by {tripwire.processor_id}: {plain(tripwire.reason)}")
@@ -159,25 +162,25 @@ def _verdict(checked: RowChecked) -> Text:
 
 
 def _shadow_would(checked: RowChecked) -> bool:
-    return any(record.shadow and record.status in TELLING for record in checked.records)
+    return any(record.shadow and record.status in NOTABLE for record in checked.records)
 
 
 def _told(record: Record) -> tuple[Text, Text, Text]:
     told = why(record)
     if record.shadow:
         told = f"{record.status_text}: {told}"
-    return Text(plain(record.step)), Text(told), Text(_ms(record.seconds))
+    return Text(plain(record.step)), Text(told), Text(_milliseconds(record.seconds))
 
 
 def _status(status: str, words: str | None = None) -> Text:
     return Text(words or status, COLOURS.get(status, ""))
 
 
-def _ms(seconds: float) -> str:
+def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.2f}"
 
 
-def _steps(tally: Tally) -> Table:
+def _steps(tally: RunCounts) -> Table:
     """Return what each step did; a count that is zero for all of them has no column."""
     statuses = [status for status in RECORDED if any(step.statuses[status] for step in tally.steps.values())]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
@@ -190,11 +193,11 @@ def _steps(tally: Tally) -> Table:
     return table
 
 
-def _figures(step: StepTally) -> tuple[Text, Text, Text]:
+def _figures(step: StepCounts) -> tuple[Text, Text, Text]:
     edits = _count(step.edits)
     if not step.ran:
         return (edits, _count(0), _count(0))
-    return (edits, Text(_ms(step.seconds / step.ran)), Text(_ms(step.slowest)))
+    return (edits, Text(_milliseconds(step.seconds / step.ran)), Text(_milliseconds(step.slowest)))
 
 
 def _count(count: int, status: str = "passed") -> Text:
