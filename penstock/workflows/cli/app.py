@@ -1,4 +1,4 @@
-"""`main`: from the command line to a command and an exit code; the place where errors become sentences."""
+"""The entry point of the command ``penstock``, its error handling, and the commands ``draw`` and ``validate``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import PenstockError, WorkflowError
 from penstock.workflows.cli.arguments import DIAGRAMS, PICTURES, Diagram, parse
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.inputs import forget, prepare, writing
+from penstock.workflows.cli.inputs import discard, use_utf8, writing
 from penstock.workflows.loading import load_workflow
 
 if TYPE_CHECKING:
@@ -25,31 +25,34 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; see `Exit`.
+    """Run the command line, and return the exit code; see `Exit`.
 
-    While a command works, stdout is stderr for everybody else: what user code prints does not mix with the result.
+    While a command runs, ``sys.stdout`` is stderr: what the user's code prints does not mix with the results.
+
+    Args:
+        argv: the arguments. None: those of the process.
     """
     stdout = sys.stdout
-    prepare(stdout)
+    use_utf8(stdout)
     try:
         args = parse(argv, penstock.__version__)
-    except SystemExit as end:  # argparse has said what there was to say
+    except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else Exit.USAGE
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            return _command(args, stdout)
+            return _run_command(args, stdout)
     except BrokenPipeError:
-        forget(stdout)
+        discard(stdout)
         return Exit.PIPE
     except KeyboardInterrupt:
         sys.stderr.write("penstock: interrupted\n")
         return Exit.INTERRUPTED
     except (PenstockError, OSError) as error:
-        return _refused(error, debug=args.debug)
+        return _report(error, debug=args.debug)
 
 
-def _command(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Run the command named; only what it needs is imported."""
+def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
+    """Run the command; only the modules that it needs are imported."""
     if args.command == "run":
         from penstock.workflows.cli.run import run as command
     elif args.command == "draw":
@@ -65,18 +68,19 @@ def _command(args: argparse.Namespace, stdout: IO[str]) -> int:
     return code
 
 
-def _refused(error: Exception, *, debug: bool) -> int:
+def _report(error: Exception, *, debug: bool) -> int:
+    """Print an error as one line, or with ``--debug`` as a traceback; return the exit code."""
     if debug:
         traceback.print_exception(error, file=sys.stderr)
     else:
-        told = error.__cause__ is None or isinstance(error.__cause__, (OSError, ImportError, SyntaxError))
-        hint = "" if told else " (--debug shows where)"
+        explained = error.__cause__ is None or isinstance(error.__cause__, (OSError, ImportError, SyntaxError))
+        hint = "" if explained else " (--debug shows where)"
         sys.stderr.write(f"penstock: {error}{hint}\n")
     return Exit.USAGE
 
 
 def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Draw the workflow and return the exit code; one with problems is drawn all the same, for that may show them."""
+    """Draw the workflow, and return the exit code. One with problems is drawn, too: the diagram may show them."""
     form = _format(args.output, args.format)
     diagram = load_workflow(args.workflow).draw(form, stage=args.stage)
     with writing(args.output, stdout) as out:
@@ -87,18 +91,18 @@ def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
 
 
 def _format(output: str | None, given: Diagram | None) -> Diagram:
-    """Return the format asked for, else the one that the file's ending says; without an ending it is text."""
+    """Return the format that was given, else the format of the file's extension; text without one."""
     ending = Path(output or "").suffix.lower()
-    meant = given or _meant(ending)
+    meant = given or _format_of(ending)
     if ending in PICTURES or (ending and meant is None):
         texts = " ".join(endings[0] for endings in DIAGRAMS.values())
         kind = ending[1:] if ending in PICTURES else "svg"
         hint = f"for a picture: --format dot | dot -T{kind} >{Path(output or '').stem}.{kind}"
-        raise CommandError(f"cannot draw into {output}: what is written is a text ({texts}); {hint}")
+        raise CommandError(f"cannot draw into {output}: the formats are texts ({texts}); {hint}")
     return meant or "text"
 
 
-def _meant(ending: str) -> Diagram | None:
+def _format_of(ending: str) -> Diagram | None:
     for form, endings in DIAGRAMS.items():
         if ending in endings:
             return form
@@ -106,7 +110,7 @@ def _meant(ending: str) -> Diagram | None:
 
 
 def validate(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Check the workflow and return the exit code."""
+    """Check the workflow, and return the exit code."""
     workflow = load_workflow(args.workflow)
     try:
         workflow.validate(args.stage)
@@ -120,8 +124,8 @@ def validate(args: argparse.Namespace, stdout: IO[str]) -> int:
 def _summary(workflow: Workflow) -> str:
     steps = list(steps_of(workflow.root))
     if not steps:
-        return f"workflow {workflow.name!r} is sound, but empty: it changes nothing\n"
+        return f"workflow {workflow.name!r} is valid, but empty: it changes nothing\n"
     stages = {name for step in steps for name in step.claims.hooks}
     count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
     served = ", ".join(name for name in STAGES if name in stages)
-    return f"workflow {workflow.name!r} is sound: {count}; stages: {served}\n"
+    return f"workflow {workflow.name!r} is valid: {count}; stages: {served}\n"

@@ -1,4 +1,4 @@
-"""The exit codes of the command, and the error that ends it with one; it knows no command."""
+"""The exit codes of the command, and `CommandError`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from penstock.engine.values.errors import PenstockError
 
 
 class Exit(IntEnum):
-    """What the command's exit code means; documented in docs/cli.md, so never renumbered.
+    """The exit codes of the command. docs/cli.md documents them, so they are never renumbered.
 
     Attributes:
-        OK: it did what it was asked to; for ``run``: every row was judged, whatever the verdicts.
-        FOUND: ``run --fail-on`` found what it was asked to fail on; ``validate`` found problems.
-        USAGE: wrong arguments, a workflow or a file that cannot be loaded.
-        INCOMPLETE: some rows could not be judged: they are malformed, or a step broke.
-        INTERRUPTED: stopped by Ctrl-C (128 + SIGINT).
-        PIPE: whoever read the output went away (128 + SIGPIPE).
+        OK: success; for ``run``: every row was checked, whatever the verdicts.
+        FOUND: ``run --fail-on`` found such a row, or ``validate`` found problems.
+        USAGE: wrong arguments, or a workflow, file or store that cannot be loaded.
+        INCOMPLETE: some rows could not be checked: they are malformed, or a step failed.
+        INTERRUPTED: stopped with Ctrl-C (128 + SIGINT).
+        PIPE: the reader of the output has closed it (128 + SIGPIPE).
     """
 
     OK = 0
@@ -28,4 +28,4 @@ class Exit(IntEnum):
 
 
 class CommandError(PenstockError):
-    """What a command cannot do; its text says what, and what to do instead."""
+    """Something that a command cannot do. The text says what, and what to do instead."""

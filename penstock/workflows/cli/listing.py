@@ -1,4 +1,4 @@
-"""``penstock list``: the presets, the built-in processors and the stages, each with a line, as they are now."""
+"""The command ``penstock list``: the presets, the built-in processors and the stages."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """One thing that can be used, as it is described.
+    """A preset, a processor or a stage, with its description.
 
     Attributes:
         kind: ``preset``, ``processor`` or ``stage``.
-        name: what it is called where it is used.
-        line: its first sentence.
-        options: its options, each with its default as Python writes it; None: it must be given.
-        stages: the stages it has.
+        name: its name.
+        line: the first sentence of the description.
+        options: its options, each with its default as Python writes it; None: required.
+        stages: the stages that it implements.
         text: the whole description.
-        shared: the names of further options, which all of its kind have.
+        shared: the names of further options, which all guards have.
     """
 
     kind: str
@@ -51,12 +51,12 @@ class ListEntry:
 
 
 def list_all(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """List what there is and return the exit code."""
+    """List everything, or one entry, and return the exit code."""
     chosen = _chosen([*_presets(), *_processors(), *_stages()], args.name)
     if args.format == "json":
         stdout.write(json.dumps([asdict(one) for one in chosen], indent=2, ensure_ascii=False) + "\n")
     elif args.name is not None:
-        stdout.write("\n".join(_whole(one) for one in chosen))
+        stdout.write("\n".join(_in_full(one) for one in chosen))
     else:
         stdout.write(_overview(chosen))
     return Exit.OK
@@ -68,12 +68,12 @@ def _chosen(found: list[ListEntry], name: str | None) -> list[ListEntry]:
     chosen = [one for one in found if one.name.lower() == name.lower()]
     if not chosen:
         close = difflib.get_close_matches(name, [one.name for one in found], n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}?" if close else "`penstock list` shows all there is"
+        hint = f"did you mean {close[0]!r}?" if close else "`penstock list` shows all of them"
         raise CommandError(f"there is no preset, processor or stage {name!r}; {hint}")
     return chosen
 
 
-# What there is
+# Entries
 
 
 def _presets() -> Iterator[ListEntry]:
@@ -93,7 +93,7 @@ def _processors() -> Iterator[ListEntry]:
 
 
 def _classes() -> dict[str, type[Processor[Any]]]:
-    """Return the built-in processors by name: the public classes of the package, each where it is written."""
+    """Return the built-in processors by name: the public classes, each from the module that defines it."""
     found: dict[str, type[Processor[Any]]] = {}
     for module in pkgutil.walk_packages(penstock.processors.__path__, "penstock.processors."):
         if module.name.rpartition(".")[2].startswith("_"):
@@ -104,7 +104,7 @@ def _classes() -> dict[str, type[Processor[Any]]]:
 
 
 def _is_built_in(name: str, value: object, module: str) -> bool:
-    """Tell whether it is a class to place: what is no public name of the package is a base of others."""
+    """Return whether it is a processor to use: a class that is not public is a base of others."""
     return (
         isinstance(value, type)
         and issubclass(value, Processor)
@@ -146,13 +146,13 @@ def _overview(found: list[ListEntry]) -> str:
         group = [one for one in found if one.kind == kind]
         if group:
             lines += ["", title, *(line for one in group for line in _entry(one))]
-    return "\n".join([*lines[1:], "", "`penstock list NAME` tells more about one of them.", ""])
+    return "\n".join([*lines[1:], "", "`penstock list NAME` describes one of them in full.", ""])
 
 
 def _entry(one: ListEntry) -> list[str]:
     lines = [f"  {one.name}", f"      {one.line}"]
     if one.options:
-        more = ["and those of all guards"] if one.shared else []
+        more = ["and the options of all guards"] if one.shared else []
         lines.append(f"      options: {', '.join([*(_option(*option) for option in one.options.items()), *more])}")
     if one.stages:
         lines.append(f"      stages:  {', '.join(one.stages)}")
@@ -163,12 +163,12 @@ def _option(name: str, default: str | None) -> str:
     return name if default is None else f"{name}={default}"
 
 
-def _whole(one: ListEntry) -> str:
+def _in_full(one: ListEntry) -> str:
     lines = [f"{one.name} ({one.kind})", "", *one.text.splitlines()]
     if one.options:
         lines += ["", "options:", *(f"  {_option(*option)}" for option in one.options.items())]
     if one.shared:
-        lines += ["", "options that all guards have:", *(f"  {name}" for name in one.shared)]
+        lines += ["", "options of all guards:", *(f"  {name}" for name in one.shared)]
     if one.stages:
         lines += ["", "stages:", *(f"  {stage}" for stage in one.stages)]
     return "\n".join([*lines, ""])

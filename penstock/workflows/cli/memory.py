@@ -1,4 +1,4 @@
-"""``penstock memory``: threads of a store, listed, shown, exported, imported, deleted; users, forgotten."""
+"""The command ``penstock memory``: list, show, export, import and delete threads of a store; forget users."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.stored import Thread
 from penstock.workflows.cli.arguments import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.formatting import plain, visible
+from penstock.workflows.cli.formatting import console_for, plain, visible
 from penstock.workflows.cli.inputs import is_object, reading, refuse_same, writing
-from penstock.workflows.cli.table import console_for
 
 if TYPE_CHECKING:
     import argparse
@@ -40,15 +39,15 @@ if TYPE_CHECKING:
 
 _ROLES = {"user": "bold cyan", "assistant": "bold green", "tool": "magenta", "system": "dim"}
 _LONGEST_JSON = 2_000
-"""The characters of a tool's arguments or result beyond which they are cut: they may be whole files."""
+"""The length, in characters, at which a tool's arguments and results are cut: they may be whole files."""
 
 
 def show_threads(out: IO[str], threads: Sequence[Thread], *, more: bool) -> None:
-    """Print a table of threads; ``more``: there are others."""
+    """Print a table of threads; ``more``: there are others that are not in it."""
     console = console_for(out)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    for name in ("thread", "resource", "title", "changed", "begun"):
-        table.add_column(name, overflow="fold", no_wrap=name in ("changed", "begun"))
+    for name in ("thread", "resource", "title", "changed", "created"):
+        table.add_column(name, overflow="fold", no_wrap=name in ("changed", "created"))
     for thread in threads:
         cells = (thread.id, thread.resource_id, thread.title, _minute(thread.updated_at), _minute(thread.created_at))
         table.add_row(*(Text(plain(cell)) for cell in cells))
@@ -58,22 +57,22 @@ def show_threads(out: IO[str], threads: Sequence[Thread], *, more: bool) -> None
 
 
 class ThreadPrinter:
-    """Prints one thread. Lives as long as that takes."""
+    """Prints one thread, with control characters escaped. Lives as long as that takes."""
 
     def __init__(self, out: IO[str]) -> None:
         self._console = console_for(out)
 
     def head(self, thread: Thread) -> None:
-        """Print whose it is, and since when."""
-        told = [("thread", thread.id), ("resource", thread.resource_id), ("title", thread.title)]
-        told += [("begun", _second(thread.created_at)), ("changed", _second(thread.updated_at))]
-        told += [("metadata", _json(thread.metadata))] if thread.metadata else []
-        for label, text in told:
+        """Print the owner, the title and the times."""
+        fields = [("thread", thread.id), ("resource", thread.resource_id), ("title", thread.title)]
+        fields += [("created", _second(thread.created_at)), ("changed", _second(thread.updated_at))]
+        fields += [("metadata", _json(thread.metadata))] if thread.metadata else []
+        for label, text in fields:
             if text:
                 self._console.print(Text.assemble((f"{label}: ", "dim"), plain(text)))
 
     def memory(self, whose: str, record: MemoryRecord) -> None:
-        """Print what is known."""
+        """Print a working memory."""
         by = f", by {plain(record.author)}" if record.author else ""
         about = f"working memory of the {whose} (version {record.version}, {_second(record.updated_at)}{by})"
         self._console.print()
@@ -81,12 +80,12 @@ class ThreadPrinter:
         self._print_lines(record.text)
 
     def earlier(self) -> None:
-        """Print that there are messages before those that follow."""
+        """Print that there are earlier messages."""
         self._console.print()
-        self._console.print(Text("… (--all shows what was said before)", "dim"))
+        self._console.print(Text("… (earlier messages: --all)", "dim"))
 
     def message(self, message: Message) -> None:
-        """Print what was said."""
+        """Print a message."""
         head = Text.assemble((message.role, _ROLES.get(message.role, "")), (f"  {_second(message.created_at)}", "dim"))
         self._console.print()
         self._console.print(head)
@@ -99,12 +98,12 @@ class ThreadPrinter:
 
 
 def _texts(parts: Iterable[Part]) -> Iterator[str]:
-    """Yield what parts say; of what is no text, what it is."""
+    """Yield the texts of parts; for a part without text, its type."""
     for part in parts:
         if isinstance(part, TextPart):
             yield part.text
         elif isinstance(part, ReasoningPart):
-            yield f"(thought) {part.text}"
+            yield f"(reasoning) {part.text}"
         elif isinstance(part, ToolPart):
             yield from _call(part)
         else:
@@ -149,7 +148,7 @@ class BadLineError(CommandError):
 
 
 async def threads_of(storage: Storage, resource_id: str | None, limit: int | None = None) -> AsyncGenerator[Thread]:
-    """Yield threads, the last changed first."""
+    """Yield threads, the most recently changed first."""
     after: str | None = None
     left = limit
     while left is None or left > 0:
@@ -177,7 +176,7 @@ async def messages_of(storage: Storage, thread_id: str) -> AsyncGenerator[Stored
 
 
 async def exported(storage: Storage, threads: Iterable[Thread]) -> AsyncGenerator[str]:
-    """Yield lines: of each thread, itself, its messages and its working memory; of each resource, that once."""
+    """Yield the lines of an export: each thread with its messages and working memory, each resource's memory once."""
     yield line_of(_HEAD)
     resources = set[str]()
     for thread in threads:
@@ -199,7 +198,7 @@ async def _memory_lines(storage: Storage, scope: MemoryScope, key: str) -> Async
 
 
 def line_of(value: Any) -> str:
-    """Return a value of JSON as a line."""
+    """Return a JSON value as a line."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
@@ -216,7 +215,7 @@ def thread_as_json(thread: Thread) -> dict[str, Any]:
 
 
 def message_as_json(message: Message) -> Any:
-    """Return a message as JSON, in Penstock's own form."""
+    """Return a message as JSON, in Penstock's own format."""
     return dump_messages([message], "penstock")[0]
 
 
@@ -235,10 +234,10 @@ def _iso(time: datetime | None) -> str | None:
 
 
 class MemoryImporter:
-    """Stores lines, in their order; messages some hundred at once. Lives as long as one import.
+    """Stores the lines of an export, in order, with messages in batches. Lives as long as one import.
 
     Attributes:
-        threads: how many threads were in them.
+        threads: how many threads were imported.
         messages: how many messages.
         memories: how many working memories.
     """
@@ -246,15 +245,15 @@ class MemoryImporter:
     def __init__(self, storage: Storage) -> None:
         self.threads = self.messages = self.memories = 0
         self._storage = storage
-        self._waiting: list[Message] = []
+        self._batch: list[Message] = []
 
     async def store(self, lines: Iterable[bytes]) -> None:
         """Store all lines.
 
         Raises:
-            BadLineError: one is malformed; what stands before it is stored.
-            OwnershipError: a thread is another resource's.
-            StorageError: the store gave up.
+            BadLineError: a line is malformed; the lines before it are stored.
+            OwnershipError: a thread belongs to another resource.
+            StorageError: the store failed.
         """
         try:
             for number, value in _values(lines):
@@ -264,8 +263,8 @@ class MemoryImporter:
 
     async def _take(self, number: int, value: dict[str, Any]) -> None:
         if "message" in value:
-            self._waiting.append(_message(number, value["message"]))
-            if len(self._waiting) == PAGE:
+            self._batch.append(_message(number, value["message"]))
+            if len(self._batch) == PAGE:
                 await self._flush()
             return
         await self._flush()
@@ -280,7 +279,7 @@ class MemoryImporter:
 
     async def _remember(self, number: int, value: Any) -> None:
         if not _has(value, scope=str, key=str, text=str) or value["scope"] not in ("thread", "resource"):
-            raise BadLineError(f"line {number}: a working memory has a scope (thread or resource), a key and a text")
+            raise BadLineError(f"line {number}: a working memory needs a scope (thread or resource), a key and a text")
         scope: MemoryScope = value["scope"]
         known = await self._storage.working_memory(scope, value["key"])
         if known is None or known.text != value["text"]:
@@ -288,28 +287,30 @@ class MemoryImporter:
         self.memories += 1
 
     async def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            await self._storage.save_messages(waiting)
-            self.messages += len(waiting)
+        batch, self._batch = self._batch, []
+        if batch:
+            await self._storage.save_messages(batch)
+            self.messages += len(batch)
 
 
 def _values(lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield what stands in lines behind the first, which says what they are, each with its number."""
+    """Yield the values of the lines with their numbers, except the header, which is checked."""
     begun = False
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         value = _value(number, line)
         if not begun and value != _HEAD:
-            raise BadLineError(f"line {number}: this is no file of `penstock memory export`, or one of a newer version")
+            raise BadLineError(
+                f"line {number}: this is not the header of `penstock memory export`, or of a newer version"
+            )
         if begun and len({"thread", "message", "working_memory"}.intersection(value)) != 1:
-            raise BadLineError(f"line {number}: it has neither a thread, nor a message, nor a working_memory")
+            raise BadLineError(f"line {number}: it must have one of thread, message and working_memory")
         if begun:
             yield number, value
         begun = True
     if not begun:
-        raise BadLineError("line 1: there is nothing in it")
+        raise BadLineError("line 1: the file is empty")
 
 
 def _value(number: int, line: bytes) -> dict[str, Any]:
@@ -318,7 +319,7 @@ def _value(number: int, line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not is_object(value):
-        raise BadLineError(f"line {number}: it is no object of JSON")
+        raise BadLineError(f"line {number}: it is not a JSON object")
     return value
 
 
@@ -326,7 +327,7 @@ def _message(number: int, value: Any) -> Message:
     try:
         (message,) = parse_messages([value], "penstock")
     except MessageError as error:
-        raise BadLineError(f"line {number}: it is no message ({error.place})") from error
+        raise BadLineError(f"line {number}: it is not a valid message ({error.place})") from error
     if not message.id or not message.thread_id:
         raise BadLineError(f"line {number}: the message has no id or no thread")
     return message
@@ -334,11 +335,11 @@ def _message(number: int, value: Any) -> Message:
 
 def _thread(number: int, value: Any) -> Thread:
     if not _has(value, id=str, resource_id=str) or not isinstance(value.get("metadata", {}), dict):
-        raise BadLineError(f"line {number}: a thread has an id, a resource_id, and metadata that are an object")
+        raise BadLineError(f"line {number}: a thread needs an id, a resource_id, and metadata that is an object")
     try:
         times = [value.get(name) and datetime.fromisoformat(value[name]) for name in ("created_at", "updated_at")]
     except (TypeError, ValueError):
-        raise BadLineError(f"line {number}: a time of the thread is no ISO time") from None
+        raise BadLineError(f"line {number}: a time of the thread is not in ISO 8601") from None
     created, updated = (time or None for time in times)
     title = value.get("title", "")
     return Thread(value["id"], value["resource_id"], str(title), value.get("metadata", {}), created, updated)
@@ -352,13 +353,13 @@ _SERVERS = ("postgresql://", "postgres://")
 
 
 def memory(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Do what is asked for, and return the exit code."""
+    """Run the action, and return the exit code."""
     actions = {"list": _list, "show": _show, "export": _export, "import": _import, "delete": _delete, "forget": _forget}
-    storage = _opened(args.store, makes=args.action == "import")
-    return anyio.run(partial(_done, storage, actions[args.action], args, stdout))
+    storage = _open_store(args.store, creates=args.action == "import")
+    return anyio.run(partial(_run_action, storage, actions[args.action], args, stdout))
 
 
-async def _done(storage: Storage, action: Action, args: argparse.Namespace, stdout: IO[str]) -> Exit:
+async def _run_action(storage: Storage, action: Action, args: argparse.Namespace, stdout: IO[str]) -> Exit:
     try:
         return await action(storage, args, stdout)
     finally:
@@ -366,27 +367,29 @@ async def _done(storage: Storage, action: Action, args: argparse.Namespace, stdo
             await storage.close()
 
 
-def _opened(store: str | None, *, makes: bool) -> Storage:
-    """Return the store; it opens itself at first use. Only an import makes a file.
+def _open_store(store: str | None, *, creates: bool) -> Storage:
+    """Return the store, which connects at its first use. Only an import creates a file.
 
     Raises:
-        CommandError: there is none.
+        CommandError: no store is named, or its file does not exist.
     """
     if not store:
-        raise CommandError(f"which store? say --store FILE, or set {STORE}")
+        raise CommandError(f"no store is named; use --store FILE, or set {STORE}")
     if store.startswith(_SERVERS):
         from penstock.stores.postgres.storage import PostgresStorage
 
         return PostgresStorage(store)
     from penstock.stores.sqlite.storage import SQLiteStorage
 
-    if not makes and not Path(store).is_file():
-        raise CommandError(f"there is no file {store!r}; a server's address begins with postgresql://")
+    if not creates and not Path(store).is_file():
+        raise CommandError(f"there is no file {store!r}; the URL of a server begins with postgresql://")
     return SQLiteStorage(store)
 
 
 async def _list(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    wanted = args.limit if args.limit is None or args.format == "jsonl" else args.limit + 1  # whether there are more
+    wanted = (
+        args.limit if args.limit is None or args.format == "jsonl" else args.limit + 1
+    )  # one more shows whether there are others
     async with aclosing(threads_of(storage, args.resource, wanted)) as threads:
         if args.format == "jsonl":
             async for thread in threads:
@@ -398,9 +401,9 @@ async def _list(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> 
 
 
 async def _show(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    (thread,) = await _named(storage, [args.thread])
+    (thread,) = await _threads_by_id(storage, [args.thread])
     stored, earlier = await _last(storage, thread.id, None if args.all else args.last)
-    known = [item async for item in _known(storage, thread)]
+    known = [item async for item in _memories_of(storage, thread)]
     if args.format == "jsonl":
         stdout.write(line_of({"thread": thread_as_json(thread)}))
         stdout.writelines(line_of({"working_memory": _memory(scope, record)}) for scope, record in known)
@@ -434,10 +437,10 @@ async def _last(storage: Storage, thread_id: str, last: int | None) -> tuple[Seq
 
 async def _export(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
     if args.threads and args.resource:
-        raise CommandError("name threads, or --resource; not both")
+        raise CommandError("name threads or a --resource, not both")
     refuse_same(args.store, args.output)
-    named = await _named(storage, args.threads)
-    # the last changed last, so that an import leaves them in this order
+    named = await _threads_by_id(storage, args.threads)
+    # the most recently changed last, so that an import keeps the order
     threads = named or [thread async for thread in threads_of(storage, args.resource)][::-1]
     async with aclosing(exported(storage, threads)) as written:
         with writing(args.output, stdout) as out:
@@ -454,7 +457,7 @@ async def _import(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
         try:
             await importer.store(stream)
         except BadLineError as error:
-            sys.stderr.write(f"penstock: {error}; what stands before it is stored\n")
+            sys.stderr.write(f"penstock: {error}; the lines before it are stored\n")
             code = Exit.INCOMPLETE
     counts = ((importer.threads, "thread"), (importer.messages, "message"), (importer.memories, "working memory"))
     stdout.write(f"imported {', '.join(f'{count:,} × {name}' for count, name in counts)}\n")
@@ -462,9 +465,9 @@ async def _import(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
 
 
 async def _delete(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    threads = await _named(storage, args.threads)
+    threads = await _threads_by_id(storage, args.threads)
     counted = _counted(len(threads), "thread")
-    if not args.yes and not _agreed(f"delete {counted} with all that was said in them? [y/N] "):
+    if not args.yes and not _confirmed(f"delete {counted} with all messages? [y/N] "):
         raise CommandError("nothing was deleted")
     for thread in threads:
         await storage.delete_thread(thread.id)
@@ -476,9 +479,9 @@ async def _forget(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
     resources = tuple(dict.fromkeys(args.resources))
     missing = [name for name in resources if not await _is_known(storage, name)]
     if missing:
-        raise CommandError(f"of {', '.join(map(repr, missing))} the store has no thread and no working memory")
+        raise CommandError(f"the store has no thread and no working memory of {', '.join(map(repr, missing))}")
     counted = _counted(len(resources), "resource")
-    if not args.yes and not _agreed(f"forget {counted}: all threads, and all that is known? [y/N] "):
+    if not args.yes and not _confirmed(f"forget {counted}, with all threads and working memories? [y/N] "):
         raise CommandError("nothing was forgotten")
     threads = [await storage.delete_resource(name) for name in resources]
     stdout.write(f"forgot {counted} with {_counted(sum(threads), 'thread')}\n")
@@ -494,24 +497,24 @@ def _counted(count: int, name: str) -> str:
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
-def _agreed(question: str) -> bool:
-    """Ask, on the terminal.
+def _confirmed(question: str) -> bool:
+    """Ask on the terminal.
 
     Raises:
-        CommandError: there is nobody to be asked.
+        CommandError: stdin is no terminal.
     """
     if not sys.stdin.isatty():
-        raise CommandError("nothing was done: there is no terminal to ask at; say --yes")
+        raise CommandError("nothing was done: without a terminal to ask on, --yes is required")
     sys.stderr.write(question)
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-async def _named(storage: Storage, ids: Sequence[str]) -> list[Thread]:
-    """Return the threads of those ids, each once.
+async def _threads_by_id(storage: Storage, ids: Sequence[str]) -> list[Thread]:
+    """Return the threads with these ids, each once.
 
     Raises:
-        CommandError: there is no such thread; nothing is done then.
+        CommandError: a thread does not exist; nothing is done then.
     """
     found = {name: await storage.thread(name) for name in dict.fromkeys(ids)}
     missing = [name for name, thread in found.items() if thread is None]
@@ -520,8 +523,8 @@ async def _named(storage: Storage, ids: Sequence[str]) -> list[Thread]:
     return [thread for thread in found.values() if thread is not None]
 
 
-async def _known(storage: Storage, thread: Thread) -> AsyncGenerator[tuple[MemoryScope, MemoryRecord]]:
-    """Yield what is known of a thread's resource, and of the thread."""
+async def _memories_of(storage: Storage, thread: Thread) -> AsyncGenerator[tuple[MemoryScope, MemoryRecord]]:
+    """Yield the working memories of a thread's resource and of the thread."""
     places: tuple[tuple[MemoryScope, str], ...] = (("resource", thread.resource_id), ("thread", thread.id))
     for scope, key in places:
         record = await storage.working_memory(scope, key)

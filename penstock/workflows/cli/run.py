@@ -1,4 +1,4 @@
-"""``penstock run``: a workflow over a text, a file or stdin, with a table for people or JSONL for programs."""
+"""The command ``penstock run``: a workflow on a text, a file or stdin, with a progress bar and tracebacks."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 
 SHOW_AFTER = 0.5
-"""The seconds after which people want to see that something moves."""
+"""How long a run takes before the progress bar is shown, in seconds."""
 
 REDRAW_SECONDS = 0.1
-"""The seconds between two looks at where the input stands: the bar is not drawn more often."""
+"""The time between two updates of the progress bar, in seconds."""
 
 
 class ProgressBar:
-    """Shows how far the input is read. Lives as long as one run over rows; does nothing where nobody watches.
+    """Shows how much of the input was read. Lives as long as one run over rows.
 
     Args:
         stream: where to draw; None: nowhere.
-        total: the input's size in bytes, if it is known.
+        total: the size of the input in bytes; None: unknown.
     """
 
     def __init__(self, stream: IO[str] | None, total: int | None) -> None:
@@ -57,18 +57,18 @@ class ProgressBar:
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        """Begin, without drawing yet."""
+        """Start, without drawing."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the bar off the screen."""
+        """Remove the bar."""
         if self._progress is not None:
             self._progress.stop()
 
     def at(self, taken: int, rows: int) -> None:
-        """Note how many bytes and rows are done."""
+        """Set how many bytes and rows are done."""
         if self._stream is None or monotonic() < self._next:
             return
         self._next = monotonic() + REDRAW_SECONDS
@@ -80,7 +80,7 @@ class ProgressBar:
 def _started(stream: IO[str], total: int | None) -> tuple[Progress, TaskID]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    from penstock.workflows.cli.table import console_for
+    from penstock.workflows.cli.formatting import console_for
 
     known = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) if total else ()
     rows = TextColumn("{task.fields[rows]} rows")
@@ -91,9 +91,9 @@ def _started(stream: IO[str], total: int | None) -> tuple[Progress, TaskID]:
 
 
 def step_traceback(checked: RowChecked) -> str:
-    """Return the traceback of what broke a row's step; empty if none broke.
+    """Return the traceback of the step that failed on a row; empty if none failed.
 
-    It ends with the kind of the error, without its text: that may quote what was checked, as in `ValueError`'s.
+    It ends with the type of the error, without its message, which may quote the text, as that of a `ValueError`.
     """
     failure = checked.error if checked.outcome is None else checked.outcome.failure
     if not isinstance(failure, StepFailedError):
@@ -105,49 +105,49 @@ def step_traceback(checked: RowChecked) -> str:
 
 
 TEXT_ENDINGS = (".txt", ".md", ".log")
-"""The endings of the files whose lines are texts, unless --input-format says else."""
+"""The extensions of files whose lines are texts, unless --input-format is given."""
 
 
 def run(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Run the workflow over the rows and return the exit code."""
+    """Run the workflow on the rows, and return the exit code."""
     name = _input_name(args)
     refuse_same(name or "-", args.output)
     workflow = load_workflow(args.workflow)
     workflow.validate(args.stage)
     if name is None and _is_file(args.text):
         cure = f"--input {shlex.quote(args.text)}"
-        sys.stderr.write(f"penstock: {args.text!r} is a file; it was run as a text. For its rows: {cure}\n")
+        sys.stderr.write(f"penstock: {args.text!r} is a file, but was checked as a text; for its rows use {cure}\n")
     with _source(args, name) as source, writing(args.output, stdout) as out:
         to_terminal = args.output is None and stdout.isatty()
         form = args.format or ("table" if to_terminal else "jsonl")
-        sink = _table(args, out, single=name is None) if form == "table" else _JsonLines(out, args, flush=name == "-")
+        writer = _table(args, out, single=name is None) if form == "table" else _JsonLines(out, args, flush=name == "-")
         watched = sys.stderr.isatty() and not args.no_progress and not (to_terminal and form == "jsonl")
         with ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar:
-            job = _RunJob(workflow, args, source, sink, bar)
+            job = _RunJob(workflow, args, source, writer, bar)
             interrupted = job.work()
-        job.sink.end(job.tally, job.seconds)
+        job.writer.end(job.counts, job.seconds)
     if interrupted:
-        sys.stderr.write(f"penstock: interrupted after {job.tally.rows:,} rows\n")
+        sys.stderr.write(f"penstock: interrupted after {job.counts.rows:,} rows\n")
         return Exit.INTERRUPTED
-    if not job.tally.rows:
-        sys.stderr.write("penstock: there were no rows\n")
-    return _exit_of(job.tally, args.fail_on)
+    if not job.counts.rows:
+        sys.stderr.write("penstock: the input has no rows\n")
+    return _exit_of(job.counts, args.fail_on)
 
 
-def _exit_of(tally: RunCounts, fail_on: str | None) -> Exit:
-    if tally.incomplete:
+def _exit_of(counts: RunCounts, fail_on: str | None) -> Exit:
+    if counts.incomplete:
         return Exit.INCOMPLETE
     found = {"blocked": ("blocked",), "edited": ("edited", "blocked"), None: ()}[fail_on]
-    return Exit.FOUND if any(tally.statuses[status] for status in found) else Exit.OK
+    return Exit.FOUND if any(counts.statuses[status] for status in found) else Exit.OK
 
 
-# Where rows come from
+# Rows
 
 
 def _input_name(args: argparse.Namespace) -> str | None:
-    """Return the file to read, ``-`` for stdin, or None for the text itself."""
+    """Return the file to read, ``-`` for stdin, or None for the text in the arguments."""
     if args.text is not None and args.input is not None:
-        raise CommandError("both TEXT and --input are given; which is meant?")
+        raise CommandError("TEXT and --input are both given; give one of them")
     if args.text == "-" or args.input == "-":
         return "-"
     if args.text is not None:
@@ -162,7 +162,7 @@ def _input_name(args: argparse.Namespace) -> str | None:
 def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except (OSError, ValueError):  # too long for a path, as texts are, or no path at all
+    except (OSError, ValueError):  # too long for a path, or not a valid one
         return False
 
 
@@ -180,7 +180,7 @@ def _source(args: argparse.Namespace, name: str | None) -> Generator[RowSource |
 
 @dataclass(slots=True)
 class _OneText:
-    """A text given as an argument, as the only row."""
+    """A text from the arguments, as the only row."""
 
     text: str
     stream: IO[bytes] = field(default_factory=BytesIO)
@@ -191,29 +191,29 @@ class _OneText:
         yield InputRow(1, self.text)
 
 
-# Where results go
+# Results
 
 
 class _ResultWriter(Protocol):
-    """Takes the results, in order, and at last the counts."""
+    """Writes the results, in order, and the counts at the end."""
 
     def add(self, checked: RowChecked) -> None:
-        """Take a result."""
+        """Write a result."""
         ...
 
-    def end(self, tally: RunCounts, seconds: float) -> None:
-        """Take the counts."""
+    def end(self, counts: RunCounts, seconds: float) -> None:
+        """Write the counts."""
         ...
 
 
 class _JsonLines:
-    """Writes each result as a line of JSON; what could not be judged is told on stderr too."""
+    """Writes each result as a line of JSON, and errors to stderr, too."""
 
     def __init__(self, out: IO[str], args: argparse.Namespace, *, flush: bool) -> None:
         self._out = out
         self._form: Format = args.messages_format
         self._show_input: bool = args.show_input
-        self._flush = flush  # whoever feeds stdin line by line waits for the answers
+        self._flush = flush  # a program that writes to stdin line by line waits for the results
 
     def add(self, checked: RowChecked) -> None:
         """Write the line."""
@@ -224,10 +224,10 @@ class _JsonLines:
         if checked.error is not None:
             sys.stderr.write(f"penstock: line {checked.item.line}: {checked.status}: {error_text(checked.error)}\n")
 
-    def end(self, tally: RunCounts, seconds: float) -> None:
-        """Tell people the counts, if they watch; programs have the lines."""
+    def end(self, counts: RunCounts, seconds: float) -> None:
+        """Write the counts to stderr if it is a terminal; programs have the lines."""
         if sys.stderr.isatty():
-            sys.stderr.write(f"{tally.sentence(seconds)}\n")
+            sys.stderr.write(f"{counts.sentence(seconds)}\n")
 
 
 def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _ResultWriter:
@@ -238,23 +238,23 @@ def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _ResultWr
     return RowsTable(out, args.rows, show_text=args.show_text, show_input=args.show_input)
 
 
-# Between the two
+# The run
 
 
 @dataclass(slots=True)
 class _RunJob:
-    """The work of one command: rows from a source through a workflow into a sink."""
+    """One run: rows from a source through a workflow to a writer."""
 
     workflow: Workflow
     args: argparse.Namespace
     source: RowSource | _OneText
-    sink: _ResultWriter
+    writer: _ResultWriter
     bar: ProgressBar
-    tally: RunCounts = field(default_factory=RunCounts)
+    counts: RunCounts = field(default_factory=RunCounts)
     seconds: float = 0.0
 
     def work(self) -> bool:
-        """Check all rows; return whether somebody interrupted it."""
+        """Check all rows; return whether it was interrupted."""
         started = perf_counter()
         rows = islice(self.source.rows(), self.args.limit)
         try:
@@ -271,8 +271,8 @@ class _RunJob:
         return call_of(row, self.args.stage, self.args.context)
 
     def _take(self, checked: RowChecked) -> None:
-        self.tally.add(checked)
-        self.sink.add(checked)
+        self.counts.add(checked)
+        self.writer.add(checked)
         if self.args.debug:
             sys.stderr.write(step_traceback(checked))
-        self.bar.at(self.source.taken, self.tally.rows)
+        self.bar.at(self.source.taken, self.counts.rows)
