@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.messages import TextPart, ToolPart
-from penstock.models.conversations.pairs import says_something
+from penstock.models.conversations import has_content
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,7 +31,7 @@ def filed(message: Message, tools: Collection[str] = WORKING_MEMORY_TOOLS) -> Me
     if message.role == "system" or _is_transient(message):
         return None
     parts = [left for part in message.parts if (left := _left(part, tools)) is not None]
-    if not says_something(parts):
+    if not has_content(parts):
         return None
     return message if _same(parts, message.parts) else message.with_parts(parts)
 

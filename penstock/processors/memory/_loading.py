@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.values.errors import OwnershipError, UsageError
 from penstock.engine.values.message_list import Entry
 from penstock.engine.values.messages import ToolPart
-from penstock.models.conversations.pairs import pair_key, says_something
-from penstock.models.conversations.relaying import laid_out
+from penstock.models.conversations import call_key, has_content, list_with_entries
 from penstock.processors.memory._updates import answered, is_update, waiting
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def joined(listed: MessageList, rows: Iterable[StoredMessage]) -> Joined:
         else:
             entries.append(entry)
     changed = bool(stored) or len(entries) != len(listed.entries)
-    return Joined(laid_out(listed, [*entries, *remembered]) if changed else None, len(stored))
+    return Joined(list_with_entries(listed, [*entries, *remembered]) if changed else None, len(stored))
 
 
 def _paired(messages: Sequence[Message]) -> list[Message]:
@@ -117,12 +116,12 @@ def _paired(messages: Sequence[Message]) -> list[Message]:
     told: list[Message] = []
     called = set[str]()
     for message in messages:
-        keys = {pair_key(part) for part in message.parts if isinstance(part, ToolPart)}
+        keys = {call_key(part) for part in message.parts if isinstance(part, ToolPart)}
         if message.role != "tool":
             called |= keys
         elif not keys <= called:
-            parts = [part for part in message.parts if not isinstance(part, ToolPart) or pair_key(part) in called]
-            if says_something(parts):
+            parts = [part for part in message.parts if not isinstance(part, ToolPart) or call_key(part) in called]
+            if has_content(parts):
                 told.append(message.with_parts(parts))
             continue
         if message.role != "system":
@@ -133,7 +132,7 @@ def _paired(messages: Sequence[Message]) -> list[Message]:
 def _updates(sent: Sequence[Message], calls: set[str]) -> dict[str, ToolPart]:
     """Return what answers calls that wait, of what the caller sent as the assistant's."""
     parts = [part for message in sent if message.role == "assistant" for part in message.parts]
-    return {pair_key(part): part for part in parts if is_update(part) and pair_key(part) in calls}
+    return {call_key(part): part for part in parts if is_update(part) and call_key(part) in calls}
 
 
 def _fresh(entry: Entry, known: set[str], updates: Mapping[str, ToolPart]) -> list[Entry]:
@@ -143,7 +142,7 @@ def _fresh(entry: Entry, known: set[str], updates: Mapping[str, ToolPart]) -> li
         return []
     if message.role != "assistant" or not updates:
         return [entry]
-    parts = [part for part in message.parts if not (is_update(part) and pair_key(part) in updates)]
+    parts = [part for part in message.parts if not (is_update(part) and call_key(part) in updates)]
     if len(parts) == len(message.parts):
         return [entry]
-    return [entry._replace(message=message.with_parts(parts))] if says_something(parts) else []
+    return [entry._replace(message=message.with_parts(parts))] if has_content(parts) else []

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.message_list import TEXT_KINDS, Entry, MessageList
 from penstock.engine.values.messages import Message, ToolPart
-from penstock.models.conversations.pairs import pair_key, without_pairs
-from penstock.models.conversations.relaying import laid_out
+from penstock.models.conversations import call_key, list_with_entries, without_tool_calls
 from penstock.models.embedders.texts import memory_text, pieces
 from penstock.processors.memory._fences import escaped
 
@@ -106,10 +105,10 @@ def whole_pairs(messages: Sequence[Message], present: Iterable[Message]) -> list
             if not isinstance(part, ToolPart):
                 continue
             if message.role == "tool":
-                results.add(pair_key(part))
+                results.add(call_key(part))
             elif part.state == "call":
-                calls.add(pair_key(part))
-    return without_pairs(messages, calls ^ results)
+                calls.add(call_key(part))
+    return without_tool_calls(messages, calls ^ results)
 
 
 def placed(listed: MessageList, remembered: Sequence[Message], quoted: Message | None) -> MessageList:
@@ -129,4 +128,4 @@ def placed(listed: MessageList, remembered: Sequence[Message], quoted: Message |
                 entries.append(Entry(waiting.pop(0), "memory"))
         entries.append(entry)
     left = [] if quoting is None else [quoting]
-    return laid_out(listed, [*entries, *left, *(Entry(message, "memory") for message in waiting)])
+    return list_with_entries(listed, [*entries, *left, *(Entry(message, "memory") for message in waiting)])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from penstock.engine.processor.processor import Processor, one_of
-from penstock.models.conversations.pairs import tool_parts, without_pairs
-from penstock.models.conversations.relaying import relaid
+from penstock.models.conversations import count_tool_parts, replace_messages, without_tool_calls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +60,8 @@ class Dropper(Processor):
     def _dropped(self, ctx: Context, listed: MessageList, messages: Sequence[Message]) -> MessageList | None:
         left = self.left(messages)
         after = {message.id: message for message in left}
-        lost = tool_parts(messages) - tool_parts(left)
-        kept = {message.id: message for message in without_pairs(_others(listed, messages, after), lost)}
+        lost = count_tool_parts(messages) - count_tool_parts(left)
+        kept = {message.id: message for message in without_tool_calls(_others(listed, messages, after), lost)}
         changes: dict[str, tuple[Message, ...]] = {}
         for message in listed.all:
             found = kept.get(message.id)
@@ -71,7 +70,7 @@ class Dropper(Processor):
         if not changes:
             return None
         ctx.note(dropped=sum(not new for new in changes.values()), changed=sum(bool(new) for new in changes.values()))
-        return relaid(listed, changes)
+        return replace_messages(listed, changes)
 
 
 def _others(listed: MessageList, messages: Sequence[Message], after: dict[str, Message]) -> list[Message]:

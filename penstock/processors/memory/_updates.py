@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from penstock.engine.values.messages import ToolPart
-from penstock.models.conversations.pairs import pair_key
+from penstock.models.conversations import call_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,12 +23,12 @@ def is_update(part: Part) -> TypeGuard[ToolPart]:
 
 
 def waiting(messages: Iterable[Message]) -> set[str]:
-    """Return the calls, by `pair_key`, that nothing in the messages answers."""
+    """Return the calls, by `call_key`, that nothing in the messages answers."""
     called, answered = set[str](), set[str]()
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolPart):
-                (answered if is_update(part) else called).add(pair_key(part))
+                (answered if is_update(part) else called).add(call_key(part))
     return called - answered
 
 
@@ -41,7 +41,7 @@ def answered(message: Message, updates: Mapping[str, ToolPart]) -> Message:
 def _answered(part: Part, updates: Mapping[str, ToolPart]) -> Part:
     if not isinstance(part, ToolPart) or is_update(part):
         return part
-    update = updates.get(pair_key(part))
+    update = updates.get(call_key(part))
     if update is None:
         return part
     return replace(part, state=update.state, result=update.result, error=update.error)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.messages import UnknownPart
-from penstock.models.conversations.names import names_of
-from penstock.models.conversations.pairs import says_something
+from penstock.models.conversations import has_content, names_of
 from penstock.processors.memory._scopes import Dropper
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class DropParts(Dropper):
         made: list[Message] = []
         for message in messages:
             parts = [part for part in message.parts if _type_of(part) not in self.types]
-            if says_something(parts):
+            if has_content(parts):
                 made.append(message if len(parts) == len(message.parts) else message.with_parts(parts))
         return made
 

@@ -11,7 +11,7 @@ from penstock.engine.processor.processor import Processor, is_async, one_of
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import is_items
 from penstock.engine.values.messages import Message
-from penstock.models.conversations.relaying import refilled
+from penstock.models.conversations import replace_source
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -170,4 +170,4 @@ def _texts(messages: Sequence[Message]) -> str | None:
 
 def _settled(messages: MessageList, shown: Sequence[Message]) -> MessageList | None:
     """Return the list with what is to be shown of the remembered messages; None if that is all of them."""
-    return None if tuple(shown) == messages.remembered else refilled(messages, "memory", shown)
+    return None if tuple(shown) == messages.remembered else replace_source(messages, "memory", shown)

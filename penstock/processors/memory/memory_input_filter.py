@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.processor.processor import Processor, flag
 from penstock.engine.values.messages import DataPart, StepStartPart
-from penstock.models.conversations.pairs import pair_key
-from penstock.models.conversations.relaying import refilled
+from penstock.models.conversations import call_key, replace_source
 from penstock.processors.memory._loading import own, thread_of
 from penstock.processors.memory._options import checked_policy, checked_storage
 from penstock.processors.memory._updates import is_update, waiting
@@ -83,7 +82,7 @@ class MemoryInputFilter(Processor):
         if len(new) == len(sent) and all(map(_same, new, sent)):
             return None
         listed = ctx.message_list
-        return refilled(listed, "input", new)
+        return replace_source(listed, "input", new)
 
     async def _recent(self, thread_id: str, resource_id: str | None) -> Sequence[Message]:
         """Return the last messages that are stored."""
@@ -125,7 +124,7 @@ def _trailing(parts: Sequence[Part]) -> Sequence[Part]:
 def _answers(messages: Sequence[Message], calls: Collection[str]) -> list[ToolPart]:
     """Return the results in messages of calls that wait."""
     parts = [part for message in messages for part in message.parts]
-    return [part for part in parts if is_update(part) and pair_key(part) in calls]
+    return [part for part in parts if is_update(part) and call_key(part) in calls]
 
 
 def _fresh(messages: Sequence[Message], calls: Collection[str]) -> list[Message]:

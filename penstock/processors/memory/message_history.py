@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 from penstock.engine.processor.processor import Processor, one_of
 from penstock.engine.values.errors import NotStoredError, OptionError, StorageConflictError, UsageError
 from penstock.engine.values.messages import Message
-from penstock.models.conversations.names import names_of
+from penstock.models.conversations import names_of
 from penstock.processors.memory._filing import WORKING_MEMORY_TOOLS, filed
 from penstock.processors.memory._loading import joined, own, thread_of
 from penstock.processors.memory._options import checked_policy, checked_storage

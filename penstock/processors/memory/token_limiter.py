@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import Value, thaw
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, TextPart, ToolPart
-from penstock.models.conversations.pairs import tool_parts, without_pairs
+from penstock.models.conversations import count_tool_parts, without_tool_calls
 from penstock.models.tokens.counters import counting
 from penstock.processors.memory.legacy import LegacyMemoryProcessor
 
@@ -92,7 +92,7 @@ class MemoryTokenLimiter(LegacyMemoryProcessor):
         while first and (total := total + self.count(every[first - 1])) <= self.limit:
             first -= 1
         kept = messages[first:]
-        return without_pairs(kept, tool_parts(messages[:first])) if first and kept else kept
+        return without_tool_calls(kept, count_tool_parts(messages[:first])) if first and kept else kept
 
 
 def _is_budget(given: object) -> bool:

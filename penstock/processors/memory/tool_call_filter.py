@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.messages import ToolPart
-from penstock.models.conversations.names import names_of
-from penstock.models.conversations.pairs import pair_key, without_pairs
+from penstock.models.conversations import call_key, names_of, without_tool_calls
 from penstock.processors.memory.legacy import LegacyMemoryProcessor
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ class MemoryToolCallFilter(LegacyMemoryProcessor):
     ) -> Sequence[Message]:
         """Return the messages without the calls of those tools and their results, by the calls' ids."""
         keys = {
-            pair_key(part)
+            call_key(part)
             for message in messages
             for part in message.parts
             if isinstance(part, ToolPart) and (self.exclude is None or part.name in self.exclude)
         }
-        return without_pairs(messages, keys) if keys else messages
+        return without_tool_calls(messages, keys) if keys else messages

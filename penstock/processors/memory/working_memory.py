@@ -12,7 +12,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
 from penstock.engine.values.message_list import Entry
 from penstock.engine.values.messages import Message
-from penstock.models.conversations.relaying import laid_out
+from penstock.models.conversations import list_with_entries
 from penstock.processors.memory._options import checked_policy
 from penstock.processors.memory._tokens import text_tokeniser
 from penstock.processors.memory._working_origins import origins_of
@@ -294,7 +294,7 @@ def _before_turn(messages: MessageList, shown: Entry) -> MessageList:
     """
     entries = [entry for entry in messages.entries if entry.message.id != shown.message.id]
     place = _turn(entries)
-    return laid_out(messages, [*entries[:place], shown, *entries[place:]])
+    return list_with_entries(messages, [*entries[:place], shown, *entries[place:]])
 
 
 def _moved(messages: MessageList, shown: str) -> MessageList | None:
