@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.message_list import Entry
@@ -67,6 +67,21 @@ def has_content(parts: Iterable[Part]) -> bool:
     return any(not isinstance(part, StepStartPart) for part in parts)
 
 
+def has_result(part: Part) -> TypeGuard[ToolPart]:
+    """Return whether a part holds the result of a call."""
+    return isinstance(part, ToolPart) and part.state in ("result", "error")
+
+
+def unanswered_calls(messages: Iterable[Message]) -> set[str]:
+    """Return the `call_key` of each call that has no result in the messages."""
+    called, answered = set[str](), set[str]()
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolPart):
+                (answered if has_result(part) else called).add(call_key(part))
+    return called - answered
+
+
 def replace_messages(messages: MessageList, changes: Mapping[str, Sequence[Message]]) -> MessageList:
     """Return the list with some messages replaced by none, one or several others. Sources stay.
 
@@ -96,14 +111,14 @@ def replace_source(messages: MessageList, source: Source, wanted: Sequence[Messa
     places = [index for index, entry in enumerate(messages.entries) if entry.source == source]
     last = places[-1] if places else -1
     entries: list[Entry] = [] if places else [Entry(message, source) for message in wanted]
-    waiting = list(wanted) if places else []
+    unanswered_calls = list(wanted) if places else []
     for index, entry in enumerate(messages.entries):
         if entry.source != source:
             entries.append(entry)
             continue
-        count = len(waiting) if index == last else 1
-        entries += [Entry(message, source) for message in waiting[:count]]
-        waiting = waiting[count:]
+        count = len(unanswered_calls) if index == last else 1
+        entries += [Entry(message, source) for message in unanswered_calls[:count]]
+        unanswered_calls = unanswered_calls[count:]
     return list_with_entries(messages, entries)
 
 
