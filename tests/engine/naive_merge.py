@@ -16,10 +16,10 @@ their keys. A branch changed what differs from what stood there at the fork.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from penstock import Conflict, Edit, Message, TextPart
+from penstock import Conflict, Edit, Message
 from penstock.engine.frozen import FrozenDict, freeze
 from penstock.engine.message_list import Entry, MessageList
 from penstock.engine.merge import Pick
@@ -230,3 +230,446 @@ def merged(found: Sequence[Edits], wanted: Callable[[list[int]], int | None]) ->
         lost = [one.edit for one in cluster if winner not in one.makers]
         made += [cover([*kept, *lost])] if any(edit.hidden for edit in lost) else kept
     return tuple(sorted(made, key=lambda edit: (slots(edit)[0], edit.end))), conflicts
+
+
+# Values
+
+
+class Nothing:
+    """Stands for what a branch took away."""
+
+
+GONE: Any = Nothing()
+WHOLE_FIELDS = ("role", "created_at", "thread_id", "resource_id")
+TEXT_FIELDS = ("arguments", "result")
+KEYED_FIELDS = ("tools", "model_settings", "provider_options", "active_tools")
+FIRST_WINS = [("fields", "answer"), ("fields", "retry")]
+
+
+def differs(one: Any, other: Any) -> bool:
+    """Tell whether two values differ; 1 is not True in JSON."""
+    return one is not other and (type(one) is not type(other) or bool(one != other))
+
+
+def inside(value: Any) -> dict[Any, Any] | None:
+    """Return what stands within a JSON value: of a mapping keys and items, both by index; None for a plain value."""
+    if isinstance(value, dict):
+        pairs = list(value.items())
+        return {(i, what): pairs[i][n] for i in range(len(pairs)) for n, what in enumerate(("key", "item"))}
+    return dict(enumerate(value)) if isinstance(value, tuple) else None
+
+
+def outside(value: Any, made: dict[Any, Any]) -> Any:
+    """Return a value of the same kind with other things within it; keys that became one are numbered."""
+    if isinstance(value, tuple):
+        return tuple(made.values())
+    items: dict[Any, Any] = {}
+    for index in range(len(value)):
+        name = key = made[index, "key"]
+        number = 2
+        while name in items:
+            name, number = f"{key} ({number})", number + 1
+        items[name] = made[index, "item"]
+    return FrozenDict(items)
+
+
+def strings(value: Any, spot: Spot) -> Iterator[tuple[Spot, str]]:
+    """Yield every string of a JSON value with its spot."""
+    if isinstance(value, str):
+        yield spot, value
+    for key, item in (inside(value) or {}).items():
+        yield from strings(item, (*spot, key))
+
+
+def texts(payload: Payload) -> dict[Spot, str]:
+    """Return every text of the messages, and of a tool's arguments or result, by its spot."""
+    found: dict[Spot, str] = {}
+    for entry in payload.message_list.entries:
+        for index, part in enumerate(entry.message.parts):
+            for name in part.texts:
+                spot = ("messages", entry.message.id, "parts", len(entry.message.parts), index, type(part).__name__, name)
+                found.update(strings(getattr(part, name), spot))
+    for name in TEXT_FIELDS:
+        found.update(strings(payload.fields.get(name), ("fields", name)))
+    return found
+
+
+@dataclass
+class State:
+    """A payload, the texts that stood there at the last fork, and the edits by which each came about since."""
+
+    payload: Payload
+    fork: dict[Spot, str] = field(default_factory=dict)
+    edits: dict[Spot, Edits] = field(default_factory=dict)
+
+    def then(self, after: Payload, edits: dict[Spot, Edits]) -> State:
+        """Return the state after these edits of its texts, and whatever else leads to the payload."""
+        made = {spot: then(self.fork[spot], self.edits.get(spot, ()), edits[spot]) for spot in edits if spot in self.fork}
+        now = texts(after)
+        return State(after, self.fork, {spot: one for spot, one in {**self.edits, **made}.items() if spot in now})
+
+
+def forked(payload: Payload) -> State:
+    """Return the state with which each branch begins."""
+    return State(Payload(payload.message_list, payload.facts, payload.fields, (), None, payload.settled), texts(payload))
+
+
+def edits_of(before: Payload, after: Payload, told: dict[Spot, Edits], step: str) -> dict[Spot, Edits]:
+    """Return the edits that one step made: those that it told, where these lead to its texts; else what differs."""
+    was, now = texts(before), texts(after)
+    found: dict[Spot, Edits] = {}
+    for spot in was:
+        if spot in now:
+            mine = tuple(replace(edit, step=step) for edit in told.get(spot, ()))
+            found[spot] = mine if edited(was[spot], mine) == now[spot] else difference(was[spot], now[spot], step)
+    return {spot: edits for spot, edits in found.items() if edits}
+
+
+def spot_of(payload: Payload, place: Any) -> Spot | None:
+    """Return where a text stands that a step edited, as the step names it: message, part and path; None if nowhere."""
+    name, *path = place.path
+    spot: Spot = ("fields", name)
+    value = payload.fields.get(name)
+    if place.message_id:
+        message = payload.message_list.get(place.message_id)
+        if message is None or place.part >= len(message.parts):
+            return None
+        part = message.parts[place.part]
+        spot = ("messages", message.id, "parts", len(message.parts), place.part, type(part).__name__, name)
+        value = getattr(part, name, None)
+    for key in path:
+        is_key = isinstance(key, tuple)  # the key itself is the text
+        name = key[0] if is_key else key
+        within = inside(value)
+        if within is None or (isinstance(value, dict) and name not in value):
+            return None
+        step = (list(value).index(name), "key" if is_key else "item") if isinstance(value, dict) else name
+        spot, value = (*spot, step), within.get(step)
+    return spot
+
+
+def left_over(text: str, done: Edits, whole: Edits) -> Edits:
+    """Return what is left to do after some edits of a text, so that all of ``whole`` is done."""
+    left: list[Edit] = []
+    groups: list[list[Edit]] = []
+    for edit in (*done, *whole):
+        mine = [group for group in groups if any(_touch(edit, other) for other in group)]
+        groups = [*(group for group in groups if not any(group is one for one in mine)), [*sum(mine, []), edit]]
+    for group in groups:
+        start, end = min(edit.start for edit in group), max(edit.end for edit in group)
+        was, now = (
+            edited(text[start:end], [replace(e, start=e.start - start, end=e.end - start) for e in edits if _among(e, group)])
+            for edits in (done, whole)
+        )
+        moved = sum(len(e.text) - (e.end - e.start) for e in done if not _among(e, group) and e.end <= start)
+        if was != now:
+            rest = [edit for edit in whole if _among(edit, group)]
+            kind: Any = "redact" if any(e.kind == "redact" for e in rest) else "replace" if was else "insert"
+            at, step = start + moved, (rest or group)[-1].step
+            left.append(Edit(at, at + len(was), now, kind, step, any(e.hidden for e in rest)))
+    return tuple(sorted(left, key=lambda edit: (slots(edit)[0], edit.end)))
+
+
+def _touch(one: Edit, other: Edit) -> bool:
+    beside = one.start <= other.end and other.start <= one.end
+    return _overlap(one, other) or (beside and (one.start == one.end or other.start == other.end))
+
+
+@dataclass
+class Way:
+    """One branch of a join: its name for policies, its path, where it ended, and who changed what, where it knows."""
+
+    name: str
+    path: str
+    end: State
+    credit: dict[Spot, str] = field(default_factory=dict)
+
+
+class ConflictError(Exception):
+    """Nothing settles what these steps changed."""
+
+    def __init__(self, steps: Iterable[str]) -> None:
+        self.steps = set(steps)
+        super().__init__(self.steps)
+
+
+class Join:
+    """What branches become where they meet."""
+
+    def __init__(self, base: Payload, ways: Sequence[Way], policy: Any) -> None:
+        self.base, self.ways, self.policy = base, ways, policy
+        self.culprits: set[str] = set()
+        self.edits: dict[Spot, Edits] = {}
+        self.credit: dict[Spot, str] = {}
+
+    def state(self) -> State:
+        """Return the payload of all branches' changes, and the edits that lead there.
+
+        Raises:
+            ConflictError: nothing says what some of them become.
+        """
+        ends = [(way, way.end.payload) for way in self.ways]
+        messages = self.messages(self.base.message_list, [(way, end.message_list) for way, end in ends])
+        facts = self.mapping(("facts",), self.base.facts, [(way, end.facts) for way, end in ends])
+        names = dict.fromkeys([*self.base.fields, *(name for _, end in ends for name in end.fields)])
+        fields = {n: self.field(n, self.base.fields.get(n), [(w, e.fields.get(n)) for w, e in ends]) for n in names}
+        if self.culprits:
+            raise ConflictError(self.culprits)
+        data = self.base.data + tuple(chunk for _, end in ends for chunk in end.data)
+        done = any(end.settled for _, end in ends)
+        after = Payload(messages, facts, FrozenDict(fields), data, None, done)
+        return State(after, texts(self.base), self.edits)
+
+    # Who wins
+
+    def wanted(self, candidates: list[Way]) -> Way | None:
+        """Return the branch that the policy wants to win a conflict."""
+        if self.policy in ("first", "last"):
+            return candidates[0 if self.policy == "first" else -1]
+        name = self.policy.branch if isinstance(self.policy, Pick) else None
+        return next((way for way in candidates if way.name == name), None)
+
+    def whole(self, spot: Spot, before: Any, found: list[tuple[Way, Any]]) -> Any:
+        """Return what a value becomes that is taken whole; ``found``: the branches that changed it, and to what."""
+        values = [value for _, value in found]
+        if not found:
+            return before
+        for way, _ in found:
+            self.credit.setdefault(spot, way.credit.get(spot, way.path))
+        if any(value is GONE for value in values):
+            return GONE
+        if all(value == values[0] for value in values) or spot in FIRST_WINS:
+            return values[0]
+        return self.conflict(spot, before, found)
+
+    def conflict(self, spot: Spot, before: Any, found: list[tuple[Way, Any]]) -> Any:
+        """Return what the policy says; it may not let a redaction go, unless it is a function."""
+        if callable(self.policy):
+            given = {way.name: value for way, value in found}
+            return freeze(self.policy(Conflict(spot, before, FrozenDict(given))))
+        winner = self.wanted([way for way, _ in found])
+        below = {way.path: [e for s, e in way.end.edits.items() if s[: len(spot)] == spot] for way, _ in found}
+        lost = [e for way, _ in found if way is not winner for edits in below[way.path] for e in edits if e.hidden]
+        if winner is not None and not lost:
+            return next(value for way, value in found if way is winner)
+        for way, _ in found:
+            steps = {edit.step for edits in below[way.path] for edit in edits}
+            self.culprits |= steps or {way.credit.get(spot, way.path)}
+        return before
+
+    # Keys
+
+    def mapping(self, spot: Spot, before: Any, ends: list[tuple[Way, Any]]) -> Any:
+        """Return a mapping that merges key by key."""
+        made: dict[Any, Any] = {}
+        for key in dict.fromkeys([*before, *(key for _, end in ends for key in end)]):
+            was = before.get(key, GONE)
+            found = [(way, end.get(key, GONE)) for way, end in ends if differs(was, end.get(key, GONE))]
+            value = self.whole((*spot, key), was, found)
+            if value is not GONE:
+                made[key] = value
+        return FrozenDict(made)
+
+    def field(self, name: str, before: Any, ends: list[tuple[Way, Any]]) -> Any:
+        """Return an override, or a tool's arguments or result."""
+        spot = ("fields", name)
+        if name in TEXT_FIELDS:
+            return self.json(spot, before, ends)
+        found = [(way, end) for way, end in ends if differs(before, end)]
+        if name == "active_tools" and before is not None:
+            every = [(way, dict.fromkeys(end or (), True)) for way, end in ends]
+            return tuple(self.mapping(spot, dict.fromkeys(before, True), every))
+        if name == "active_tools" and found:  # all were active before; two restrictions leave what both allow
+            return tuple(one for one in found[0][1] if all(one in end for _, end in found))
+        if name in KEYED_FIELDS and found:
+            return self.mapping(spot, before or {}, [(way, end or {}) for way, end in ends]) or before
+        return self.whole(spot, before, found)
+
+    # Texts
+
+    def text(self, spot: Spot, before: str, ends: list[tuple[Way, str]]) -> str:
+        """Return what a text becomes: the branches' edits, slot by slot."""
+        found: list[tuple[Way, Edits]] = []
+        for way, now in ends:
+            edits = way.end.edits.get(spot, ())
+            edits = edits if edited(before, edits) == now else difference(before, now, way.path)
+            if edits:
+                found.append((way, edits))
+        ways = [way for way, _ in found]
+
+        def winner(makers: list[int]) -> int | None:
+            way = self.wanted([ways[maker] for maker in makers])
+            return None if way is None else ways.index(way)
+
+        made, conflicts = merged([edits for _, edits in found], winner)
+        if conflicts and callable(self.policy):
+            given = FrozenDict({way.name: edited(before, edits) for way, edits in found})
+            after = self.policy(Conflict(spot, before, given))
+            made, conflicts = difference(before, after, "merge"), []
+        self.culprits |= {step for steps in conflicts for step in steps}
+        if made:
+            self.edits[spot] = made
+        return edited(before, made)
+
+    def json(self, spot: Spot, before: Any, ends: list[tuple[Way, Any]]) -> Any:
+        """Return a JSON value whose strings are text; one of another shape is taken whole."""
+        touched = [
+            (way, now)
+            for way, now in ends
+            if differs(before, now) or any(other[: len(spot)] == spot for other in way.end.edits)
+        ]
+        within = inside(before)
+        if isinstance(before, str) and all(isinstance(now, str) for _, now in touched):
+            return self.text(spot, before, touched)
+        if within is not None and all(self.same_shape(spot, before, now, way) for way, now in touched):
+            below = {key: [(way, (inside(now) or {})[key]) for way, now in touched] for key in within}
+            return outside(before, {key: self.json((*spot, key), item, below[key]) for key, item in within.items()})
+        return self.whole(spot, before, touched)
+
+    def same_shape(self, spot: Spot, before: Any, now: Any, way: Way) -> bool:
+        """Tell whether a value has the same items as before, though they may have been edited."""
+        if not isinstance(before, dict) or not isinstance(now, dict) or len(before) != len(now):
+            return isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now)
+        renamed = [(was, key) for was, key in zip(before, now, strict=True) if was != key]
+        keys = [(*spot, (index, "key")) for index in range(len(before))]
+        return not renamed or any(key in way.end.edits for key in keys)
+
+    # Messages
+
+    def messages(self, before: MessageList, ends: list[tuple[Way, MessageList]]) -> MessageList:
+        """Return the conversation: messages by their ids; what one branch removed is gone."""
+        found = [(way, {entry.message.id: entry for entry in end.entries}) for way, end in ends]
+        made: dict[str, Entry] = {}
+        for entry in before.entries:
+            key = entry.message.id
+            if all(key in end for _, end in found):
+                made[key] = self.entry(entry, [(way, end[key]) for way, end in found])
+        known = [entry.message.id for entry in before.entries]
+        orders = []
+        for way, end in found:
+            order = tuple(key for key in end if key in known)
+            if order != tuple(key for key in known if key in end):
+                orders.append((way, order))
+        order = self.whole(("order",), tuple(known), orders)
+        entries = {key: made[key] for key in order if key in made}
+        return before.with_entries(self.with_new(entries, known, found))
+
+    def with_new(self, old: dict[str, Entry], known: list[str], found: list[tuple[Way, dict[str, Entry]]]) -> list[Entry]:
+        """Return the messages with the new ones, each behind the one that it followed in its branch."""
+        fresh = dict.fromkeys(key for _, end in found for key in end if key not in known)
+        added: dict[str, Entry] = {}
+        behind: dict[str, list[str]] = {}
+        for key in fresh:
+            told = [(way, end[key]) for way, end in found if key in end]
+            chosen = told[0][1]
+            if any(entry != chosen for _, entry in told):
+                message = self.conflict(("messages", key), None, [(way, entry.message) for way, entry in told])
+                if message is None:
+                    continue
+                chosen = next((e for _, e in told if e.message == message), chosen._replace(message=message))
+            added[key] = chosen
+            way = next(way for way, entry in told if entry == chosen or callable(self.policy))
+            order = list(next(end for other, end in found if other is way))
+            behind[key] = order[: order.index(key)][::-1]
+            self.credit["messages", key] = way.credit.get(("messages", key), way.path)
+        result = list(old.values())
+        here = {key: next((k for k in before if k in old or k in added), None) for key, before in behind.items()}
+
+        def place(anchor: str | None) -> list[Entry]:
+            return [entry for key in added if here[key] == anchor for entry in (added[key], *place(key))]
+
+        return [*place(None), *(one for entry in result for one in (entry, *place(entry.message.id)))]
+
+    def entry(self, before: Entry, ends: list[tuple[Way, Entry]]) -> Entry:
+        """Return what one message becomes."""
+        spot, old = ("messages", before.message.id), before.message
+        from_where = [(way, tuple(end[1:])) for way, end in ends if differs(before[1:], end[1:])]
+        source, tag = self.whole(("sources", old.id), tuple(before[1:]), from_where)
+        now = [(way, end.message) for way, end in ends]
+        made: dict[str, Any] = {"metadata": self.mapping((*spot, "metadata"), old.metadata, [(w, m.metadata) for w, m in now])}
+        for name in WHOLE_FIELDS:
+            changed_ones = [(way, getattr(m, name)) for way, m in now if differs(getattr(old, name), getattr(m, name))]
+            made[name] = self.whole((*spot, name), getattr(old, name), changed_ones)
+        made["parts"] = self.parts(spot, old, now)
+        return Entry(replace(old, **made), source, tag)
+
+    def parts(self, spot: Spot, old: Message, ends: list[tuple[Way, Message]]) -> tuple[Any, ...]:
+        """Return the parts of a message: by index, some taken out; new ones are taken whole."""
+        count = len(old.parts)
+        left = [(way, m, _left(old.parts, m.parts)) for way, m in ends]
+        touched = [(w, m.parts) for w, m, _ in left if m.parts != old.parts or any(s[:2] == spot for s in w.end.edits)]
+        if any(kept is None for _, _, kept in left):
+            return self.whole((*spot, "parts"), old.parts, touched)  # type: ignore[no-any-return]
+        made = []
+        for index, part in enumerate(old.parts):
+            if all(kept is not None and index in kept for _, _, kept in left):
+                same = [(way, m.parts[index]) for way, m, _ in left if len(m.parts) == count]
+                made.append(self.part((*spot, "parts", count, index), part, same))
+        return tuple(made)
+
+    def part(self, spot: Spot, before: Any, ends: list[tuple[Way, Any]]) -> Any:
+        """Return one part: field by field, its texts by their edits; one of another kind is taken whole."""
+        touched = [(w, p) for w, p in ends if differs(before, p) or any(s[: len(spot)] == spot for s in w.end.edits)]
+        if any(type(part) is not type(before) for _, part in touched):
+            return self.whole(spot, before, touched)
+        made: dict[str, Any] = {}
+        for item in fields(before):
+            was, there = getattr(before, item.name), (*spot, type(before).__name__, item.name)
+            found = [(way, getattr(part, item.name)) for way, part in touched]
+            if item.name in before.texts:
+                made[item.name] = self.json(there, was, found)
+            else:
+                made[item.name] = self.whole(there, was, [(way, now) for way, now in found if differs(was, now)])
+        return replace(before, **made)
+
+
+def _left(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[int] | None:
+    """Return which of the parts are left; None if there are others."""
+    if len(old) == len(new):
+        return list(range(len(old)))
+    left: list[int] = []
+    for index, part in enumerate(old):
+        if len(left) < len(new) and part == new[len(left)]:
+            left.append(index)
+    return left if len(left) == len(new) else None
+
+
+def beyond_claim(claim: str, before: Payload, after: Payload, edits: dict[Spot, Edits]) -> bool:
+    """Tell whether a step changed more than it declares; "spans" are texts, metadata and messages taken out."""
+    if claim == "anything":
+        return False
+    if claim == "nothing":
+        return bool(edits) or _shown(before) != _shown(after)
+    old = {entry.message.id: _blank(entry) for entry in before.message_list.entries}
+    new = {entry.message.id: _blank(entry) for entry in after.message_list.entries}
+    kept = {key: old[key] for key in old if key in new}
+    same_fields = all(
+        _without_strings(before.fields.get(name)) == _without_strings(after.fields.get(name))
+        if name in TEXT_FIELDS
+        else before.fields.get(name) == after.fields.get(name)
+        for name in {**before.fields, **after.fields}
+    )
+    return list(kept.items()) != list(new.items()) or not same_fields
+
+
+def _shown(payload: Payload) -> tuple[Any, ...]:
+    return payload.message_list.entries, payload.fields
+
+
+def _blank(entry: Entry) -> Any:
+    """Return a message without texts and metadata, so that the rest can be compared."""
+    message = entry.message
+    whole = [getattr(message, name) for name in WHOLE_FIELDS]
+    parts = []
+    for part in message.parts:
+        items = [(item.name, getattr(part, item.name)) for item in fields(part)]
+        inside_texts = [(name, _without_strings(value) if name in part.texts else value) for name, value in items]
+        parts.append((type(part), inside_texts))
+    return entry.source, entry.tag, whole, parts
+
+
+def _without_strings(value: Any) -> Any:
+    if isinstance(value, str):
+        return ""
+    within = inside(value)
+    return value if within is None else {key: _without_strings(item) for key, item in within.items()}
