@@ -162,7 +162,8 @@ def owned(found: Sequence[Edits]) -> list[Owned]:
             one = next((one for one in row if one.same == mark), None)
             if one is None:
                 one = Owned(edit, mark)
-                shared = [o for o in row if o.same in marks[index + 1 :] and o.same[:2] == mark[:2]]
+                here = [later for later in marks[index + 1 :] if later[:2] == mark[:2]]
+                shared = [other for later in here for other in row if other.same == later]
                 row.insert(row.index(shared[0]) if shared else len(row), one)
             if edit.kind == "redact" and one.edit.kind != "redact":
                 one.edit = edit
@@ -304,9 +305,14 @@ class State:
 
     def then(self, after: Payload, edits: dict[Spot, Edits]) -> State:
         """Return the state after these edits of its texts, and whatever else leads to the payload."""
-        made = {spot: then(self.fork[spot], self.edits.get(spot, ()), edits[spot]) for spot in edits if spot in self.fork}
-        now = texts(after)
-        return State(after, self.fork, {spot: one for spot, one in {**self.edits, **made}.items() if spot in now})
+        was, now, made = texts(self.payload), texts(after), dict(self.edits)
+        for spot in edits:
+            known = self.edits.get(spot, ())
+            if spot in self.fork and edited(self.fork[spot], known) == was.get(spot):
+                made[spot] = then(self.fork[spot], known, edits[spot])
+            else:  # its message was made anew since the fork: a join compares it
+                made.pop(spot, None)
+        return State(after, self.fork, {spot: one for spot, one in made.items() if spot in now})
 
 
 def forked(payload: Payload) -> State:
