@@ -360,7 +360,7 @@ class _DagWalk:
         met = self.met[high]
         self.state(met.below)
         if low <= met.below:
-            start = State(self.state(low), texts(self.state(low)), self.since(low, met.below))
+            start = State(self.state(met.below), texts(self.state(low)), self.since(low, met.below))
             return start.then(met.state.payload, met.state.edits).edits
         common = low & met.below
         base = texts(self.state(common))
