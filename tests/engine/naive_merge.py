@@ -21,8 +21,8 @@ from typing import Any
 
 from penstock import Conflict, Edit, Message
 from penstock.engine.frozen import FrozenDict, freeze
-from penstock.engine.message_list import Entry, MessageList
 from penstock.engine.merge import Pick
+from penstock.engine.message_list import Entry, MessageList
 from penstock.engine.payload import Payload
 
 Edits = tuple[Edit, ...]
@@ -34,7 +34,9 @@ Spot = tuple[Any, ...]
 
 def slots(edit: Edit) -> range:
     """Return the slots that an edit owns: gap g is slot 2g, character c is slot 2c + 1."""
-    return range(2 * edit.start, 2 * edit.start + 1) if edit.start == edit.end else range(2 * edit.start + 1, 2 * edit.end)
+    return (
+        range(2 * edit.start, 2 * edit.start + 1) if edit.start == edit.end else range(2 * edit.start + 1, 2 * edit.end)
+    )
 
 
 @dataclass(eq=False)
@@ -178,7 +180,7 @@ def clusters(edits: list[Owned]) -> list[list[Owned]]:
     for one in edits:
         mine = [group for group in groups if any(_overlap(one.edit, other.edit) for other in group)]
         groups = [group for group in groups if group not in mine]
-        joined = [*sum(mine, []), one]
+        joined = [*(other for group in mine for other in group), one]
         groups.append([other for other in edits if other in joined])
     return groups
 
@@ -197,10 +199,8 @@ def settled(cluster: list[Owned]) -> Edit | None:
     for edit in edits:
         if not edit.text and (edit.start, edit.end) == (start, end):
             return replace(edit, hides=any(other.hidden for other in edits))
-    if any(edit.kind == "redact" for edit in edits):
-        if all(edit.kind == "redact" or edit.start == edit.end for edit in edits):
-            return cover(edits)
-    return None
+    settles = all(edit.kind == "redact" or edit.start == edit.end for edit in edits)
+    return cover(edits) if settles and any(edit.kind == "redact" for edit in edits) else None
 
 
 def cover(edits: list[Edit]) -> Edit:
@@ -288,7 +288,15 @@ def texts(payload: Payload) -> dict[Spot, str]:
     for entry in payload.message_list.entries:
         for index, part in enumerate(entry.message.parts):
             for name in part.texts:
-                spot = ("messages", entry.message.id, "parts", len(entry.message.parts), index, type(part).__name__, name)
+                spot = (
+                    "messages",
+                    entry.message.id,
+                    "parts",
+                    len(entry.message.parts),
+                    index,
+                    type(part).__name__,
+                    name,
+                )
                 found.update(strings(getattr(part, name), spot))
     for name in TEXT_FIELDS:
         found.update(strings(payload.fields.get(name), ("fields", name)))
@@ -306,10 +314,10 @@ class State:
     def then(self, after: Payload, edits: dict[Spot, Edits]) -> State:
         """Return the state after these edits of its texts, and whatever else leads to the payload."""
         was, now, made = texts(self.payload), texts(after), dict(self.edits)
-        for spot in edits:
+        for spot, more in edits.items():
             known = self.edits.get(spot, ())
             if spot in self.fork and edited(self.fork[spot], known) == was.get(spot):
-                made[spot] = then(self.fork[spot], known, edits[spot])
+                made[spot] = then(self.fork[spot], known, more)
             else:  # its message was made anew since the fork: a join compares it
                 made.pop(spot, None)
         return State(after, self.fork, {spot: one for spot, one in made.items() if spot in now})
@@ -317,7 +325,9 @@ class State:
 
 def forked(payload: Payload) -> State:
     """Return the state with which each branch begins."""
-    return State(Payload(payload.message_list, payload.facts, payload.fields, (), None, payload.settled), texts(payload))
+    return State(
+        Payload(payload.message_list, payload.facts, payload.fields, (), None, payload.settled), texts(payload)
+    )
 
 
 def edits_of(before: Payload, after: Payload, told: dict[Spot, Edits], step: str) -> dict[Spot, Edits]:
@@ -360,11 +370,17 @@ def left_over(text: str, done: Edits, whole: Edits) -> Edits:
     groups: list[list[Edit]] = []
     for edit in (*done, *whole):
         mine = [group for group in groups if any(_touch(edit, other) for other in group)]
-        groups = [*(group for group in groups if not any(group is one for one in mine)), [*sum(mine, []), edit]]
+        groups = [
+            *(group for group in groups if not any(group is one for one in mine)),
+            [*(other for group in mine for other in group), edit],
+        ]
     for group in groups:
         start, end = min(edit.start for edit in group), max(edit.end for edit in group)
         was, now = (
-            edited(text[start:end], [replace(e, start=e.start - start, end=e.end - start) for e in edits if _among(e, group)])
+            edited(
+                text[start:end],
+                [replace(e, start=e.start - start, end=e.end - start) for e in edits if _among(e, group)],
+            )
             for edits in (done, whole)
         )
         moved = sum(len(e.text) - (e.end - e.start) for e in done if not _among(e, group) and e.end <= start)
@@ -560,7 +576,9 @@ class Join:
         entries = {key: made[key] for key in order if key in made}
         return before.with_entries(self.with_new(entries, known, found))
 
-    def with_new(self, old: dict[str, Entry], known: list[str], found: list[tuple[Way, dict[str, Entry]]]) -> list[Entry]:
+    def with_new(
+        self, old: dict[str, Entry], known: list[str], found: list[tuple[Way, dict[str, Entry]]]
+    ) -> list[Entry]:
         """Return the messages with the new ones, each behind the one that it followed in its branch."""
         fresh = dict.fromkeys(key for _, end in found for key in end if key not in known)
         added: dict[str, Entry] = {}
@@ -592,7 +610,9 @@ class Join:
         from_where = [(way, tuple(end[1:])) for way, end in ends if differs(before[1:], end[1:])]
         source, tag = self.whole(("sources", old.id), tuple(before[1:]), from_where)
         now = [(way, end.message) for way, end in ends]
-        made: dict[str, Any] = {"metadata": self.mapping((*spot, "metadata"), old.metadata, [(w, m.metadata) for w, m in now])}
+        made: dict[str, Any] = {
+            "metadata": self.mapping((*spot, "metadata"), old.metadata, [(w, m.metadata) for w, m in now])
+        }
         for name in WHOLE_FIELDS:
             changed_ones = [(way, getattr(m, name)) for way, m in now if differs(getattr(old, name), getattr(m, name))]
             made[name] = self.whole((*spot, name), getattr(old, name), changed_ones)

@@ -218,7 +218,9 @@ _ACTS: dict[str, Any] = {
     "raise": _raise,
     "unchanged": _unchanged,
     "metadata": _changed(_with_metadata),
-    "role": _changed(lambda op, message: {"role": ("user", "assistant")[op.at % 2]} if message.role != "system" else {}),
+    "role": _changed(
+        lambda op, message: {"role": ("user", "assistant")[op.at % 2]} if message.role != "system" else {}
+    ),
     "reorder": _reorder,
     "drop-part": _changed(_with_other_parts),
     "new-part": _changed(_with_other_parts),
@@ -292,8 +294,6 @@ def conditions(*, stops: bool = True, suspends: bool = True) -> st.SearchStrateg
     """Conditions on text and facts, and (now and then) one that breaks."""
     found = [_long, _secret, lambda ctx: ctx.get(KEYS[0]) is not None, _never]
     return st.sampled_from([*found, *([_scored] if suspends else []), *([_broken] if stops else [])])
-
-
 
 
 def settle(conflict: Conflict) -> Any:
