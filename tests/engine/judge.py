@@ -37,7 +37,7 @@ from penstock.engine.stages import STAGES
 from penstock.engine.state import RunState, StageCall
 from tests.engine import naive_merge as naive
 from tests.engine.interpreter import Verdicts, interpret
-from tests.engine.strategies import KEYS, NOON, STAGE, SyncScripted, conversations, ops, settle, workflows
+from tests.engine.strategies import KEYS, NOON, STAGE, Op, SyncScripted, conversations, ops, settle, workflows
 
 TEXT = "abcdefgh"
 
@@ -106,7 +106,10 @@ def check_merge(data: st.DataObject) -> None:
 def steps(draw: Any) -> Any:
     """A step that does a thing or two to short texts, and breaks nothing."""
     edits = draw(st.sampled_from(["spans", "spans", "anything"]))
-    found = draw(st.lists(ops(stops=False, shapes=edits == "anything"), min_size=1, max_size=2))
+    kinds = st.sampled_from(["redact", "replace", "replace", "insert"])
+    words = st.builds(Op, kinds, st.integers(0, 3), st.integers(1, 4), st.sampled_from(["", "1", "[X]"]))
+    some = st.one_of(words, words, ops(stops=False, shapes=edits == "anything"))
+    found = draw(st.lists(some, min_size=1, max_size=2))
     script = tuple(replace(op, at=op.at % 12, width=op.width % 5) for op in found)
     if edits == "spans":
         script = tuple(op for op in script if op.kind not in {"append", "settings"})
