@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import InputContext, Message, MessageList, Processor, TextPart, Workflow
-from penstock.engine.frozen import EMPTY
-from penstock.engine.payload import Payload
-from penstock.engine.plan import PlanStep, plan_steps
-from penstock.engine.stages import STAGES
-from penstock.engine.state import RunState, StageCall
+from penstock.engine.graph.plan import PlanStep, plan_steps
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.state import RunState, StageCall
+from penstock.engine.values.frozen import EMPTY
 
 TEXT = "Please move 250 euros to the account of my landlord, and tell me when it has arrived."
 STAGE = "process_input"

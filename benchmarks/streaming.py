@@ -20,11 +20,11 @@ from penstock import (
     TextGuard,
     Workflow,
 )
-from penstock.engine.frozen import EMPTY
-from penstock.engine.payload import Payload
-from penstock.engine.plan import plan_steps
-from penstock.engine.stages import STAGES
-from penstock.engine.state import RunState, StageCall
+from penstock.engine.graph.plan import plan_steps
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.state import RunState, StageCall
+from penstock.engine.values.frozen import EMPTY
 
 MESSAGES = Path(__file__).parents[1] / "examples" / "data" / "messages.jsonl"
 CHUNKS = 10_000

@@ -3,7 +3,8 @@
 Needs the extra `language` (pip install 'penstock[language]'); no model, no key.
 """
 
-from penstock import InputContext, LanguageDetector, Message, MessageList, View, Workflow, processor
+from penstock import InputContext, LanguageDetector, Message, MessageList, Workflow, processor
+from penstock.engine import View
 
 MANNERS = {"de": "Antworte auf Deutsch und duze niemanden.", "fr": "Réponds en français et vouvoie."}
 

@@ -5,7 +5,8 @@ A scripted model stands in for a real one: `penstock.model("openai/gpt-5-mini")`
 
 import anyio
 
-from penstock import ModelRequest, PIIDetector, Restore, Workflow
+from penstock import PIIDetector, Restore, Workflow
+from penstock.engine import ModelRequest
 from penstock.testing import ScriptedModel
 
 ANSWER = "I have written to [EMAIL_1] and [EMAIL_2]. No card is needed."

@@ -10,10 +10,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.processors.detectors.injection import WEIGHTS
-from penstock.processors.detectors.linear.hashing import Hasher, Recipe
-from penstock.processors.detectors.linear.packing import Packed
-from penstock.processors.detectors.windows import Windows
+from penstock.detection.injection import WEIGHTS
+from penstock.detection.linear.hashing import Hasher, Recipe
+from penstock.detection.linear.packing import Packed
+from penstock.detection.windows import Windows
 from training import building, rows
 from training.clusters import clusters, folds
 from training.fitting import at_false_positive_rate, auc, curve, head, placed

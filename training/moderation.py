@@ -1,4 +1,4 @@
-"""Builds the weights of `penstock.processors.detectors.moderation`: ``python -m training.moderation --data DIR``.
+"""Builds the weights of `penstock.detection.moderation.scorer`: ``python -m training.moderation --data DIR``.
 
 Of each category two machines are made. One knows *content*: it learns from the OpenAI set, and from harmless prompts at
 a small cost, with the margins of machines for neighbouring questions as features more; since all of them are linear,
@@ -14,10 +14,10 @@ from collections import Counter
 from math import fsum, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.processors.detectors.linear.counting import Counts
-from penstock.processors.detectors.linear.hashing import Recipe
-from penstock.processors.detectors.linear.packing import Head, Packed
-from penstock.processors.detectors.moderation import CATEGORIES, REQUEST, WEIGHTS
+from penstock.detection.linear.counting import Counts
+from penstock.detection.linear.hashing import Recipe
+from penstock.detection.linear.packing import Head, Packed
+from penstock.detection.moderation.scorer import CATEGORIES, REQUEST, WEIGHTS
 from training import moderation_rows as rows
 from training.building import main
 from training.clusters import folds
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from penstock.processors.detectors.linear.packing import Note
+    from penstock.detection.linear.packing import Note
     from training.rows import Row
 
 RECIPE = Recipe(bits=16, words=2, least=3, most=5)

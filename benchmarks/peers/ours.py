@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from peers.work import ARMS, STEPS, WAYS, Request
 
-from penstock import InputContext, Key, Processor, View, Workflow
+from penstock import InputContext, Key, Processor, Workflow
+from penstock.engine import View
 
 MESSAGE = "hi"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from penstock import Message
-from penstock.processors.tokens.bpe import load
+from penstock.models.tokens.bpe import load
 
 
 def all_of(messages: list[Message], limit: int, frame: int, conversation: int) -> dict[str, Callable[[], list[str]]]:

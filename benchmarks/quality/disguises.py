@@ -13,8 +13,8 @@ from benchmarks.quality.moderation import flag_of, has_any
 from benchmarks.quality.personal import GOAL_TYPES, type_of
 from benchmarks.quality.rows import Data, Row, pooled
 from benchmarks.quality.tables import Line, Section, Table
-from penstock.processors.detectors.spans import Span
-from penstock.processors.unicode.disguises import read
+from penstock.detection.spans import Span
+from penstock.detection.unicode.disguises import read
 
 MOST = 300
 """How many texts of a kind are read at most; evenly taken from all."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import fsum
 
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 ENOUGH = 0.5
 """How far two stretches must overlap to be one: what they share, by what they cover together."""

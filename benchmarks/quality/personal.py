@@ -13,7 +13,7 @@ from benchmarks.quality.figures import Counts, matches, mean
 from benchmarks.quality.rows import Data, DataSet, Row, pooled
 from benchmarks.quality.speed import speed
 from benchmarks.quality.tables import Figures, Line, Section, Table
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 CANDIDATES = (
     Candidate(OURS, "ours", maker="personal"),

@@ -12,8 +12,8 @@ from benchmarks.quality.figures import share
 from benchmarks.quality.leaks import ENCODINGS, FORMATS, MORE, Planted, planted
 from benchmarks.quality.rows import Data, Row, pooled
 from benchmarks.quality.tables import Line, Section, Table
-from penstock.processors.detectors.leaks.prompt_index import PromptIndex
-from penstock.processors.detectors.spans import Span
+from penstock.detection.leaks.prompt_index import PromptIndex
+from penstock.detection.spans import Span
 
 LENGTHS = (8, 12, 20, 40)
 CHANGES = (0.1, 0.2, 0.3)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 
 class DataError(Exception):

@@ -22,18 +22,18 @@ from penstock import (
     InputStepContext,
     Message,
     MessageList,
-    ModelRequest,
     OutputResultContext,
     OutputStepContext,
     OutputStreamContext,
     Processor,
     Workflow,
 )
-from penstock.engine.frozen import EMPTY
-from penstock.engine.payload import Payload
-from penstock.engine.plan import PlanStep, plan_steps
-from penstock.engine.stages import STAGES
-from penstock.engine.state import RunState, StageCall
+from penstock.engine import ModelRequest
+from penstock.engine.graph.plan import PlanStep, plan_steps
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.state import RunState, StageCall
+from penstock.engine.values.frozen import EMPTY
 
 LENGTH = 50
 TITLE = f"{REQUESTS:,} streamed requests at once, {LENGTH} chunks, 5 hooks"

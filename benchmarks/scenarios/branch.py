@@ -5,7 +5,8 @@ from __future__ import annotations
 from harness import Contest, Timed
 from shared import TEXT, Looks, hand, text_of
 
-from penstock import InputContext, View, Workflow
+from penstock import InputContext, Workflow
+from penstock.engine import View
 
 BRANCHES = 10
 LANGUAGES = ("de", "fr", "en")

@@ -8,8 +8,8 @@ from harness import Contest, Timed, Work
 from shared import STEPS, TEXT, Hand, Looks, chain, hand, text_of, turned
 
 from penstock import InputContext, Message, MessageList, Processor, Workflow
-from penstock.engine.message_list import Entry
-from penstock.engine.payload import Payload
+from penstock.engine.processor.payload import Payload
+from penstock.engine.values.message_list import Entry
 
 LOOKING = "ten awaits, a context made for each"
 EDITING = "ten awaits, a context made for each, the edit put into the list"

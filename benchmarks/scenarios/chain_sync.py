@@ -6,7 +6,7 @@ from harness import Contest, Timed, Work
 from shared import STEPS, TEXT, LooksSync, chain, hand, text_of, turned
 
 from penstock import InputContext, MessageList, Processor, Workflow
-from penstock.engine.payload import Payload
+from penstock.engine.processor.payload import Payload
 
 
 class Derives(Processor):

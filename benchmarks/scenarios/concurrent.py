@@ -16,7 +16,7 @@ from harness import FLOOR, OURS, Contest, Effort, Row, Timed, Work
 from shared import STEPS, TEXT, Looks, hand, text_of
 
 from penstock import InputContext, MessageList, Processor, Workflow
-from penstock.engine.payload import Payload
+from penstock.engine.processor.payload import Payload
 
 REQUESTS = 1_000
 TITLE = f"{REQUESTS:,} concurrent requests of 10 steps"

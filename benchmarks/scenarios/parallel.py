@@ -10,9 +10,10 @@ import sniffio
 from harness import Contest, Timed, Work
 from shared import TEXT, Looks, hand, text_of
 
-from penstock import Edit, InputContext, MessageList, Processor, TextPlace, Workflow
-from penstock.engine import edits as edit_ops
-from penstock.engine.payload import Payload
+from penstock import Edit, InputContext, MessageList, Processor, Workflow
+from penstock.engine import TextPlace
+from penstock.engine.processor.payload import Payload
+from penstock.engine.values import edits as edit_ops
 
 WAYS = 8
 WORD = 10

@@ -7,7 +7,7 @@ from typing import Any
 from harness import Contest, Timed, Work
 from shared import TEXT, Looks, chain
 
-from penstock import Record
+from penstock.engine import Record
 
 FLOOR_IS = "the same workflow and no one listens"
 

@@ -19,8 +19,9 @@ import numpy as np
 from harness import Contest, Timed, Work
 from numpy.typing import NDArray
 
-from penstock import Message, SQLiteStorage, VectorEntry
-from penstock.processors.storage.bodies import held
+from penstock import Message, SQLiteStorage
+from penstock.engine import VectorEntry
+from penstock.stores.bodies import held
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "messages.jsonl"
 LENGTH = 100_000

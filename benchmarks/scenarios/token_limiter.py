@@ -16,8 +16,8 @@ from harness import Contest, Timed, Work
 from peers import trimmers
 
 from penstock import Message, MessageList, Run, TokenLimiterProcessor, Workflow
-from penstock.processors.tokens.bpe import load
-from penstock.processors.tokens.memo import Memo
+from penstock.models.tokens.bpe import load
+from penstock.models.tokens.memo import Memo
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "messages.jsonl"
 LENGTH = 10_000

@@ -8,18 +8,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.driving import drive
+from penstock.engine.tasks import run_without_loop
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.frozen import Value
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.processor import AnyProcessor
-    from penstock.engine.records import Record
-    from penstock.engine.run_streams import Release
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.processor.processor import AnyProcessor
+    from penstock.engine.run.answers import Release
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.tripwire import Record
 
 
 class RecordingObserver:
@@ -84,7 +84,7 @@ def run_stage(
         StepFailedError: the processor broke, and its policy is to raise.
     """
     workflow = item if isinstance(item, Workflow) else Workflow("test").then(item)
-    return drive(workflow.check(messages, stage=stage, **details), f"{stage} of {workflow.name!r}")
+    return run_without_loop(workflow.check(messages, stage=stage, **details), f"{stage} of {workflow.name!r}")
 
 
 def run_stream(

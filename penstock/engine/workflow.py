@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from penstock.engine.driving import drive
-from penstock.engine.errors import UsageError, WorkflowError
-from penstock.engine.nodes import DEFAULT, Arm, Branch, Dag, DagMember, Node, Parallel, Policy, Sequence, Step, steps_of
-from penstock.engine.options import PolicyOptions, RunOptions, check_run_options, check_stage, policy_of
-from penstock.engine.placing import After, edges_of, is_name, merge_policy, numbered, processor_of, timeable
-from penstock.engine.plans import Plans
-from penstock.engine.processor import claims_of, one_of
-from penstock.engine.run import Run
-from penstock.engine.run_sync import SyncRun
-from penstock.engine.stages import STAGES
-from penstock.engine.validate import problems
+from penstock.engine.graph.builder import (
+    After,
+    PolicyOptions,
+    RunOptions,
+    check_run_options,
+    check_stage,
+    edges_of,
+    is_name,
+    merge_policy,
+    numbered,
+    policy_of,
+    processor_of,
+    timeable,
+)
+from penstock.engine.graph.checks import problems, unmet_facts
+from penstock.engine.graph.nodes import (
+    DEFAULT,
+    Arm,
+    Branch,
+    Dag,
+    DagMember,
+    Node,
+    Parallel,
+    Policy,
+    Sequence,
+    Step,
+    resolve,
+    steps_of,
+)
+from penstock.engine.graph.plans import Plans
+from penstock.engine.processor.processor import claims_of, one_of
+from penstock.engine.processor.stages import STAGES, Array
+from penstock.engine.run.run import Run
+from penstock.engine.run.sync import SyncRun
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.errors import OptionError, PenstockError, UsageError, WorkflowError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Unpack
 
-    from penstock.engine.frozen import Layer, Value
-    from penstock.engine.graph import Graph
-    from penstock.engine.merge import MergePolicy
-    from penstock.engine.nodes import Condition
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.processor import AnyProcessor
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.graph.networks import Graph
+    from penstock.engine.graph.nodes import Condition, Node
+    from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.processor.processor import AnyProcessor
+    from penstock.engine.values.frozen import Layer, Value
+
 
 Item: TypeAlias = "AnyProcessor | Workflow"
 """What can be placed in a workflow: a processor, or another workflow."""
@@ -124,7 +151,7 @@ class Workflow:
         Raises:
             WorkflowError: a node carries neither, or an edge's ``when`` is no condition.
         """
-        from penstock.engine.graph import dag_from
+        from penstock.engine.graph.networks import dag_from
 
         made, dag = dag_from(graph, name, member)
         return cls(made).dag(*dag.members, merge=dag.merge) if dag.members else cls(made)
@@ -132,7 +159,7 @@ class Workflow:
     @property
     def graph(self) -> Graph:
         """The workflow as a networkx graph, which `from_graph` reads."""
-        from penstock.engine.graph import to_graph
+        from penstock.engine.graph.networks import to_graph
 
         return to_graph(self.name, self.root)
 
@@ -251,7 +278,7 @@ class Workflow:
         block = self.plans.stage(stage) if stage in STAGES else None
         if block is not None and not block.sync:
             raise UsageError(f"workflow {self.name!r} has async steps in {stage}; use `await workflow.check(...)`")
-        return drive(run.stage(stage, messages, **details), f"workflow {self.name!r}")
+        return run_without_loop(run.stage(stage, messages, **details), f"workflow {self.name!r}")
 
     def _check_stage(self, messages: object, stage: str) -> None:
         """Refuse to run a stage that no step has: nothing would be checked."""
@@ -323,3 +350,83 @@ def _arm(arm: Layer, number: int) -> Arm:
         raise UsageError(f"arm {number} of branch() is no pair of a condition and a processor or workflow")
     condition, item = arm
     return Arm(condition, _node(item, DEFAULT))
+
+
+ARRAYS: tuple[Array, ...] = get_args(Array)
+
+
+def stages_of(array: Array) -> tuple[str, ...]:
+    """Return the stages that an array serves, in the order of a run."""
+    return tuple(name for name, stage in STAGES.items() if stage.array == array)
+
+
+def arrayed(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
+    """Return the plans of a run in which each array's items serve its stages, in the order given.
+
+    Raises:
+        OptionError: what stands in an array is no processor and no workflow, stands there twice, or has no stage that
+            the array serves.
+        WorkflowError: the items together have problems; all of them at once.
+    """
+    plans = _together(name, arrays)
+    _ = plans.resolved  # what has problems does not start
+    return plans
+
+
+def check_some(name: str, arrays: Mapping[Array, Iterable[Item]]) -> None:
+    """Refuse items that cannot stand in the arrays, whatever else will stand there: facts may come from that.
+
+    Raises:
+        OptionError, WorkflowError: as in `arrayed`.
+    """
+    plans = _together(name, arrays)
+    found = problems(plans.root, None, plans.orders)
+    lacking = set(unmet_facts(resolve(plans.root), plans.orders)) if found else set[str]()
+    if lacking.issuperset(found):
+        return
+    raise WorkflowError(name, [problem for problem in found if problem not in lacking])
+
+
+def _together(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
+    """Return the plans of the items, not checked yet."""
+    items: list[Item] = []
+    nodes: list[Node] = []
+    orders: dict[str, tuple[int, ...]] = {}
+    for array in ARRAYS:
+        order: list[int] = []
+        for place, item in enumerate(arrays.get(array, ())):
+            index = next((index for index, known in enumerate(items) if known is item), len(items))
+            if index == len(items):
+                nodes.append(_placed(name, array, place, item))
+                items.append(item)
+            _check_serves(name, array, nodes[index])
+            if index in order:
+                raise OptionError(name, f"{array}_processors", _called(nodes[index]), "each item once")
+            order.append(index)
+        orders[array] = tuple(order)
+    return Plans(name, Sequence(tuple(nodes)), orders)
+
+
+def _placed(name: str, array: str, place: int, item: Item) -> Node:
+    try:
+        return Workflow(name).then(item).root.nodes[0]
+    except PenstockError as error:
+        raise OptionError(name, f"{array}_processors[{place}]", item, f"a processor or a workflow: {error}") from error
+
+
+def _check_serves(name: str, array: Array, node: Node) -> None:
+    """Refuse what would never be called there."""
+    serves = stages_of(array)
+    has = {stage for step in steps_of(node) for stage in step.claims.hooks}
+    if has and not has.intersection(serves):
+        elsewhere = sorted({STAGES[stage].array for stage in has})
+        cure = " or ".join(f"{other}_processors=" for other in elsewhere)
+        allowed = f"what has one of {', '.join(serves)}; it has {', '.join(sorted(has))}: place it in {cure}"
+        raise OptionError(name, f"{array}_processors", _called(node), f"{allowed}, or in processors=")
+
+
+def _called(node: Node) -> str:
+    """Return what a placed item is called."""
+    if isinstance(node, Sequence):
+        return node.name
+    return next((step.id or step.claims.id for step in steps_of(node)), "")

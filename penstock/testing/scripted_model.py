@@ -6,11 +6,11 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import ModelError, UsageError
-from penstock.engine.frozen import Value, Values
-from penstock.engine.model import ModelRequest
 from penstock.engine.testing import CountingIds
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import ModelError, UsageError
+from penstock.engine.values.frozen import Value, Values
+from penstock.engine.values.model import ModelRequest
 from penstock.testing.turns import Script, Turn, arguments, call_id, failure, turn
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _LETTERS = 4
 
 
 class ScriptedModel:
-    """A `penstock.engine.ports.Model` that needs no network; the same script gives the same chunks, ids included.
+    """A `Model` that needs no network; the same script gives the same chunks, ids included.
 
     Args:
         script: what it says, in order: a str, a `Turn`, or a mapping that makes one, such as the ``model_turns`` of the

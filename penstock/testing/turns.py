@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from penstock.engine.errors import UsageError
+from penstock.engine.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
 
 Asked = TypeVar("Asked")
 Item = TypeVar("Item")
@@ -33,8 +33,8 @@ class Turn:
         tool_calls: what it calls: mappings of ``name``, ``args`` (a JSON value; a str is sent as it stands, broken or
             not) and ``id`` (left out: ``call-1`` …).
         stream_tool_input: whether the arguments come in pieces.
-        usage: the tokens it took, by the names of `penstock.engine.model.Usage`; None: a token a word.
-        finish_reason: why it stopped, one of `penstock.engine.model.FINISH_REASONS`; None: ``tool-calls`` if it calls
+        usage: the tokens it took, by the names of `penstock.engine.values.model.Usage`; None: a token a word.
+        finish_reason: why it stopped, one of `FINISH_REASONS`; None: ``tool-calls`` if it calls
             any, else ``stop``.
         error: it cannot be asked: ``status``, ``message``, and if wanted ``code``, ``retry_after`` (seconds) and
             ``retryable``; a str is a message without a status.

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 import anyio
 from anyio import to_thread
 
-from penstock.engine.driving import drive
-from penstock.engine.errors import MessageError
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.errors import MessageError
 
 if TYPE_CHECKING:
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.records import Record
-    from penstock.engine.run import Run
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.tripwire import Record
     from penstock.engine.workflow import Workflow
 
 T = TypeVar("T")
@@ -260,7 +260,7 @@ def _check_sync(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) -> 
     try:
         call = as_call(item)
         run = workflow.start(records=True, **call.options)
-        outcome = drive(run.stage(stage, call.messages, **call.details), workflow.name)
+        outcome = run_without_loop(run.stage(stage, call.messages, **call.details), workflow.name)
     except Exception as error:  # noqa: BLE001 - one input's error is that input's result
         broken = error
     return Checked(item, outcome, broken, run.records if run else (), perf_counter() - started)

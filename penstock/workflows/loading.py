@@ -15,8 +15,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.errors import PenstockError
-from penstock.engine.processor import Processor
+from penstock.engine.processor.processor import Processor
+from penstock.engine.values.errors import PenstockError
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:

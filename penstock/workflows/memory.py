@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import EMPTY, is_mapping
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.processors.memory._filing import WORKING_MEMORY_TOOLS
 from penstock.processors.memory._options import checked_storage
 from penstock.processors.memory.memory_input_filter import MemoryInputFilter
@@ -18,9 +18,9 @@ from penstock.workflows.agent.arrays import Around
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.frozen import Values
-    from penstock.engine.ports import Embedder, Storage, TokenCounter, VectorStore
-    from penstock.engine.processor import AnyProcessor, ErrorPolicy
+    from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.ports import Embedder, Storage, TokenCounter, VectorStore
     from penstock.processors.memory._window import LastMessages
     from penstock.processors.memory.message_history import KeepInput, ReadOnly, Title
 

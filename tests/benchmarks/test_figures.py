@@ -10,7 +10,7 @@ from benchmarks.quality.goals import GOALS, Goal, results
 from benchmarks.quality.language import macro, recalls
 from benchmarks.quality.personal import macro_f1, type_of
 from benchmarks.quality.report import shown
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 
 def span(start: int, end: int, kind: str = "email") -> Span:

@@ -11,7 +11,7 @@ from benchmarks.quality.disguises import FORMS, kept_back, without
 from benchmarks.quality.personal import read_set
 from benchmarks.quality.rows import DataSet, Row
 from benchmarks.quality.scored import Readings
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 
 class Finds:

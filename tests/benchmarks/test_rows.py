@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.quality import pools
 from benchmarks.quality.rows import DataError, DataSet, Row, RowError, load, row_of
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 
 def written(folder: Path, name: str, *rows: object, split: str = "dev") -> None:

@@ -11,7 +11,7 @@ from penstock import Key, Processor, Workflow, WorkflowError
 
 if TYPE_CHECKING:
     from penstock import InputContext, OutputStepContext
-    from penstock.engine.processor import EditsClaim
+    from penstock.engine.processor.processor import EditsClaim
 
 FACT = Key[int]("fact")
 W = Workflow("w")

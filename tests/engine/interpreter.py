@@ -10,15 +10,16 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock import MessageList, Overrides, Processor, Retry, StepFailedError, TextEdits
-from penstock.engine.errors import MergeConflictError
-from penstock.engine.frozen import FrozenDict
-from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
-from penstock.engine.payload import Payload
-from penstock.engine.processor import claims_of
-from penstock.engine.stages import STAGES
-from penstock.engine.texts import TextPlace
-from penstock.engine.view import View
+from penstock import MessageList, Processor, Retry
+from penstock.engine import Overrides, StepFailedError, TextEdits
+from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
+from penstock.engine.processor.context import View
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.processor import claims_of
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.values.errors import MergeConflictError
+from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.texts import TextPlace
 from tests.engine.naive_merge import (
     ConflictError,
     Edits,
@@ -36,8 +37,8 @@ from tests.engine.naive_merge import (
 )
 
 if TYPE_CHECKING:
-    from penstock.engine.nodes import DagMember, Node
-    from penstock.engine.state import StageCall
+    from penstock.engine.graph.nodes import DagMember, Node
+    from penstock.engine.processor.state import StageCall
 
 
 class Verdicts(Exception):  # noqa: N818 - a verdict is no error

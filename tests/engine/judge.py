@@ -14,27 +14,17 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, note, settings, strategies as st
 
-from penstock import (
-    Edit,
-    MergeConflictError,
-    Message,
-    MessageList,
-    StepFailedError,
-    TextPart,
-    ToolPart,
-    Workflow,
-    member,
-    pick,
-)
-from penstock.engine import edits as engine
-from penstock.engine.driving import drive
-from penstock.engine.executor import execute
-from penstock.engine.frozen import EMPTY
-from penstock.engine.nodes import Node, resolve
-from penstock.engine.payload import Payload
-from penstock.engine.plan import compile_plan
-from penstock.engine.stages import STAGES
-from penstock.engine.state import RunState, StageCall
+from penstock import Edit, Message, MessageList, TextPart, ToolPart, Workflow, member
+from penstock.engine import MergeConflictError, StepFailedError, pick
+from penstock.engine.execution.executor import execute
+from penstock.engine.graph.nodes import Node, resolve
+from penstock.engine.graph.plan import compile_plan
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.state import RunState, StageCall
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values import edits as engine
+from penstock.engine.values.frozen import EMPTY
 from tests.engine import naive_merge as naive
 from tests.engine.interpreter import Verdicts, interpret
 from tests.engine.strategies import KEYS, NOON, STAGE, Op, SyncScripted, conversations, ops, settle, workflows
@@ -218,8 +208,8 @@ def check_tree(workflow: Workflow, messages: tuple[Message, ...], seen: Counter[
     root = resolve(workflow.root)
     note(repr(root))  # a workflow's own repr is but its name and steps
     payload = Payload(MessageList(messages))
-    one = drive(compiled(root, payload), "plan")
-    other = drive(interpreted(root, payload), "interpreter")
+    one = run_without_loop(compiled(root, payload), "plan")
+    other = run_without_loop(interpreted(root, payload), "interpreter")
     if seen is not None:
         seen[one[0]] += 1
     assert_agree(one, other)

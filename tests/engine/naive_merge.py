@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from penstock import Conflict, Edit, Message
-from penstock.engine.frozen import FrozenDict, freeze
-from penstock.engine.merge import Pick
-from penstock.engine.message_list import Entry, MessageList
-from penstock.engine.payload import Payload
+from penstock import Edit, Message
+from penstock.engine import Conflict
+from penstock.engine.merging.rules import Pick
+from penstock.engine.processor.payload import Payload
+from penstock.engine.values.frozen import FrozenDict, freeze
+from penstock.engine.values.message_list import Entry, MessageList
 
 Edits = tuple[Edit, ...]
 Spot = tuple[Any, ...]

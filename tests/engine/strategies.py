@@ -9,9 +9,10 @@ from typing import Any
 import anyio.lowlevel
 from hypothesis import strategies as st
 
-from penstock import Chunk, Conflict, Edit, Key, Message, Processor, TextPart, ToolPart, Workflow, member, pick
-from penstock.engine.message_list import MessageList
-from penstock.engine.results import Overrides
+from penstock import Chunk, Edit, Key, Message, Processor, TextPart, ToolPart, Workflow, member
+from penstock.engine import Conflict, pick
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.values.message_list import MessageList
 
 WORDS = ("alpha", "SECRET", "beta", "token", "x")
 KEYS = tuple(Key[int](name) for name in ("language", "score"))

@@ -16,17 +16,15 @@ from penstock import (
     Message,
     OutputStreamContext,
     Processor,
-    ReasoningPart,
-    StepFailedError,
-    TextEdits,
     TextPart,
     ToolCallContext,
     Workflow,
     member,
     processor,
 )
-from penstock.engine import edits as edit_ops
-from penstock.engine.crew import new_crew
+from penstock.engine import ReasoningPart, StepFailedError, TextEdits
+from penstock.engine.tasks import new_task_group
+from penstock.engine.values import edits as edit_ops
 from penstock.testing import run_stage, run_stream
 from tests.engine.streams.toys import Rule, Toy
 
@@ -289,14 +287,14 @@ async def test_a_condition_of_a_dag_that_is_cancelled_from_outside_is_no_failure
     assert [record.status for record in run.records] == ["passed"]
 
 
-async def test_a_crew_that_was_cancelled_starts_nothing_more() -> None:
+async def test_a_task_group_that_was_cancelled_starts_nothing_more() -> None:
     """On either loop."""
     started: list[int] = []
 
     async def work() -> None:
         started.append(1)
 
-    async with new_crew() as crew:
-        crew.cancel()
-        crew.start(work)
+    async with new_task_group() as group:
+        group.cancel()
+        group.start(work)
     assert started == []

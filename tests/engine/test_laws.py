@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings, strategies as st
 
 from penstock import InputContext, Key, Message, MessageList, Processor, Workflow, processor
-from penstock.engine.driving import drive
-from penstock.engine.errors import StepFailedError
-from penstock.engine.nodes import Node, Parallel, Sequence, resolve
-from penstock.engine.payload import Payload
+from penstock.engine.graph.nodes import Node, Parallel, Sequence, resolve
+from penstock.engine.processor.payload import Payload
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.errors import StepFailedError
 from tests.engine.judge import assert_agree, check_tree, compiled, interpreted
 from tests.engine.strategies import STAGE, Op, SyncScripted, conversations, workflows
 
@@ -80,7 +80,7 @@ def test_a_plan_does_what_the_tree_says_on_trio(workflow: Workflow, messages: tu
 
 def ending(root: Node, messages: tuple[Message, ...], *, plain: bool = False) -> tuple[str, Any]:
     """How a graph of sync steps ends; ``plain``: without the paths, which a cut may change."""
-    kind, what = drive(compiled(resolve(root), payload_of(messages)), "plan")
+    kind, what = run_without_loop(compiled(resolve(root), payload_of(messages)), "plan")
     note(f"{root!r} gives {kind} {what!r}")
     return (kind, None) if plain and kind in {"conflict", "failed", "blocked"} else (kind, what)
 
@@ -105,10 +105,10 @@ def test_running_the_pieces_of_a_sequence_one_by_one_changes_nothing(
     """What a sequence gives is what its second half gives on what its first half gave."""
     nodes = resolve(workflow.root).nodes  # type: ignore[union-attr]
     cut = data.draw(st.integers(0, len(nodes)))
-    kind, whole = drive(compiled(Sequence(nodes), payload_of(messages)), "whole")
-    first_kind, first = drive(compiled(Sequence(nodes[:cut]), payload_of(messages)), "first")
+    kind, whole = run_without_loop(compiled(Sequence(nodes), payload_of(messages)), "whole")
+    first_kind, first = run_without_loop(compiled(Sequence(nodes[:cut]), payload_of(messages)), "first")
     if first_kind == "passed":
-        second_kind, second = drive(compiled(Sequence(nodes[cut:]), first), "second")
+        second_kind, second = run_without_loop(compiled(Sequence(nodes[cut:]), first), "second")
         assert (kind, kind == "passed" and whole) == (second_kind, kind == "passed" and second)
     else:
         assert kind == first_kind

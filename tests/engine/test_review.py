@@ -15,23 +15,20 @@ from penstock import (
     LLMRequestContext,
     LLMResponseContext,
     Message,
-    MessageError,
     MessageList,
     OutputResultContext,
     OutputStepContext,
     Processor,
-    ProcessorError,
-    StepFailedError,
     ToolCallContext,
-    UsageError,
     Workflow,
     WorkflowError,
     member,
     processor,
 )
-from penstock.engine import executor
-from penstock.engine.errors import BlockedError
-from penstock.engine.plan import Plain
+from penstock.engine import MessageError, ProcessorError, StepFailedError, UsageError
+from penstock.engine.execution import executor
+from penstock.engine.graph.plan import PlanSteps
+from penstock.engine.values.errors import BlockedError
 from penstock.testing import VirtualClock
 
 SECRET = "s3cret"
@@ -362,7 +359,7 @@ async def test_a_shadow_that_breaks_is_logged_without_its_text(
     def broken(*_: object) -> object:
         raise ValueError(SECRET)
 
-    monkeypatch.setitem(executor._RUNNERS, Plain, broken)
+    monkeypatch.setitem(executor._RUNNERS, PlanSteps, broken)
     outcome = await Workflow("w").then(idle, mode="shadow").check(SECRET)
     assert not outcome.blocked
     assert "a shadow broke (ValueError)" in caplog.text

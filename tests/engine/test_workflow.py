@@ -9,22 +9,19 @@ import pytest
 
 from penstock import (
     BlockedError,
-    DagEdge,
     InputContext,
     Message,
     MessageList,
     OptionError,
     OutputStepContext,
-    Policy,
     Processor,
-    StepFailedError,
-    UsageError,
     Workflow,
     WorkflowError,
     member,
     processor,
 )
-from penstock.engine.nodes import children, resolve, steps_of
+from penstock.engine import DagEdge, Policy, StepFailedError, UsageError
+from penstock.engine.graph.nodes import children, resolve, steps_of
 
 
 class Say(Processor):

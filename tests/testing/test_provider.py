@@ -14,7 +14,7 @@ import anyio.to_thread
 import httpx
 import pytest
 
-from penstock.engine.errors import UsageError
+from penstock.engine.values.errors import UsageError
 from penstock.testing import FakeProvider, Gate, Reply, Sent, Wire, recorded
 
 HI = {"model": "m-1", "messages": [{"role": "user", "content": "Hi there"}]}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.processors.detectors.linear.curves import Curve
-from penstock.processors.detectors.linear.packing import unpack
-from penstock.processors.detectors.moderation import CATEGORIES, REQUEST, WEIGHTS
+from penstock.detection.linear.curves import Curve
+from penstock.detection.linear.packing import unpack
+from penstock.detection.moderation.scorer import CATEGORIES, REQUEST, WEIGHTS
 from training import moderation, moderation_rows, rows
 from training.moderation_curves import Limits, content_curve, request_curve
 from training.rows import Row

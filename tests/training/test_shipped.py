@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.processors.detectors.injection import WEIGHTS
-from penstock.processors.detectors.linear.packing import unpack
+from penstock.detection.injection import WEIGHTS
+from penstock.detection.linear.packing import unpack
 from training import injection
 from training.fitting import head
 from training.svm import Example, fit

@@ -3,7 +3,6 @@
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 
 from penstock import (
-    Classification,
     ClassifierProcessor,
     Edit,
     InputContext,
@@ -16,6 +15,7 @@ from penstock import (
     Workflow,
     processor,
 )
+from penstock.processors.guards import Classification
 
 LANGUAGE = Key[str]("language")
 

@@ -6,9 +6,7 @@ from typing import assert_type
 from penstock import (
     Answer,
     APIErrorContext,
-    Classification,
     ClassifierProcessor,
-    Conflict,
     Edit,
     InMemoryStorage,
     InputContext,
@@ -18,25 +16,22 @@ from penstock import (
     LLMRequestContext,
     Message,
     MessageList,
-    ModelOutcome,
     Outcome,
     OutputStepContext,
-    Overrides,
     Processor,
     Retry,
     Run,
     SQLiteStorage,
-    TextEdits,
     ToolCallContext,
     ToolResultContext,
     Tripwire,
-    View,
     Workflow,
     member,
-    pick,
     processor,
 )
-from penstock.engine.ports import Storage, VectorStore
+from penstock.engine import Conflict, ModelOutcome, Overrides, TextEdits, View, pick
+from penstock.engine.values.ports import Storage, VectorStore
+from penstock.processors.guards import Classification
 
 LANGUAGE = Key[str]("language")
 SCORE = Key[float]("score")

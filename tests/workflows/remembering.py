@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Agent, AgentResult
+from penstock import Agent
+from penstock.workflows import AgentResult
 
 OWN: dict[str, Any] = {"thread_id": "t", "resource_id": "u"}
 

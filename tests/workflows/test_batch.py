@@ -4,7 +4,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from penstock import InputContext, MessageError, Processor, Workflow
+from penstock import InputContext, Processor, Workflow
+from penstock.engine import MessageError
 from penstock.workflows.batch import HELD_PER_JOB, Call, Checked, check_all, check_concurrently, check_each, is_sync
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Agent, Message, ModelError, ReasoningPart, Retry, Workflow, processor
+from penstock import Agent, Message, ModelError, Retry, Workflow, processor
+from penstock.engine import ReasoningPart
 from penstock.testing import ScriptedModel, run_stage, run_stream
 
 ROOT = Path(__file__).parents[2]

@@ -24,15 +24,15 @@ from penstock import (
     PIIDetector,
     Processor,
     Restore,
-    StepFailedError,
     Tool,
     ToolCallContext,
-    ToolFailed,
     ToolResultContext,
     Workflow,
     processor,
 )
+from penstock.engine import StepFailedError
 from penstock.testing import ScriptedModel
+from penstock.tools import ToolFailed
 from tests.processors.memory.noted_storage import NotedStorage
 from tests.workflows.remembering import OWN, asked, said
 

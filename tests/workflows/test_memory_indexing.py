@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Agent, Memory, StepFailedError
+from penstock import Agent, Memory
+from penstock.engine import StepFailedError
 from penstock.testing import ScriptedModel
 from tests.processors.memory.shelf import KeywordEmbedder, Shelf
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Agent, Memory, SQLiteStorage, StepFailedError
+from penstock import Agent, Memory, SQLiteStorage
+from penstock.engine import StepFailedError
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -6,16 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    Agent,
-    Memory,
-    MemoryInputFilter,
-    MessageHistory,
-    OptionError,
-    SemanticRecall,
-    StepFailedError,
-    Workflow,
-)
+from penstock import Agent, Memory, MessageHistory, OptionError, SemanticRecall, Workflow
+from penstock.engine import StepFailedError
+from penstock.processors.memory import MemoryInputFilter
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
 from penstock.workflows.agent.arrays import Around

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import BasePlugin

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.engine.errors import OptionError
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
+from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
-    from penstock.processors.detectors.windows import Windows
+    from penstock.detection.windows import Windows
 
 
 class _Detector(Protocol):
@@ -50,7 +50,7 @@ class _Personal:
     """Every type that is found without a model."""
 
     def __init__(self) -> None:
-        from penstock.processors.detectors.personal_data import PersonalData
+        from penstock.detection.personal_data.detector import PersonalData
 
         self._detector = PersonalData()
 
@@ -68,7 +68,7 @@ class _Language:
     """The identifier; ``languages`` None for its default set, ``threshold`` None for its default."""
 
     def __init__(self, languages: Sequence[str] | None = None) -> None:
-        from penstock.processors.detectors.language import LanguageIdentifier
+        from penstock.detection.language import LanguageIdentifier
 
         self._detector = LanguageIdentifier(languages) if languages else LanguageIdentifier()
 
@@ -98,7 +98,7 @@ def _is_known(code: str) -> bool:
 
 def injection() -> Windowed:
     """Return `InjectionScorer`, and windows as the guards cut what goes to a model."""
-    from penstock.processors.detectors.injection import InjectionScorer
+    from penstock.detection.injection import InjectionScorer
     from penstock.processors.guards.score_guard import ScoreGuard
 
     return Windowed(InjectionScorer(), ScoreGuard.input_windows)
@@ -109,7 +109,7 @@ class _Moderation(Windowed):
 
     def scores(self, text: str) -> Mapping[str, float]:
         """Return the highest score of each category, and how likely one of them at least applies."""
-        from penstock.processors.detectors.moderation import ModerationScorer
+        from penstock.detection.moderation.scorer import ModerationScorer
 
         found = super().scores(text)
         return {**found, "any": ModerationScorer.overall(found)}
@@ -117,7 +117,7 @@ class _Moderation(Windowed):
 
 def moderation() -> Windowed:
     """Return `ModerationScorer`, and windows as the guards cut what goes to a model."""
-    from penstock.processors.detectors.moderation import ModerationScorer
+    from penstock.detection.moderation.scorer import ModerationScorer
     from penstock.processors.guards.score_guard import ScoreGuard
 
     return _Moderation(ModerationScorer(), ScoreGuard.input_windows)

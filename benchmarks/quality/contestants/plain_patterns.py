@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 PATTERNS: Mapping[str, re.Pattern[str]] = {

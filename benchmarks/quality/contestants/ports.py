@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from penstock.engine.errors import PenstockError
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
+from penstock.engine.values.errors import PenstockError
 
 OURS = "penstock"
 FLOOR = "floor"

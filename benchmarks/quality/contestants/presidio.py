@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.processors.detectors.spans import Span
+from penstock.detection.spans import Span
 
 if TYPE_CHECKING:
     from presidio_analyzer import AnalyzerEngine

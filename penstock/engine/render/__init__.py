@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.context import CONTEXTS
-from penstock.engine.processor import one_of
+from penstock.engine.processor.context import CONTEXTS
+from penstock.engine.processor.processor import one_of
 
 if TYPE_CHECKING:
-    from penstock.engine.nodes import Sequence
+    from penstock.engine.graph.nodes import Sequence
 
 FORMATS = ("mermaid", "dot", "text", "json")
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from penstock.engine.render.labels import short
-from penstock.engine.render.notes import notes_of, tone_of
+from penstock.engine.render.scene import notes_of, short, tone_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

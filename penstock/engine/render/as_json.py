@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.context import CONTEXTS
-from penstock.engine.nodes import Branch, Dag, Parallel, Sequence, Step
-from penstock.engine.processor import Processor
-from penstock.engine.render.labels import merge_words
+from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step
+from penstock.engine.processor.context import CONTEXTS
+from penstock.engine.processor.processor import Processor
+from penstock.engine.render.scene import merge_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.nodes import Node, Policy
+    from penstock.engine.graph.nodes import Node, Policy
     from penstock.engine.render.scene import Box, Group, Scene
 
 VERSION = 1

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.nodes import Step
-from penstock.engine.render.labels import short
-from penstock.engine.render.notes import notes_of, tone_of
+from penstock.engine.graph.nodes import Step
+from penstock.engine.render.scene import notes_of, short, tone_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,15 +9,22 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.engine.nodes import Branch, Parallel, Sequence, Step, resolve, steps_of
-from penstock.engine.render.labels import condition_label, last, merge_words, policy_words, short, stage_words
-from penstock.engine.render.notes import step_words
-from penstock.engine.render.scene import at_stage
+from penstock.engine.graph.nodes import Branch, Parallel, Sequence, Step, resolve, steps_of
+from penstock.engine.render.scene import (
+    at_stage,
+    condition_label,
+    last,
+    merge_words,
+    policy_words,
+    short,
+    stage_words,
+    step_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.nodes import DagMember, Node
+    from penstock.engine.graph.nodes import DagMember, Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,36 +8,44 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.boundary import as_failure, failure_verdict, passes_through, record_failure
-from penstock.engine.errors import StepFailedError, UsageError
-from penstock.engine.frozen import FrozenDict
-from penstock.engine.joins import join_policy, settled, skip
-from penstock.engine.merge import Branch
-from penstock.engine.mesh import holds
-from penstock.engine.payload import Payload
-from penstock.engine.plan import Chain, Choice, Fork, Mesh, Placed, Plain, Shadow, offloaded, plan_steps
-from penstock.engine.stages import WrongReturnError
+from penstock.engine.execution.boundary import as_failure, failure_verdict, passes_through, record_failure
+from penstock.engine.execution.dag import holds
+from penstock.engine.execution.join import join_policy, settled, skip
+from penstock.engine.graph.plan import (
+    PlanBranch,
+    PlanDag,
+    PlanParallel,
+    PlanPolicy,
+    PlanSequence,
+    PlanShadow,
+    PlanSteps,
+    offloaded,
+    plan_steps,
+)
+from penstock.engine.merging.rules import Branch
+from penstock.engine.processor.context import View
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.streams.dag import TEXT, DagLane, DagMemberTrack, Family, Member
 from penstock.engine.streams.guarded import GuardedPipe
 from penstock.engine.streams.hooks import HookPipe, HookStep
 from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
-from penstock.engine.streams.lineage import TEXT, Family, Stop
-from penstock.engine.streams.meshes import MeshLane, MeshStop
-from penstock.engine.streams.placed import PlacedPipe, ShadowPipe, fed
-from penstock.engine.streams.policy import ShadowWork, StreamPolicy, beside, in_turn
+from penstock.engine.streams.policy import PlacedPipe, ShadowPipe, ShadowWork, StreamPolicy, beside, fed, in_turn
 from penstock.engine.streams.steps import Stopped
-from penstock.engine.text_guard import text_guard_of
-from penstock.engine.view import View
+from penstock.engine.text_guards.guard import text_guard_of
+from penstock.engine.values.errors import StepFailedError, UsageError
+from penstock.engine.values.frozen import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.engine.changes import Delta
-    from penstock.engine.edits import Edits
-    from penstock.engine.nodes import Condition
-    from penstock.engine.plan import Block, Call, Stop as PlanStop, Way
+    from penstock.engine.graph.nodes import Condition
+    from penstock.engine.graph.plan import Block, Call, PlanArm, PlanDagMember
+    from penstock.engine.merging.changes import Delta
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.lanes import Lane
     from penstock.engine.streams.steps import StreamCall
+    from penstock.engine.values.edits import Edits
 
 _TEXT = ("fields", TEXT)  # where a stretch of a streamed text stands, for the merge
 
@@ -54,25 +62,25 @@ class Builder:
         """Return the pipes of a block, in order."""
         if block is None:
             return []
-        if isinstance(block, Plain):
+        if isinstance(block, PlanSteps):
             return list(self._plain(block))
-        if isinstance(block, Chain):
+        if isinstance(block, PlanSequence):
             return [pipe for inner in block.blocks for pipe in await self.pipes(inner)]
-        if isinstance(block, Choice):
+        if isinstance(block, PlanBranch):
             ways = await self._taken(block)
             if len(ways) <= 1:
                 return await self.pipes(ways[0].block if ways else None)
             return [self._guarded(self._fork(ways, block, [await self._lane(way.block) for way in ways]))]
-        if isinstance(block, Placed) and not judges_texts(block):
+        if isinstance(block, PlanPolicy) and not judges_texts(block):
             return [await self._placed(block)]
-        if isinstance(block, Shadow):
+        if isinstance(block, PlanShadow):
             return [await self._shadow(block)]
         return [self._guarded(await self._lane(block))]
 
     def _guarded(self, lane: Lane) -> GuardedPipe:
         return GuardedPipe(lane, self._shared.written)
 
-    def _plain(self, block: Plain) -> Iterator[Pipe]:
+    def _plain(self, block: PlanSteps) -> Iterator[Pipe]:
         """Yield the pipes of plain steps: guards of texts each by itself, the others in rows."""
         hooks: list[HookStep] = []
         for call in block.calls:
@@ -88,15 +96,15 @@ class Builder:
         rows = [[hook] for hook in hooks] if self._apart else [hooks] if hooks else []
         return [HookPipe(row, self._clock) for row in rows]
 
-    async def _placed(self, block: Placed) -> Pipe:
+    async def _placed(self, block: PlanPolicy) -> Pipe:
         fallback = None if block.fallback is None else await self.pipes(block.fallback)
         inside = Builder(self._shared, self._clock, apart=True)
         return PlacedPipe(await inside.pipes(block.block), self._policy(block), fallback)
 
-    def _policy(self, block: Placed) -> StreamPolicy:
+    def _policy(self, block: PlanPolicy) -> StreamPolicy:
         return StreamPolicy(block, self._shared)
 
-    def _aside(self, block: Shadow) -> tuple[Builder, ShadowWork]:
+    def _aside(self, block: PlanShadow) -> tuple[Builder, ShadowWork]:
         """Return what builds a shadow's steps, and what does their work."""
         shared = self._shared.beside()
         background = (
@@ -108,7 +116,7 @@ class Builder:
         self._shared.closing.append(functools.partial(work.close, shared.close))
         return Builder(shared, self._clock), work
 
-    async def _shadow(self, block: Shadow) -> Pipe:
+    async def _shadow(self, block: PlanShadow) -> Pipe:
         inner, work = self._aside(block)
         return ShadowPipe(await inner.pipes(block.block), work)
 
@@ -116,21 +124,21 @@ class Builder:
 
     async def _lane(self, block: Block) -> Lane:
         """Return the lane of a block whose steps all judge texts, or edit nothing."""
-        if isinstance(block, Plain):
+        if isinstance(block, PlanSteps):
             return _row([self._step(call) for call in block.calls])
-        if isinstance(block, Chain):
+        if isinstance(block, PlanSequence):
             return _row([await self._lane(inner) for inner in block.blocks])
-        if isinstance(block, Placed):
+        if isinstance(block, PlanPolicy):
             fallback = None if block.fallback is None else await self._lane(block.fallback)
             return PlacedLane(await self._lane(block.block), self._policy(block), fallback)
-        if isinstance(block, Shadow):
+        if isinstance(block, PlanShadow):
             inner, work = self._aside(block)
             return ShadowLane(functools.partial(fed, await inner.pipes(block.block)), work)
-        if isinstance(block, Fork):
+        if isinstance(block, PlanParallel):
             return self._fork(block.ways, block, [await self._lane(way.block) for way in block.ways])
-        if isinstance(block, Mesh):
+        if isinstance(block, PlanDag):
             return await self._mesh(block)
-        choice = cast("Choice", block)  # the last kind in a stream: an overlap is for what goes in
+        choice = cast("PlanBranch", block)  # the last kind in a stream: an overlap is for what goes in
         ways = await self._taken(choice)
         lanes = [await self._lane(way.block) for way in ways]
         return lanes[0] if len(lanes) == 1 else self._fork(ways, choice, lanes) if lanes else PassLane()
@@ -144,31 +152,31 @@ class Builder:
         scan = offloaded(guard.scan) if waits and not guard.awaits else guard.scan
         return GuardLane(at_work, guard, scan, waits=waits)
 
-    def _fork(self, ways: Sequence[Way], block: Fork | Choice, lanes: Sequence[Lane]) -> Lane:
+    def _fork(self, ways: Sequence[PlanArm], block: PlanParallel | PlanBranch, lanes: Sequence[Lane]) -> Lane:
         waiting = sum(not way.block.sync for way in ways)
         return ForkLane(lanes, _Join(self._shared, ways, block), beside if waiting > 1 else in_turn)
 
-    async def _mesh(self, block: Mesh) -> Lane:
+    async def _mesh(self, block: PlanDag) -> Lane:
         """Return the lane of the stops that run; those that do not, are seen through."""
         feeds: list[tuple[int, ...]] = []
         places: dict[int, int] = {}
-        stops: list[MeshStop] = []
-        known: list[Stop] = []
+        stops: list[DagMemberTrack] = []
+        known: list[Member] = []
         for index, stop in enumerate(block.stops):
             before = tuple(dict.fromkeys(place for source, _ in stop.after for place in feeds[source]))
             if await self._runs(block, index, places):
                 lane = PassLane() if stop.way is None else await self._lane(stop.way.block)
                 places[index] = len(stops)
-                stops.append(MeshStop(lane, _nearest(stops, before)))
+                stops.append(DagMemberTrack(lane, _nearest(stops, before)))
                 known.append(_known(stop, known, before))
                 feeds.append((places[index],))
             else:
                 feeds.append(before)
                 skip([] if stop.way is None else [stop.way], self._shared.stage_call)
         join = _Join(self._shared, [stop.way for stop in block.stops if stop.way is not None], block)
-        return MeshLane(stops, Family(known, block.merge, join.united, self._shared.payload.message_list))
+        return DagLane(stops, Family(known, block.merge, join.united, self._shared.payload.message_list))
 
-    async def _runs(self, block: Mesh, index: int, places: dict[int, int]) -> bool:
+    async def _runs(self, block: PlanDag, index: int, places: dict[int, int]) -> bool:
         stop = block.stops[index]
         view = View(self._shared.stage_call, self._shared.payload)
         for source, when in stop.after:
@@ -180,10 +188,10 @@ class Builder:
 
     # Conditions
 
-    async def _taken(self, block: Choice) -> list[Way]:
+    async def _taken(self, block: PlanBranch) -> list[PlanArm]:
         """Return the ways of a branch that are taken, by what is known at the step's start."""
         view = View(self._shared.stage_call, self._shared.payload)
-        taken: list[Way | None] = []
+        taken: list[PlanArm | None] = []
         for number, condition in enumerate(block.conditions):
             if await self._holds(condition, view, f"{block.path}[{number}]", block.on_error):
                 taken.append(block.ways[number])
@@ -217,7 +225,7 @@ class Builder:
 class _Join:
     """Merges the edits of branches over a stretch of text, as their join says."""
 
-    def __init__(self, shared: StreamCall, ways: Sequence[Way], block: Fork | Choice | Mesh) -> None:
+    def __init__(self, shared: StreamCall, ways: Sequence[PlanArm], block: PlanParallel | PlanBranch | PlanDag) -> None:
         self._shared = shared
         self._ways = ways
         self._block = block
@@ -258,19 +266,19 @@ class _Join:
         raise delta
 
 
-def _known(stop: PlanStop, known: Sequence[Stop], before: Sequence[int]) -> Stop:
+def _known(stop: PlanDagMember, known: Sequence[Member], before: Sequence[int]) -> Member:
     """Return what a stop that runs is to those it meets; ``before``: the places of those it comes after."""
     above = 0
     for place in before:
         above |= known[place].above | 1 << place
-    return Stop(stop.id, stop.id, above) if stop.way is None else Stop(stop.way.name, stop.way.id, above)
+    return Member(stop.id, stop.id, above) if stop.way is None else Member(stop.way.name, stop.way.id, above)
 
 
 def _row(lanes: Sequence[Lane]) -> Lane:
     return functools.reduce(RowLane, lanes)
 
 
-def _nearest(stops: Sequence[MeshStop], sources: Sequence[int]) -> tuple[int, ...]:
+def _nearest(stops: Sequence[DagMemberTrack], sources: Sequence[int]) -> tuple[int, ...]:
     """Return the sources that no other of them comes behind: what those leave holds the others' work already."""
     above: set[int] = set()
     waiting = list(sources)
@@ -292,7 +300,7 @@ def judges_texts(block: Block) -> bool:
 
 def plain_hooks(block: Block | None) -> bool:
     """Tell whether a plan is one row of hooks that take chunks and do not wait."""
-    return isinstance(block, Plain) and all(
+    return isinstance(block, PlanSteps) and all(
         not waits and text_guard_of(step.processor) is None and getattr(step.processor, "flush", None) is None
         for step, _, waits, _ in block.calls
     )

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine import edits as edit_ops
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import StepFailedError
 from penstock.engine.streams.deltas import Composer, Delta, Merger, shifted
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.engine.edits import Edits
     from penstock.engine.streams.policy import Aside, StreamPolicy
     from penstock.engine.streams.tracks import Track
+    from penstock.engine.values.edits import Edits
 
     Settle = Callable[[str, Sequence[Edits]], Edits]
     Beside = Callable[[Sequence[Callable[[], Awaitable[object]]]], Awaitable[None]]

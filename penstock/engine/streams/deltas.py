@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine import edits as edit_ops
-from penstock.engine.edits import Edit
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.edits import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from penstock.engine.edits import Edits
-    from penstock.engine.text_window import Found
+    from penstock.engine.text_guards.window import Found
+    from penstock.engine.values.edits import Edits
 
 
 class Delta(NamedTuple):

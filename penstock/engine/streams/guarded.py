@@ -7,21 +7,273 @@ written in turns, the later one and what comes behind it wait for the end of the
 
 from __future__ import annotations
 
+import json
+import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.streams.assembly import named
-from penstock.engine.streams.besides import besides
+from penstock.engine.streams.deltas import Pending
 from penstock.engine.streams.hooks import STEP_ENDS
-from penstock.engine.streams.inputs import INPUTS, Inputs
-from penstock.engine.streams.units import Outgoing, Piece, Unit, leave, unjudged
-from penstock.engine.streams.values import chunk_texts, is_sealed, rewritten
+from penstock.engine.streams.values import PROBE, chunk_texts, is_sealed, rewritten, without_copies
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.answers import named
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import freeze, thaw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.streams.lanes import Lane
+    from penstock.engine.streams.tracks import Track
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+
+
+class Unit:
+    """A text at work: one block, or several neighbouring ones.
+
+    Attributes:
+        kind: ``text`` or ``reasoning``.
+        id: the id of the block at hand; a later block may bear it again.
+        block: the number of the block at hand.
+        last: a chunk of the text, for what is written behind its end.
+        fed: how long the text is so far.
+        closed: whether the text has ended.
+        decided: the edits to what is decided.
+        gone: up to where it has left, or was taken away.
+    """
+
+    __slots__ = ("_track", "block", "closed", "decided", "fed", "gone", "id", "kind", "last")
+
+    def __init__(self, kind: str, template: Chunk, track: Track) -> None:
+        self.kind = kind
+        self.id = template.id
+        self.block = 0
+        self.last = template
+        self.fed = 0
+        self.gone = 0
+        self.closed = False
+        self.decided = Pending()
+        self._track = track
+
+    async def feed(self, text: str) -> None:
+        """Take in more of the text."""
+        self.fed += len(text)
+        self.decided.add(await self._track.feed(text, final=False))
+
+    async def goes_on(self, block: str) -> None:
+        """Note that a neighbouring block begins."""
+        await self._track.border()
+        self.id = block
+        self.block += 1
+        self.last = self.last.with_id(block)
+
+    async def close(self) -> None:
+        """Note that the text has ended."""
+        self.decided.add(await self._track.feed("", final=True))
+        self.closed = True
+
+
+class Piece:
+    """A stretch of a text, as it came in one chunk; a tail is the end of a block, for what is written there."""
+
+    __slots__ = ("block", "chunk", "end", "start", "tail", "text", "unit")
+
+    def __init__(self, unit: Unit, chunk: Chunk, start: int, *, tail: bool = False) -> None:
+        self.unit = unit
+        self.chunk = chunk
+        self.block = unit.block
+        self.text = "" if tail else chunk.text
+        self.start = start
+        self.end = start + len(self.text)
+        self.tail = tail
+
+
+def unjudged(item: Piece | Chunk) -> Chunk | None:
+    """Return what has not left of a piece, as it came; a chunk as it is; None if there is nothing."""
+    if not isinstance(item, Piece):
+        return item
+    text = item.text[max(item.unit.gone - item.start, 0) :]
+    if not text:
+        return None
+    return item.chunk if len(text) == len(item.chunk.text) else item.chunk.with_text(text)
+
+
+class Outgoing:
+    """Chunks that leave at once; stretches of one text among them as one chunk, if nothing else tells them apart.
+
+    Without that every guard in a row would cut the chunks anew, and the last would be given many small ones.
+    """
+
+    __slots__ = ("_chunk", "_chunks", "_texts")
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self._chunks = chunks
+        self._texts: list[str] = []  # of the chunk that is being put together
+        self._chunk: Chunk | None = None
+
+    def put(self, chunk: Chunk) -> None:
+        """Let a chunk leave as it is."""
+        self._finish()
+        self._chunks.append(chunk)
+
+    def write(self, text: str, piece: Chunk) -> None:
+        """Let text leave that came in a chunk."""
+        if self._chunk is not None and not piece.differs_in_text(self._chunk):
+            self._finish()
+        self._chunk = piece
+        self._texts.append(text)
+
+    def all(self) -> list[Chunk]:
+        """Return the chunks."""
+        self._finish()
+        return self._chunks
+
+    def _finish(self) -> None:
+        if self._chunk is None:
+            return
+        text = "".join(self._texts)
+        if text:
+            self._chunks.append(self._chunk if text == self._chunk.text else self._chunk.with_text(text))
+        self._chunk, self._texts = None, []
+
+
+def leave(piece: Piece, out: Outgoing) -> bool:
+    """Let a piece leave, or as much of it as is decided; tell whether it has left whole."""
+    unit = piece.unit
+    until = unit.decided.until
+    if piece.tail:
+        if not unit.closed and unit.block == piece.block and until <= piece.end:
+            return False  # something may be written there yet
+        edits = unit.decided.take(piece.end, final=True) if unit.closed and unit.block == piece.block else ()
+        if edits:
+            out.write("".join(edit.text for edit in edits), piece.chunk)
+        return True
+    whole = until >= piece.end
+    if not whole and until <= piece.start:
+        return False
+    stop = piece.end if whole else until
+    edits = unit.decided.take(stop, final=False)
+    if edits or unit.gone > piece.start:
+        out.write(_edited(piece, stop, edits), piece.chunk)
+    else:
+        out.write(piece.text if whole else piece.text[: stop - piece.start], piece.chunk)
+        unit.gone = stop
+    if not whole:
+        piece.text = piece.text[stop - piece.start :]
+        piece.start = stop
+    return whole
+
+
+def _edited(piece: Piece, until: int, edits: Edits) -> str:
+    """Return what a piece becomes up to a place: what an edit that began before takes away is gone."""
+    unit = piece.unit
+    begin = min(max(piece.start, unit.gone), until)
+    text = piece.text[begin - piece.start : until - piece.start]
+    clipped: list[Edit] = []
+    unit.gone = max(unit.gone, until)
+    for edit in edits:
+        unit.gone = max(unit.gone, edit.end)
+        low, high = max(edit.start - begin, 0), max(min(edit.end, until) - begin, 0)
+        clipped.append(Edit(low, high, edit.text, edit.kind, edit.step))
+    return edit_ops.apply(text, tuple(clipped))
+
+
+async def besides(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
+    """Return a chunk of a text as a lane leaves what it says besides the text; copies of the text are taken out."""
+    if not chunk.payload:
+        return chunk
+    payload = without_copies(chunk.payload, chunk.text) if lane.guards else chunk.payload
+    probe = Chunk(PROBE, id=chunk.id, payload=payload)
+    made = rewritten(probe, await lane.values(probe, chunk_texts(probe, lane.kinds, kind))).payload
+    return chunk if made == chunk.payload else chunk.with_payload(made)
+
+
+INPUTS = frozenset({"tool-input-start", "tool-input-delta", "tool-input-end"})
+
+
+class Inputs:
+    """The calls of tools that are being written. A string in JSON may be disguised, so it is judged as the value."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._held: dict[str, list[Chunk]] = {}
+
+    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Hold a chunk; return all of its call once it is written."""
+        await self._lane.values(chunk, [])
+        chunk = await besides(self._lane, chunk, "tool")
+        self._held.setdefault(chunk.id, []).append(chunk)
+        return await self._judged(self._held.pop(chunk.id)) if chunk.type == "tool-input-end" else ()
+
+    async def done(self) -> Sequence[Chunk]:
+        """Return what was written of calls that nothing ended."""
+        held, self._held = self._held, {}
+        return [chunk for chunks in held.values() for chunk in await self._judged(chunks)]
+
+    def give_up(self) -> Sequence[Chunk]:
+        """Return what was written of calls that nothing ended, as it came."""
+        held, self._held = self._held, {}
+        return [chunk for chunks in held.values() for chunk in chunks]
+
+    async def _judged(self, chunks: list[Chunk]) -> Sequence[Chunk]:
+        written = "".join(chunk.text for chunk in chunks)
+        read = _Reading(written)
+        probe = Chunk(PROBE, id=chunks[0].id, payload={"arguments": read.value})
+        edits = await self._lane.values(probe, chunk_texts(probe, self._lane.kinds, "tool"))
+        if not edits and not read.hides:
+            return chunks
+        made: Value = rewritten(probe, edits).payload["arguments"]
+        return _rewritten(chunks, json.dumps(thaw(made), ensure_ascii=False) if read.is_json else str(made))
+
+
+class _Reading:
+    """What was written, as a value.
+
+    Attributes:
+        value: the value; what is no JSON, as text without escapes that could be read elsewhere.
+        is_json: whether it is JSON.
+        hides: whether something was written that is not in the value.
+    """
+
+    def __init__(self, written: str) -> None:
+        self.hides = False
+        self.is_json = True
+        try:
+            self.value: Value = freeze(json.loads(written, object_pairs_hook=self._mapping))
+        except (ValueError, RecursionError, MessageError):
+            self.value = _ESCAPE.sub(_plain, written)
+            self.is_json = self.hides = False
+
+    def _mapping(self, pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+        made = dict(pairs)
+        self.hides = self.hides or len(made) < len(pairs)
+        return made
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def _plain(escape: re.Match[str]) -> str:
+    """Return the character that an escape stands for, if it may stand there by itself."""
+    code = escape.group(1)
+    char = chr(int(code, 16)) if code else escape.group()[1]
+    plain = char.isprintable() and char not in '"\\' and (code is not None or char == "/")
+    return char if plain else escape.group()
+
+
+def _rewritten(chunks: Sequence[Chunk], text: str) -> Sequence[Chunk]:
+    """Return the chunks of a call with another text, all of it in the first that had some."""
+    made: list[Chunk] = []
+    for chunk in chunks:
+        if chunk.text:
+            chunk, text = chunk.with_text(text), ""  # noqa: PLW2901 - what stands in its place
+        if chunk.text or chunk.type != "tool-input-delta":
+            made.append(chunk)
+    return made
+
 
 _KINDS = {f"{kind}-{what}": (kind, what) for kind in ("text", "reasoning") for what in ("start", "delta", "end")}
 _TOOLS = frozenset({"tool-call", "tool-result", "tool-error"})

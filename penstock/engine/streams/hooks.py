@@ -9,17 +9,17 @@ import inspect
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.engine.boundary import close_awaitable
-from penstock.engine.chunks import CONTROL, Chunk
-from penstock.engine.stages import STAGES, WrongReturnError, article
+from penstock.engine.execution.boundary import close_awaitable
+from penstock.engine.processor.stages import STAGES, WrongReturnError, article
+from penstock.engine.values.chunks import CONTROL, Chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from penstock.engine.context import OutputStreamContext
-    from penstock.engine.frozen import Value
-    from penstock.engine.plan import HookCall
+    from penstock.engine.graph.plan import HookCall
+    from penstock.engine.processor.context import OutputStreamContext
     from penstock.engine.streams.steps import StreamStep
+    from penstock.engine.values.frozen import Value
 
 STEP_ENDS = frozenset({"step-finish", "finish", "error", "abort"})
 """The chunks before which a step's last words are due."""

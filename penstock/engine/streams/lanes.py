@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.engine import edits as edit_ops
-from penstock.engine.errors import StepFailedError
-from penstock.engine.stages import WrongReturnError
+from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.combined import ForkTrack, PlacedTrack, RowTrack, ShadowTrack
 from penstock.engine.streams.tracks import GuardTrack, HookTrack, PassTrack
 from penstock.engine.streams.values import PROBE, SNAPSHOT, applied, rewritten
-from penstock.engine.text_guard import in_places, window_of
-from penstock.engine.text_window import Hit
-from penstock.engine.texts import KeyText
-from penstock.engine.whole_texts import PART_KINDS, UNREADABLE, Unread
+from penstock.engine.text_guards.guard import in_places, window_of
+from penstock.engine.text_guards.whole_texts import PART_KINDS, UNREADABLE, Unread
+from penstock.engine.text_guards.window import Hit
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.errors import StepFailedError
+from penstock.engine.values.texts import KeyText
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.edits import Edits
-    from penstock.engine.plan import HookCall
+    from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.combined import Beside, Settle
     from penstock.engine.streams.policy import Aside, StreamPolicy
     from penstock.engine.streams.steps import StreamStep
     from penstock.engine.streams.tracks import Track
-    from penstock.engine.text_guard import TextGuard
-    from penstock.engine.text_window import Found, TextWindow
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Text
+    from penstock.engine.text_guards.guard import TextGuard
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.window import Found, TextWindow
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.texts import TextPlace
 
     PlaceEdits = Mapping[TextPlace, Edits]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from penstock.engine.boundary import (
+from penstock.engine.execution.boundary import (
     after_failure,
     as_failure,
     failure_verdict,
@@ -17,22 +17,22 @@ from penstock.engine.boundary import (
     record,
     verdict_in,
 )
-from penstock.engine.context import OutputStreamContext
-from penstock.engine.payload import Payload
-from penstock.engine.plan import plan_steps
-from penstock.engine.stages import WrongReturnError
+from penstock.engine.graph.plan import plan_steps
+from penstock.engine.processor.context import OutputStreamContext
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import WrongReturnError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.edits import Edit, Edits
-    from penstock.engine.facts import AnyKey
-    from penstock.engine.frozen import Value
-    from penstock.engine.plan import Placed, PlanStep
-    from penstock.engine.state import StageCall
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.graph.plan import PlanPolicy, PlanStep
+    from penstock.engine.processor.state import StageCall
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.edits import Edit, Edits
+    from penstock.engine.values.facts import AnyKey
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.tripwire import Tripwire
 
 _MOST_EDITS = 1000  # on one record: a stream may go on for long
 
@@ -87,7 +87,7 @@ class StreamCall:
         payload = Payload(self.payload.message_list, facts)
         return StreamCall(self.stage_call.shadowed(), payload, facts)
 
-    def cut_off(self, block: Placed) -> None:
+    def cut_off(self, block: PlanPolicy) -> None:
         """Note that the steps of a block got no further; that it took too long is on record already."""
         inside = list(plan_steps(block.block))
         for step in self.steps:

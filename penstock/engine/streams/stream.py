@@ -14,32 +14,82 @@ from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
 import anyio
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import UsageError
-from penstock.engine.frozen import FrozenDict
-from penstock.engine.messages import Message
-from penstock.engine.notices import notices
-from penstock.engine.payload import Payload
-from penstock.engine.plan import plan_steps
+from penstock.engine.graph.plan import plan_steps
+from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.build import Builder, plain_hooks
-from penstock.engine.streams.placed import ended, fed, first_deadline, woken
-from penstock.engine.streams.pull import NEWS, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
-from penstock.engine.streams.shape import Shape
+from penstock.engine.streams.policy import ended, fed, first_deadline, woken
+from penstock.engine.streams.sources import NEWS, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.steps import Stopped, StreamCall
+from penstock.engine.values.answers import Assembly
+from penstock.engine.values.chunks import Chunk, notices
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
     from types import TracebackType
     from typing import Self
 
-    from penstock.engine.facts import AnyKey
-    from penstock.engine.frozen import Value
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.plan import Block
-    from penstock.engine.state import StageCall
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.graph.plan import Block
+    from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.hooks import HookPipe, Pipe
-    from penstock.engine.streams.pull import Source
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.streams.sources import Source
+    from penstock.engine.values.facts import AnyKey
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.tripwire import Tripwire
+
+
+_STARTS = {"text-start": "text-delta", "reasoning-start": "reasoning-delta"}
+_ENDS = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
+_DELTAS = frozenset(_STARTS.values())
+
+
+class Shape:
+    """The last station of a stream. A text's start waits for its first piece; an empty text leaves nothing.
+
+    Attributes:
+        answer: what has left so far.
+    """
+
+    __slots__ = ("_begun", "answer")
+
+    def __init__(self) -> None:
+        self.answer = Assembly()
+        self._begun: dict[tuple[str, str], Chunk] = {}  # starts that wait
+
+    @property
+    def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
+        """The id of the text that is being written, and what takes in a piece of it; no id where none is."""
+        return (None, _nothing) if self._begun else self.answer.at_hand
+
+    def leaving(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Return chunks as they leave."""
+        out: list[Chunk] = []
+        for chunk in chunks:
+            type = chunk.type
+            if type in _DELTAS:
+                if not chunk.text:
+                    continue
+                if self._begun:
+                    start = self._begun.pop((type, chunk.id), None)
+                    if start is not None:
+                        self.answer.add(start)
+                        out.append(start)
+            elif type in _STARTS:
+                self._begun[_STARTS[type], chunk.id] = chunk
+                continue
+            elif type in _ENDS and self._begun.pop((_ENDS[type], chunk.id), None) is not None:
+                continue
+            self.answer.add(chunk)
+            out.append(chunk)
+        return out
+
+
+def _nothing(text: str) -> None:
+    """Take in nothing."""
+
 
 Hold = Literal["live", "step", "result"]
 

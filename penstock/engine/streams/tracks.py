@@ -5,24 +5,90 @@ A track knows its step and the text, no chunk's way. It lives as long as the tex
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.engine import edits as edit_ops
-from penstock.engine.edits import stamp
-from penstock.engine.stages import WrongReturnError
+from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.deltas import Delta, shifted, uncut
-from penstock.engine.streams.spans import Span
-from penstock.engine.text_guard import crosses
-from penstock.engine.text_window import Hit, Spot, TextWindow, moved
-from penstock.engine.texts import TextPlace
+from penstock.engine.text_guards.guard import crosses
+from penstock.engine.text_guards.window import Hit, Spot, TextWindow, moved
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.edits import stamp
+from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.edits import Edits
-    from penstock.engine.plan import HookCall
+    from collections.abc import Sequence
+
+    from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.steps import StreamStep
-    from penstock.engine.text_guard import TextGuard
-    from penstock.engine.text_window import Found
+    from penstock.engine.text_guards.guard import TextGuard
+    from penstock.engine.text_guards.window import Found
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+
+
+_TRIM = 512  # context is forgotten in pieces of this size: cutting costs
+
+
+class Span:
+    """A window that moves over a text. Lives as long as the text.
+
+    Attributes:
+        base: how many characters of the text stand before it.
+        kind: the kind of part that the text stands in.
+    """
+
+    __slots__ = ("_begins", "_fresh", "_held", "_notes", "_start", "_text", "base", "kind")
+
+    def __init__(self, kind: str, base: int = 0) -> None:
+        self.kind = kind
+        self.base = base
+        self._text = ""
+        self._start = 0
+        self._begins = True
+        self._notes: dict[str, Value] = {}
+        self._fresh = self._held = 0
+
+    def copy(self) -> Span:
+        """Return one like it, to go on by itself."""
+        made = Span(self.kind, self.base)
+        made._text, made._start, made._begins = self._text, self._start, self._begins
+        made._notes = deepcopy(self._notes)
+        return made
+
+    def add(self, text: str) -> None:
+        """Take in more of the text."""
+        self._text += text
+        self._fresh += len(text)
+
+    @property
+    def due(self) -> bool:
+        """Whether enough is new to look again: an eighth of what was held, so that looking stays linear."""
+        return self._fresh > 0 and self._fresh >= self._held >> 3
+
+    @property
+    def until(self) -> int:
+        """Up to where the text is decided."""
+        return self.base + self._start
+
+    def window(self, *, final: bool, spots: Sequence[Spot]) -> TextWindow:
+        """Return it as a guard is to see it."""
+        self._fresh = 0
+        return TextWindow(
+            self._text, self._start, self.base, self._begins, final, self.kind, notes=self._notes, spots=spots
+        )
+
+    def decide(self, until: int, lookback: int) -> None:
+        """Move on: what stands before a place of the window is decided; what is no longer looked back at, forgotten."""
+        self._start = until
+        self._held = len(self._text) - self._start
+        cut = self._start - lookback
+        if cut > _TRIM:
+            self._text = self._text[cut:]
+            self._start -= cut
+            self.base += cut
+            self._begins = False
 
 
 class Track(Protocol):

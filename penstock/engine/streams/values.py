@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine import edits as edit_ops
-from penstock.engine.frozen import is_items, is_mapping
-from penstock.engine.texts import TextPlace, leaves, rewrite
-from penstock.engine.whole_texts import value_texts
+from penstock.engine.text_guards.whole_texts import value_texts
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.engine.values.texts import TextPlace, leaves, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.edits import Edits
-    from penstock.engine.frozen import Value
-    from penstock.engine.whole_texts import Text
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
 
 SNAPSHOT = "object"
 """The chunk that shows a growing value as it stands."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock.engine.chunks import CONTENT, Chunk
-from penstock.engine.edits import Edit
-from penstock.engine.messages import TextPart
-from penstock.engine.texts import TextPlace
-from penstock.processors.tokens.meter import Meter
-from penstock.processors.tokens.shapes import compact
+from penstock.engine.values.chunks import CONTENT, Chunk
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.messages import TextPart
+from penstock.engine.values.texts import TextPlace
+from penstock.models.tokens.meter import Meter
+from penstock.models.tokens.shapes import compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.engine.context import Context, OutputStreamContext
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.processors.tokens.counters import Counting
-    from penstock.processors.tokens.meter import CutAt, Place
+    from penstock.engine.processor.context import Context, OutputStreamContext
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.models.tokens.counters import Counting
+    from penstock.models.tokens.meter import CutAt, Place
 
 NOTICE = "data-token-limit-reached"
 """The transient data chunk that tells, once a run, that an answer was cut: ``processor_id``, ``limit``, ``tokens``."""

@@ -10,17 +10,17 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from penstock.engine.processor import is_async
+from penstock.engine.processor.processor import is_async
 from penstock.processors.budgets._books import book_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.endings import Ended
-    from penstock.engine.model import Usage
-    from penstock.engine.ports import Clock
-    from penstock.engine.spending import Spend
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.processor.state import RunEnd
+    from penstock.engine.values.model import Usage
+    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.usage import UsageEntry
     from penstock.processors.budgets._books import Book
     from penstock.processors.budgets._forecasts import Forecast
     from penstock.processors.budgets._pricing import Pricing
@@ -122,7 +122,7 @@ class Account:
             self._holds = False
             self._later(self.ledger.release(self.key, self._book.holder))
 
-    def _heard(self, spend: Spend) -> None:
+    def _heard(self, spend: UsageEntry) -> None:
         """Enter a spend; what goes wrong is told before the next call, for whoever spends is not to blame."""
         try:
             self._enter(spend)
@@ -130,7 +130,7 @@ class Account:
             self._trouble = self._trouble or error
             _LOG.warning("what a model took could not be entered: %s", type(error).__name__)
 
-    def _enter(self, spend: Spend) -> None:
+    def _enter(self, spend: UsageEntry) -> None:
         forecast = self.forecast if not spend.by else None
         if not self._book.once(self.ledger, self.key, spend):
             return
@@ -150,7 +150,7 @@ class Account:
         for result in waiting:
             await result
 
-    def _ended(self, _: Ended) -> Awaitable[None] | None:
+    def _ended(self, _: RunEnd) -> Awaitable[None] | None:
         if self._dropped is not None:
             self._dropped.detach()
         self.let_go()

@@ -10,10 +10,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from penstock.engine.ports import RANDOM_IDS
+from penstock.engine.values.ports import RANDOM_IDS
 
 if TYPE_CHECKING:
-    from penstock.engine.spending import Spend
+    from penstock.engine.values.usage import UsageEntry
     from penstock.processors.budgets.cost_ledger import CostLedger
 
 
@@ -26,9 +26,9 @@ class Book:
 
     def __init__(self) -> None:
         self.holder = RANDOM_IDS.next()
-        self._entered: dict[tuple[int, str, int], tuple[CostLedger, Spend]] = {}
+        self._entered: dict[tuple[int, str, int], tuple[CostLedger, UsageEntry]] = {}
 
-    def once(self, ledger: CostLedger, key: str, spend: Spend) -> bool:
+    def once(self, ledger: CostLedger, key: str, spend: UsageEntry) -> bool:
         """Tell whether a spend was not yet entered there, and note that it is now.
 
         Spends are told apart by identity: equal ones are two, and runs that share an id do not share those.

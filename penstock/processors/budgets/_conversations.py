@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.message_list import Entry
-    from penstock.engine.messages import Message
+    from penstock.engine.values.message_list import Entry
+    from penstock.engine.values.messages import Message
 
 PINNED = "pinned"
 PRIORITY = "priority"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast, get_args
 
-from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.ports import Model
-from penstock.engine.processor import ErrorPolicy, is_async, one_of
+from penstock.engine.processor.processor import ErrorPolicy, is_async, one_of
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.ports import Model
 from penstock.processors.budgets._bills import UNLIMITED
 from penstock.processors.budgets._scopes import Unscoped
 from penstock.processors.budgets.cost_ledger import CostLedger
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from decimal import Decimal
 
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
     from penstock.processors.budgets.cost_report import CostReport
 
 

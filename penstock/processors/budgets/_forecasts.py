@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from penstock.engine.model import ToolSpec, Usage
-from penstock.engine.ports import Model
-from penstock.processors.tokens.shapes import compact
+from penstock.engine.values.model import ToolSpec, Usage
+from penstock.engine.values.ports import Model
+from penstock.models.tokens.shapes import compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.context import InputStepContext, LLMRequestContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.messages import Message
-    from penstock.processors.tokens.counters import Counting
-    from penstock.processors.tokens.prices import Prices
+    from penstock.engine.processor.context import InputStepContext, LLMRequestContext
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.messages import Message
+    from penstock.models.tokens.counters import Counting
+    from penstock.models.tokens.prices import Prices
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _TOOL = 4  # tokens of a tool's frame; not published, and taken to be a message's

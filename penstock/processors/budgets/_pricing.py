@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from penstock.engine.errors import OptionError, UsageError
+from penstock.engine.values.errors import OptionError, UsageError
 from penstock.processors.budgets.list_prices import GenaiPrices, installed
 from penstock.processors.budgets.money import NOTHING, amount
 from penstock.processors.budgets.price_tables import Price, PriceList, PriceTable
@@ -15,7 +15,7 @@ from penstock.processors.budgets.price_tables import Price, PriceList, PriceTabl
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from penstock.engine.model import Usage
+    from penstock.engine.values.model import Usage
     from penstock.processors.budgets._forecasts import Forecast
 
 _LOG = logging.getLogger("penstock")

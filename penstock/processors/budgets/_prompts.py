@@ -10,9 +10,9 @@ from penstock.processors.budgets._walk import Walk, by_priority, orphans, stale
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.engine.context import Context
-    from penstock.engine.messages import Message
-    from penstock.processors.tokens.prices import Prices
+    from penstock.engine.processor.context import Context
+    from penstock.engine.values.messages import Message
+    from penstock.models.tokens.prices import Prices
 
 
 class Trim(NamedTuple):

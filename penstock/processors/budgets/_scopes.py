@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 from urllib.parse import quote
 
-from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.processor import is_async
+from penstock.engine.processor.processor import is_async
+from penstock.engine.values.errors import OptionError, UsageError
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
 
 ScopeName = Literal["run", "resource", "thread", "user", "organization", "session", "everybody"]
 ScopeFunction: TypeAlias = "Callable[[Mapping[str, Value]], str | None]"

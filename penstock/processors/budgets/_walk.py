@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import TextPart, ToolPart
+from penstock.engine.values.messages import TextPart, ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from penstock.engine.messages import Message
+    from penstock.engine.values.messages import Message
 
 _CALLS = ("call", "partial")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias, cast, get_args
 
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 
 Sliding = Literal["1h", "6h", "24h", "7d", "30d", "365d"]
 Calendar = Literal["day", "week", "month"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from penstock.engine.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY
 from penstock.processors.budgets.money import NOTHING, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
 
 _REACHED = "{usage} of {limit} {unit} are spent"
 _TOO_NEAR = "{usage} of {limit} {unit} are spent, and the next call may cost {estimate}; {remaining} are left"

@@ -13,13 +13,13 @@ from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import MissingExtraError
+from penstock.engine.values.errors import MissingExtraError
 from penstock.processors.budgets.price_tables import cache_written
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from penstock.engine.model import Usage
+    from penstock.engine.values.model import Usage
 
 _NAMES = {"gemini": "google", "bedrock": "aws", "grok": "x-ai", "google-gla": "google", "google-vertex": "google"}
 _NOBODY = frozenset({"openai-compatible"})  # any server: the library would take it for OpenAI's, by the name's sound

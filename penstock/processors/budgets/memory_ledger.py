@@ -7,7 +7,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.processors.budgets._buckets import Buckets
 from penstock.processors.budgets.cost_ledger import Standing, fits
 from penstock.processors.budgets.money import NOTHING

@@ -6,15 +6,15 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_mapping
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
 from penstock.processors.budgets.money import NOTHING, amount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from penstock.engine.model import Usage
+    from penstock.engine.values.model import Usage
 
 _MILLION = 1_000_000
 _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")

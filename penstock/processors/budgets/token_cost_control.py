@@ -7,11 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 
-from penstock.engine.driving import drive
-from penstock.engine.facts import Key
-from penstock.engine.ports import SYSTEM_CLOCK
-from penstock.engine.processor import Processor, flag, is_async, one_of
-from penstock.engine.results import Overrides
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.processor.processor import Processor, flag, is_async, one_of
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.facts import Key
+from penstock.engine.values.ports import SYSTEM_CLOCK
+from penstock.models.tokens.counters import counting as as_counting
+from penstock.models.tokens.prices import prices as in_tokens
 from penstock.processors.budgets import _cost_options as options, _scopes, _windows
 from penstock.processors.budgets._bills import UNLIMITED, Account, Bill, settled
 from penstock.processors.budgets._forecasts import Forecast, Forecaster, name_of
@@ -19,17 +21,15 @@ from penstock.processors.budgets._pricing import OnUnknownPrice, pricing
 from penstock.processors.budgets.cost_report import CostReport
 from penstock.processors.budgets.memory_ledger import InMemoryLedger
 from penstock.processors.budgets.money import NOTHING
-from penstock.processors.tokens.counters import counting as as_counting
-from penstock.processors.tokens.prices import prices as in_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from decimal import Decimal
 
-    from penstock.engine.context import AnyContext, InputContext, InputStepContext, LLMRequestContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.ports import Clock, Model, TokenCounter
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import AnyContext, InputContext, InputStepContext, LLMRequestContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.ports import Clock, Model, TokenCounter
     from penstock.processors.budgets._pricing import GivenPrices
     from penstock.processors.budgets._scopes import Scope, Unscoped
     from penstock.processors.budgets._windows import Window
@@ -183,7 +183,7 @@ class TokenCostControl(Processor[Bill]):
         return self._run(self._request(ctx))
 
     def _run(self, hook: Coroutine[object, None, object]) -> object:
-        return hook if self.awaits else drive(hook, self.id)
+        return hook if self.awaits else run_without_loop(hook, self.id)
 
     async def _begin(self, ctx: InputContext[Bill]) -> None:
         account = self._account(ctx)

@@ -7,21 +7,20 @@ from collections.abc import Awaitable
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.facts import Key
-from penstock.engine.messages import Message
-from penstock.engine.processor import Processor, flag, one_of
+from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.facts import Key
+from penstock.engine.values.messages import Message
+from penstock.models.tokens.counters import counting as as_counting
+from penstock.models.tokens.meter import CutAt, Meter
+from penstock.models.tokens.prices import Way, prices
 from penstock.processors.budgets._answers import AnswerBudget, Used
 from penstock.processors.budgets._prompts import MemoryBudget, PromptBudget
-from penstock.processors.tokens.counters import counting as as_counting
-from penstock.processors.tokens.meter import CutAt, Meter
-from penstock.processors.tokens.prices import Way, prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.context import (
+    from penstock.engine.processor.context import (
         Context,
         InputContext,
         InputStepContext,
@@ -29,12 +28,13 @@ if TYPE_CHECKING:
         OutputResultContext,
         OutputStreamContext,
     )
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import TokenCounter
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import TokenCounter
+    from penstock.models.tokens.prices import Prices
     from penstock.processors.budgets._prompts import Trim
-    from penstock.processors.tokens.prices import Prices
 
 Strategy = Literal["truncate", "abort"]
 CountMode = Literal["cumulative", "part"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.frozen import EMPTY, Value
-from penstock.engine.messages import DataPart, Message, ReasoningPart, StepStartPart, TextPart, ToolPart
-from penstock.engine.streams.assembly import Assembly
+from penstock.engine.values.answers import Assembly
+from penstock.engine.values.frozen import EMPTY, Value
+from penstock.engine.values.messages import DataPart, Message, ReasoningPart, StepStartPart, TextPart, ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.chunks import Chunk
+    from penstock.engine.values.chunks import Chunk
 
 _KEPT = frozenset({"stop", "length", "tool-calls"})
 """Why a model stops whose answer may be given again (the reference's list)."""

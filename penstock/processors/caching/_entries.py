@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock.engine.chunks import DELTAS, Chunk
-from penstock.engine.errors import MessageError
-from penstock.engine.frozen import EMPTY, FrozenDict, Value, Values, is_items, is_mapping, thaw
+from penstock.engine.values.chunks import DELTAS, Chunk
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, is_items, is_mapping, thaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.ports import Ids
+    from penstock.engine.values.ports import Ids
 
 _VERSION = 1
 _CALL_IDS = ("call_id", "tool_call_id", "toolCallId")

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.frozen import EMPTY
-from penstock.engine.messages import TextPart, ToolPart
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.messages import TextPart, ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message, Part
-    from penstock.engine.model import ModelRequest
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.model import ModelRequest
 
 FRAMEWORKS = frozenset({"mastra", "penstock"})
 """Names under which frameworks note things for themselves among what goes to a provider; no model reads them."""

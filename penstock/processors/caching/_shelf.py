@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from penstock.engine.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY
 from penstock.processors.caching._entries import Entry, read
 from penstock.processors.caching._hashing import digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping
 
-    from penstock.engine.ports import Cache, Ids
+    from penstock.engine.values.ports import Cache, Ids
 
 _LOG = logging.getLogger("penstock")
 _TAGS = "penstock:response-tag:"

@@ -13,9 +13,9 @@ from penstock.processors.caching._entries import read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.endings import Ended
-    from penstock.engine.frozen import Value
-    from penstock.engine.model import ModelRequest
+    from penstock.engine.processor.state import RunEnd
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.model import ModelRequest
     from penstock.processors.caching._answers import Given
     from penstock.processors.caching._entries import Entry
     from penstock.processors.caching._flights import Flight
@@ -62,7 +62,7 @@ class Asked:
         """Whether the model has not answered yet."""
         return not self.replayed and self.text is None and not self.settled
 
-    def stands(self, ended: Ended, keep: Keep) -> bool:
+    def stands(self, ended: RunEnd, keep: Keep) -> bool:
         """Tell whether the answer may be kept, now that the run has ended."""
         if self.settled or self.text is None or self.given is None or not ended.completed:
             return False
@@ -127,7 +127,7 @@ class Visit:
         self.forgo()
         self.asked.append(asked)
 
-    def end(self, ended: Ended, keep: Keep) -> Iterator[Asked]:
+    def end(self, ended: RunEnd, keep: Keep) -> Iterator[Asked]:
         """Let go all who wait, and yield the calls whose answers may be kept."""
         passed = ended.completed or ended.tripwire is not None
         for asked in self.asked:
@@ -141,7 +141,7 @@ class Visit:
                     asked.flight.land(entry)
                 yield asked
 
-    def rejected(self, ended: Ended) -> list[str]:
+    def rejected(self, ended: RunEnd) -> list[str]:
         """Return the keys of kept answers with which this run came to no good end."""
         if ended.tripwire is None:
             return [asked.key for asked in self.asked if asked.replayed and asked.settled]

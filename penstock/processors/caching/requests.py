@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from penstock.engine.errors import UsageError
-from penstock.engine.frozen import is_mapping
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import is_mapping
 
 if TYPE_CHECKING:
-    from penstock.engine.context import LLMRequestContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.model import ModelRequest
+    from penstock.engine.processor.context import LLMRequestContext
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.model import ModelRequest
 
 OVERRIDES = "response_cache"
 """Under which key of the request context a caller says how the cache is to treat this request."""

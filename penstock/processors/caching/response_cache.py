@@ -7,27 +7,27 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.ports import RANDOM_IDS, Cache
-from penstock.engine.processor import Processor, flag, one_of
-from penstock.engine.results import Answer
+from penstock.engine.processor.payload import Answer
+from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.ports import RANDOM_IDS, Cache
 from penstock.processors.caching._answers import Given, refusal
 from penstock.processors.caching._entries import Entry, replayed, written
 from penstock.processors.caching._flights import Flights
 from penstock.processors.caching._hashing import NoHashError, digest, told_model, told_request
 from penstock.processors.caching._shelf import Shelf, hashed
 from penstock.processors.caching._visits import Asked, Keep, Visit
-from penstock.processors.caching.memory_cache import MemoryCache
 from penstock.processors.caching.requests import CacheRequest, Wishes, by_resource, is_key, is_tags, is_ttl
+from penstock.stores.memory_cache import MemoryCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
-    from penstock.engine.context import LLMRequestContext, LLMResponseContext
-    from penstock.engine.endings import Ended
-    from penstock.engine.frozen import Value
-    from penstock.engine.ports import Ids
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import LLMRequestContext, LLMResponseContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.state import RunEnd
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.ports import Ids
     from penstock.processors.caching.requests import KeyFunction, ScopeFunction, TagFunction
 
 _LOG = logging.getLogger("penstock")
@@ -273,7 +273,7 @@ class ResponseCache(Processor[Visit]):
 
     # The end
 
-    def _ended(self, visit: Visit, ended: Ended) -> Awaitable[None] | None:
+    def _ended(self, visit: Visit, ended: RunEnd) -> Awaitable[None] | None:
         kept = list(visit.end(ended, self.keep))
         gone = visit.rejected(ended)
         return self._put(kept, gone) if kept or gone else None

@@ -11,16 +11,16 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import Value, is_mapping
-from penstock.engine.messages import Message, ToolPart
-from penstock.processors.tokens.cutting import longest
-from penstock.processors.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.engine.values.frozen import Value, is_mapping
+from penstock.engine.values.messages import Message, ToolPart
+from penstock.models.tokens.cutting import longest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from penstock.models.tokens.counters import Counting
     from penstock.processors.discovery._instruction_files import Content
-    from penstock.processors.tokens.counters import Counting
 
 INTRODUCTION = (
     "These notes come from a file of the project at hand, not from the user. They apply to work on files beside and "

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import Processor
+from penstock.engine.processor.processor import Processor
+from penstock.engine.values.errors import OptionError
+from penstock.models.tokens.counters import HEURISTIC, counting
 from penstock.processors.discovery._instruction_files import Tree
 from penstock.processors.discovery._reminders import (
     INTRODUCTION,
@@ -23,16 +24,15 @@ from penstock.processors.discovery._reminders import (
 )
 from penstock.processors.discovery.file_reader import FileReader
 from penstock.processors.discovery.options import function
-from penstock.processors.tokens.counters import HEURISTIC, counting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import TokenCounter
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import TokenCounter
 
 F = TypeVar("F")
 

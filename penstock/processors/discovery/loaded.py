@@ -9,21 +9,21 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_items, is_mapping
-from penstock.engine.messages import ToolPart
-from penstock.engine.ports import SYSTEM_CLOCK
-from penstock.engine.processor import one_of
+from penstock.engine.processor.processor import one_of
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.engine.values.messages import ToolPart
+from penstock.engine.values.ports import SYSTEM_CLOCK
 from penstock.processors.discovery.options import clock_of, count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from datetime import datetime
 
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import Clock
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Clock
 
 S = TypeVar("S")
 

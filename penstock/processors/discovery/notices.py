@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.engine.messages import Message
+from penstock.engine.values.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.message_list import MessageList
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.values.message_list import MessageList
 
 S = TypeVar("S")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
-from penstock.engine.ports import Clock
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.ports import Clock
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
 
 SHOWN = 150
 """How many characters of a description are shown in a list (the reference's figure, builtins.md §13)."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import DefinitionError, OptionError
+from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.engine.values.errors import DefinitionError, OptionError
 from penstock.processors.discovery._front_matter import FrontMatterError, front_matter
-from penstock.processors.unicode.normalizing import Profile, normalise
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -6,10 +6,10 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.frozen import EMPTY
-from penstock.engine.ports import SYSTEM_CLOCK
-from penstock.engine.processor import Processor, flag
-from penstock.engine.results import Overrides
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.processor.processor import Processor, flag
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.ports import SYSTEM_CLOCK
 from penstock.processors.discovery.loaded import LOADED, Loads
 from penstock.processors.discovery.notices import with_notices
 from penstock.processors.discovery.options import count, function, in_one_line, score
@@ -18,15 +18,15 @@ from penstock.processors.discovery.shadowing import Shadowing
 from penstock.processors.discovery.skill_sources import SkillSource
 from penstock.processors.discovery.skill_texts import fenced
 from penstock.processors.discovery.skills import NAMED, not_found
-from penstock.processors.tools.tool import Tool
+from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.ports import Clock
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.ports import Clock
     from penstock.processors.discovery.loaded import Names, Storage
     from penstock.processors.discovery.skill import Skill
     from penstock.processors.discovery.skill_sources import SkillsGiven

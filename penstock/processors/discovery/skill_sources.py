@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
-from penstock.engine.errors import DefinitionError, OptionError
+from penstock.engine.values.errors import DefinitionError, OptionError
 from penstock.processors.discovery.skill import FILE, Skill
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.endings import Ended
-    from penstock.engine.frozen import Value
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.processor.state import RunEnd
+    from penstock.engine.values.frozen import Value
 
 
 Place: TypeAlias = "str | os.PathLike[str]"
@@ -101,7 +101,7 @@ class SkillSource:
             ctx.at_end(self._look_later)
         return (*self._skills, *(skill for folder in self._folders for skill in folder.skills or ()))
 
-    async def _look_later(self, _ended: Ended) -> None:
+    async def _look_later(self, _ended: RunEnd) -> None:
         for folder in self._folders:
             await to_thread.run_sync(folder.look, abandon_on_cancel=True)
 

@@ -6,25 +6,25 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import EMPTY
-from penstock.engine.processor import Processor, flag, one_of
-from penstock.engine.results import Overrides
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY
 from penstock.processors.discovery.near_misses import near_misses
 from penstock.processors.discovery.notices import with_notices
 from penstock.processors.discovery.options import function
 from penstock.processors.discovery.shadowing import Shadowing
 from penstock.processors.discovery.skill_sources import SkillSource
 from penstock.processors.discovery.skill_texts import SkillFormat, catalogue
-from penstock.processors.tools.tool import Tool
+from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
     from penstock.processors.discovery.skill import Skill
     from penstock.processors.discovery.skill_sources import SkillsGiven
 

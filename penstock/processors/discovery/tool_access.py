@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
 
 ToolPhase = Literal["search", "load", "active"]
 """What is to be done with a tool: show it among hits, load it, offer it to the model."""

@@ -8,7 +8,7 @@ from penstock.processors.discovery.options import in_one_line
 from penstock.processors.discovery.ranking import hits_of
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
 
 
 def description_of(tool: Value) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.frozen import is_items
+from penstock.engine.values.frozen import is_items
 from penstock.processors.discovery.loaded import LOADED
 from penstock.processors.discovery.near_misses import near_misses
-from penstock.processors.tools.tool import Tool
+from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.processors.discovery.loaded import Names
     from penstock.processors.discovery.tool_access import Asked, ToolPhase
     from penstock.processors.discovery.tool_catalogue import Catalogue

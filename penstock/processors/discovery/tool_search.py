@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import EMPTY, is_items
-from penstock.engine.ports import SYSTEM_CLOCK
-from penstock.engine.processor import Processor, flag
-from penstock.engine.results import Overrides
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.processor.processor import Processor, flag
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY, is_items
+from penstock.engine.values.ports import SYSTEM_CLOCK
 from penstock.processors.discovery.loaded import Loads
 from penstock.processors.discovery.notices import with_notices
 from penstock.processors.discovery.options import count, function, score
@@ -17,16 +17,16 @@ from penstock.processors.discovery.shadowing import Shadowing
 from penstock.processors.discovery.tool_access import asking
 from penstock.processors.discovery.tool_catalogue import Catalogue
 from penstock.processors.discovery.tool_desk import LOAD, SEARCH, ToolDesk, Ways
-from penstock.processors.tools.tool_sets import as_tools
+from penstock.tools.tool_sets import as_tools
 
 if TYPE_CHECKING:
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.ports import Clock
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.ports import Clock
     from penstock.processors.discovery.loaded import Names, Storage
     from penstock.processors.discovery.tool_access import ToolFilter
-    from penstock.processors.tools.tool_sets import Tools
+    from penstock.tools.tool_sets import Tools
 
 _WORDS = ("auto", "none", "required")
 

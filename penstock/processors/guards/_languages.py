@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import BaseModel
 
-from penstock.engine.errors import OptionError
-from penstock.processors.detectors.language import language_code, language_name, same_language
-from penstock.processors.judges.scores import Score
+from penstock.detection.language import language_code, language_name, same_language
+from penstock.engine.values.errors import OptionError
+from penstock.models.judges.scores import Score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
     from penstock.processors.guards.readings import Verdict
 
 UNDETERMINED = "und"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from penstock.processors.judges.scores import Score
+from penstock.models.judges.scores import Score
 
 
 class CategoryScore(BaseModel):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Literal, NoReturn, TypeVar
 
 if TYPE_CHECKING:
-    from penstock.engine.context import AnyContext
-    from penstock.engine.frozen import Values
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.values.frozen import Values
 
 A = TypeVar("A")
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, Unpac
 
 from pydantic import BaseModel
 
-from penstock.engine import ports
-from penstock.engine.beside import together
-from penstock.engine.edits import Edit
-from penstock.engine.errors import OptionError
-from penstock.engine.facts import Key
-from penstock.engine.frozen import EMPTY, is_mapping
-from penstock.engine.processor import is_async
-from penstock.engine.stages import WrongReturnError
-from penstock.engine.text_guard import in_places, window_of
-from penstock.engine.text_window import Hit
-from penstock.processors.detectors.windows import Windows
+from penstock.detection.windows import Windows
+from penstock.engine.processor.processor import is_async
+from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.tasks import gather
+from penstock.engine.text_guards.guard import in_places, window_of
+from penstock.engine.text_guards.window import Hit
+from penstock.engine.values import ports
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.processors.guards.classifications import Classification
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.guard import Guard
@@ -30,14 +30,14 @@ from penstock.processors.guards.readings import whole
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.edits import Edits
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import Model
-    from penstock.engine.text_window import Found, TextWindow
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Text
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.window import Found, TextWindow
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Model
+    from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.classifications import ClassifiedPhase
     from penstock.processors.guards.options import GuardOptions
 
@@ -182,7 +182,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     async def _waited(
         self, window: TextWindow, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
     ) -> tuple[Sequence[_Asked], int]:
-        answers = await together([partial(self._answers, view, ctx) for view in views])
+        answers = await gather([partial(self._answers, view, ctx) for view in views])
         asked = [_Asked(*place, answer) for place, answer in zip(places, answers, strict=True)]
         if ctx.stage == "process_output_stream":
             asked = [await self._awaited(window, one, ctx) for one in asked]
@@ -218,7 +218,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         """Return the edits that whole texts need, decided in their order; what waits is asked beside each other."""
         runs = self.runs(texts, ctx)
         if self.awaits:
-            found = await together([partial(self._in_run, ctx, run) for run in runs])
+            found = await gather([partial(self._in_run, ctx, run) for run in runs])
             hits = [await self._hit(run, items, ctx) for run, items in zip(runs, found, strict=True)]
         else:
             hits = [await self._hit(run, await self._in_run(ctx, run), ctx) for run in runs]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.processors.detectors.spans import Span
+    from penstock.detection.spans import Span
 
 
 @dataclass(frozen=True, slots=True, repr=False)

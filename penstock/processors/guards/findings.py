@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.engine.frozen import Value
-    from penstock.processors.detectors.spans import Span
+    from penstock.detection.spans import Span
+    from penstock.engine.values.frozen import Value
 
 
 class Finding(NamedTuple):

@@ -9,22 +9,22 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar, cast
 
-from penstock.engine import ports
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import flag, one_of
-from penstock.engine.text_guard import TextGuard
+from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.values import ports
+from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.options import JUDGE_OPTIONS, callback, check_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.edits import Edits
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Phase
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.text_guards.whole_texts import Phase
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.detections import Detection
     from penstock.processors.guards.options import GuardOptions, JudgeOptions
 
@@ -157,7 +157,7 @@ class Guard(TextGuard, Generic[V]):
 
 def unquoted(reason: str | None, text: str) -> str | None:
     """Return what a judge says, if it does not quote the text; None otherwise: it would show what is to be hidden."""
-    from penstock.processors.judges.quoting import quotes  # loaded where a judge has said something
+    from penstock.models.judges.quoting import quotes  # loaded where a judge has said something
 
     return None if reason is None or quotes(reason, text) else reason
 
@@ -170,7 +170,7 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
     if isinstance(model, type):
         raise OptionError(guard, "model", model, f"a model itself, no class: {model.__name__}(…)")
     if isinstance(model, ports.Model):  # some models have a method ``ask``, too
-        from penstock.processors.judges import Judge  # loaded where one is asked, with pydantic
+        from penstock.models.judges import Judge  # loaded where one is asked, with pydantic
 
         return Judge(model, verdict, instructions or question, **cast("JudgeOptions", told))
     if model is not None and not isinstance(model, ports.Judge):

@@ -7,14 +7,14 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Protocol, Unpack, cast, get_args, runtime_checkable
 
-from penstock.engine.beside import together
-from penstock.engine.edits import Edit
-from penstock.engine.errors import OptionError
-from penstock.engine.facts import Key
-from penstock.engine.frozen import EMPTY, freeze, is_mapping
-from penstock.engine.processor import flag
-from penstock.processors.detectors.language import LanguageIdentifier, language_name
-from penstock.processors.detectors.windows import Windows
+from penstock.detection.language import LanguageIdentifier, language_name
+from penstock.detection.windows import Windows
+from penstock.engine.processor.processor import flag
+from penstock.engine.tasks import gather
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.processors.guards import _languages as languages_
 from penstock.processors.guards._languages import LanguageVerdict, TranslationVerdict
 from penstock.processors.guards.options import share
@@ -24,16 +24,16 @@ from penstock.processors.guards.score_guard import ScoreGuard
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.edits import Edits
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import Judge as JudgePort, Judged, Model
-    from penstock.engine.text_window import Hit, TextWindow
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Text
-    from penstock.processors.detectors.language import LanguageGuess
+    from penstock.detection.language import LanguageGuess
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.window import Hit, TextWindow
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.options import GuardOptions
 
 log = logging.getLogger("penstock")
@@ -107,7 +107,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             preserve_original: keep what was translated in the message's metadata, as ``original_content``.
             min_text_length: how many characters a text must have to be looked at.
             include_detection_details: log a line about texts in target languages too.
-            languages: what the embedded detector tells apart; None: `penstock.processors.detectors.language`'s 77.
+            languages: what the embedded detector tells apart; None: `penstock.detection.language`'s 77.
             identifier: an embedded detector of one's own.
             options: see `GuardOptions`; ``parts`` is ``("text",)`` here unless it is given.
 
@@ -234,7 +234,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self, read: Awaitable[tuple[Sequence[Verdict], int]], window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[Verdict], int]:
         verdicts, hold = await read
-        pieces = await together([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
+        pieces = await gather([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
         return list(itertools.chain.from_iterable(pieces)), hold
 
     async def _in_parts(self, window: TextWindow, verdict: Verdict, ctx: AnyContext) -> list[Verdict]:
@@ -247,7 +247,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         if not inner and verdict.reading.text is not None:
             texts: list[str | None] = [verdict.reading.text]
         else:
-            texts = await together([partial(self._translation, window.text[low:high], ctx) for low, high in places])
+            texts = await gather([partial(self._translation, window.text[low:high], ctx) for low, high in places])
         return [
             Verdict(low, high, verdict.reading._replace(text=_laid_out(text, window.text[low:high])))
             for (low, high), text in zip(places, texts, strict=True)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import AliasChoices, BaseModel, Field
 
-from penstock.processors.detectors.leaks.prompt_index import CANARY, PROMPT
+from penstock.detection.leaks.prompt_index import CANARY, PROMPT
+from penstock.models.judges.scores import Score
 from penstock.processors.guards.findings import Said
-from penstock.processors.judges.scores import Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

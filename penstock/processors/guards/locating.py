@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from penstock.processors.unicode import disguises
+from penstock.detection.unicode import disguises
 
 _MARK = re.compile("[\u0300-\u036f]")
 _SIGNS = str.maketrans("‘’ʼ‚“”„«»‐‑‒–—", '\'\'\'\'"""""-----')

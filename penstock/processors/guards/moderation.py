@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import flag
-from penstock.processors.detectors.moderation import ModerationScorer
+from penstock.detection.moderation.scorer import ModerationScorer
+from penstock.engine.processor.processor import flag
+from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.category_scores import CategoryScore
 from penstock.processors.guards.options import names, shares
 from penstock.processors.guards.readings import Reading, listed
@@ -23,8 +23,8 @@ from penstock.processors.guards.score_guard import ScoreGuard
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.ports import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
     from penstock.processors.guards.options import GuardOptions
 
 Strategy = Literal["block", "warn", "filter"]

@@ -7,15 +7,15 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import is_async
+from penstock.engine.processor.processor import is_async
+from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.ports import Cache
-    from penstock.engine.whole_texts import Phase, Unscanned
+    from penstock.engine.text_guards.whole_texts import Phase, Unscanned
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.ports import Cache
+    from penstock.models.judges._calls import Backoff, Structured
     from penstock.processors.guards.detections import Detection
-    from penstock.processors.judges._calls import Backoff, Structured
 
 
 class JudgeOptions(TypedDict, total=False):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, NoReturn, Unpack, cast, get_args
 
-from penstock.engine.processor import flag
-from penstock.processors.detectors.windows import Windows
+from penstock.detection.windows import Windows
+from penstock.engine.processor.processor import flag
 from penstock.processors.guards import pii_types
 from penstock.processors.guards.options import share
 from penstock.processors.guards.redaction import Method, keyed_hash, mask, placeholder
@@ -16,12 +16,12 @@ from penstock.processors.guards.vault import VAULT, Numbering, Vault
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.edits import Edit
-    from penstock.engine.frozen import Value
-    from penstock.engine.ports import Judge, Judged, Model
-    from penstock.engine.text_window import Hit, TextWindow
-    from penstock.processors.detectors.spans import Span
+    from penstock.detection.spans import Span
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import Hit, TextWindow
+    from penstock.engine.values.edits import Edit
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.ports import Judge, Judged, Model
     from penstock.processors.guards.findings import Said
     from penstock.processors.guards.options import GuardOptions
     from penstock.processors.guards.pii_types import PIIType

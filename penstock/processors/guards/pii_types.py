@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import one_of
-from penstock.processors.detectors.personal_data import CONTEXTUAL, EMBEDDED, PersonalData
+from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, PersonalData
+from penstock.engine.processor.processor import one_of
+from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.findings import Said
 from penstock.processors.guards.readings import UNLISTED
 from penstock.processors.guards.redaction import Method
 
 if TYPE_CHECKING:
+    from penstock.detection.patterns.rules import Pattern, UserRule
     from penstock.processors.guards.pii_verdict import PIIVerdict
-    from penstock.processors.patterns.rules import Pattern, UserRule
 
 _DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is asked, too
 _METHODS: tuple[str, ...] = get_args(Method)
@@ -120,7 +120,7 @@ def _entries(guard: str, given: object) -> list[str | PIIType]:
 def _rule(guard: str, index: int, entry: PIIType) -> UserRule | None:
     if entry.pattern is None:
         return None
-    from penstock.processors.patterns.rules import RegexRule, checked  # loaded where there is a pattern to compile
+    from penstock.detection.patterns.rules import RegexRule, checked  # loaded where there is a pattern to compile
 
     rule = RegexRule(entry.name, entry.pattern, f"g{entry.flags}", validator=entry.validator)
     return checked(guard, index, rule, entry.timeout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AliasChoices, BaseModel, Field
 
-from penstock.processors.judges.scores import Score
+from penstock.models.judges.scores import Score
 
 
 class PIIEntry(BaseModel):

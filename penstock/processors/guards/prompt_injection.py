@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import flag
-from penstock.processors.detectors.injection import InjectionScorer
+from penstock.detection.injection import InjectionScorer
+from penstock.engine.processor.processor import flag
+from penstock.engine.values.errors import OptionError
+from penstock.models.judges import Score
 from penstock.processors.guards.guard import REMOVES_MESSAGES
 from penstock.processors.guards.options import names, shares
 from penstock.processors.guards.readings import Reading, listed
 from penstock.processors.guards.score_guard import ScoreGuard
-from penstock.processors.judges import Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.edits import Edits
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import Judge as JudgePort, Judged, Model
-    from penstock.engine.texts import TextPlace
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.options import GuardOptions
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]

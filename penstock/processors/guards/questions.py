@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import freeze
-from penstock.processors.judges.scores import Score
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import freeze
+from penstock.models.judges.scores import Score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.frozen import Values
+    from penstock.engine.values.frozen import Values
 
 QuestionKind = Literal["boolean", "choice", "score", "shares"]
 

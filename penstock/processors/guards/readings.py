@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.engine.errors import JudgeError
-from penstock.engine.frozen import EMPTY
+from penstock.engine.values.errors import JudgeError
+from penstock.engine.values.frozen import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
 
 UNLISTED = "unlisted"
 """The category under which a judge's findings go that it gave a category which it was not offered."""

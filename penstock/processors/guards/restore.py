@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.edits import Edit
-from penstock.engine.text_guard import TextGuard
+from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.values.edits import Edit
 from penstock.processors.guards.vault import LONGEST_TOKEN, TOKEN, VAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.whole_texts import Phase
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.text_guards.whole_texts import Phase
 
 _BEGUN = re.compile(r"\[(?:[A-Z][A-Z0-9_]*)?\Z")
 

@@ -10,14 +10,14 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, cast
 
-from penstock.engine.beside import together
-from penstock.engine.edits import Edit
-from penstock.engine.errors import JudgeError
-from penstock.engine.facts import Key
-from penstock.engine.frozen import EMPTY, freeze
-from penstock.engine.text_guard import neighbours
-from penstock.processors.detectors.encoded import spoken
-from penstock.processors.detectors.windows import Windows
+from penstock.detection.encoded import spoken
+from penstock.detection.windows import Windows
+from penstock.engine.tasks import gather
+from penstock.engine.text_guards.guard import neighbours
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.errors import JudgeError
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.guard import Guard, unquoted
 from penstock.processors.guards.readings import Reading, Verdict, whole
@@ -25,14 +25,14 @@ from penstock.processors.guards.readings import Reading, Verdict, whole
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.edits import Edits
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import Judged
-    from penstock.engine.text_window import Hit, TextWindow
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Text
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.window import Hit, TextWindow
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Judged
+    from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.readings import ScoreDetector
 
 V = TypeVar("V")
@@ -135,7 +135,7 @@ class ScoreGuard(Guard[V]):
     async def _judged(
         self, pieces: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
     ) -> tuple[Sequence[Verdict], int]:
-        read = await together([partial(self.read, view, ctx) for view in views])
+        read = await gather([partial(self.read, view, ctx) for view in views])
         return [Verdict(*piece, reading) for piece, reading in zip(pieces, read, strict=True)], hold
 
     async def read(self, text: str, ctx: AnyContext) -> Reading:

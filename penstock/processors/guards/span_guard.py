@@ -12,12 +12,12 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from penstock.engine.beside import together
-from penstock.engine.edits import Edit, apply
-from penstock.engine.errors import JudgeError
-from penstock.engine.facts import Key
-from penstock.engine.frozen import EMPTY, freeze
-from penstock.processors.detectors.windows import Windows
+from penstock.detection.windows import Windows
+from penstock.engine.tasks import gather
+from penstock.engine.values.edits import Edit, apply
+from penstock.engine.values.errors import JudgeError
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.findings import Book, Finding, of_spans, regions
 from penstock.processors.guards.guard import Guard
@@ -26,14 +26,14 @@ from penstock.processors.guards.readings import whole
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.edits import Edits
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import Judged
-    from penstock.engine.text_window import Found, Hit, TextWindow
-    from penstock.engine.texts import TextPlace
-    from penstock.processors.detectors.spans import Span
+    from penstock.detection.spans import Span
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import Found, Hit, TextWindow
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Judged
+    from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.findings import Region, Said
 
 V = TypeVar("V")
@@ -125,7 +125,7 @@ class SpanGuard(Guard[V]):
         begin = book.judged.at - window.base
         cuts = self.windows.cuts(window.text, begin, final=window.final)
         pieces = itertools.pairwise([begin, *cuts])
-        found = await together([partial(self._asked, window.text, start, end, ctx) for start, end in pieces])
+        found = await gather([partial(self._asked, window.text, start, end, ctx) for start, end in pieces])
         hold = cuts[-1] if cuts else begin
         book.judged.advance(itertools.chain.from_iterable(found), window.base, hold, final=window.final)
         return self._decided(window, book)
@@ -275,7 +275,7 @@ class SpanGuard(Guard[V]):
             self.tell(ctx, self._detection(ctx, window, place, here))
 
     def _detection(self, ctx: AnyContext, window: TextWindow, place: TextPlace, here: Sequence[Region]) -> Detection:
-        from penstock.processors.detectors.spans import Span
+        from penstock.detection.spans import Span
 
         scores: dict[str, float] = {}
         for region in here:

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_mapping
-from penstock.engine.processor import flag, one_of
-from penstock.processors.detectors.leaks.passages import ANCHOR
-from penstock.processors.detectors.leaks.prompt_index import PROMPT, PromptIndex, indexed
-from penstock.processors.detectors.spans import Span
+from penstock.detection.leaks.passages import ANCHOR
+from penstock.detection.leaks.prompt_index import PROMPT, PromptIndex, indexed
+from penstock.detection.patterns.matching import Finder, FinderState
+from penstock.detection.patterns.rules import RegexRule, checked, seconds
+from penstock.detection.spans import Span
+from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
 from penstock.processors.guards.leak_verdicts import QUESTION, LeakVerdict, beside, said
 from penstock.processors.guards.options import share
 from penstock.processors.guards.span_guard import SpanGuard, hidden
-from penstock.processors.patterns.matching import Finder, FinderState
-from penstock.processors.patterns.rules import RegexRule, checked, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import ClassVar, NoReturn
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.frozen import Value
-    from penstock.engine.ports import Judge, Judged, Model
-    from penstock.engine.text_window import Found, TextWindow
-    from penstock.engine.whole_texts import Phase
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.whole_texts import Phase
+    from penstock.engine.text_guards.window import Found, TextWindow
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.ports import Judge, Judged, Model
     from penstock.processors.guards.findings import Said
     from penstock.processors.guards.options import GuardOptions
 

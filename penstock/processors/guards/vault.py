@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.engine.facts import Key
-from penstock.engine.frozen import EMPTY, freeze
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, freeze
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.processors.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalise
 
 # What opens a tag, full-width forms included, which normalising makes one. An ampersand stays: what a model was shown
 # and writes back does not grow, however often it goes round.

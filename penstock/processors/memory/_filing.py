@@ -10,14 +10,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import is_mapping
-from penstock.engine.messages import TextPart, ToolPart
-from penstock.processors.conversations.pairs import says_something
+from penstock.engine.values.frozen import is_mapping
+from penstock.engine.values.messages import TextPart, ToolPart
+from penstock.models.conversations.pairs import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from penstock.engine.messages import Message, Part
+    from penstock.engine.values.messages import Message, Part
 
 WORKING_MEMORY_TOOLS = ("update_working_memory", "updateWorkingMemory")
 """What the tool of the working memory is called, here and in the reference."""

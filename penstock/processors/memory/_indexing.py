@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import NotStoredError
-from penstock.engine.remembered import VectorEntry
-from penstock.processors.embedders.texts import memory_text, pieces
+from penstock.engine.values.errors import NotStoredError
+from penstock.engine.values.stored import VectorEntry
+from penstock.models.embedders.texts import memory_text, pieces
 from penstock.processors.memory._filing import filed
 from penstock.processors.memory._loading import own
 from penstock.processors.memory._searching import entry_id
@@ -16,9 +16,9 @@ from penstock.processors.memory._searching import entry_id
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import Embedder, Storage, VectorStore
-    from penstock.engine.remembered import Thread
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Embedder, Storage, VectorStore
+    from penstock.engine.values.stored import Thread
 
 _PAGE = 100
 

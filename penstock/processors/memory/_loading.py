@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.errors import OwnershipError, UsageError
-from penstock.engine.message_list import Entry
-from penstock.engine.messages import ToolPart
-from penstock.processors.conversations.pairs import pair_key, says_something
-from penstock.processors.conversations.relaying import laid_out
+from penstock.engine.values.errors import OwnershipError, UsageError
+from penstock.engine.values.message_list import Entry
+from penstock.engine.values.messages import ToolPart
+from penstock.models.conversations.pairs import pair_key, says_something
+from penstock.models.conversations.relaying import laid_out
 from penstock.processors.memory._updates import answered, is_update, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import Storage
-    from penstock.engine.remembered import StoredMessage, Thread
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.stored import StoredMessage, Thread
 
 
 def thread_of(ctx: AnyContext) -> str | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.ports import Storage
-from penstock.engine.processor import ErrorPolicy, one_of
+from penstock.engine.processor.processor import ErrorPolicy, one_of
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.ports import Storage
 
 
 def checked_storage(owner: str, given: object) -> Storage:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import Value, is_items, is_mapping
-from penstock.engine.ports import Embedder, VectorStore
-from penstock.processors.embedders.cached import CachedEmbedder
-from penstock.processors.embedders.hashing import HashingEmbedder
-from penstock.processors.embedders.indexes import index_name
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import Value, is_items, is_mapping
+from penstock.engine.values.ports import Embedder, VectorStore
+from penstock.models.embedders.cached import CachedEmbedder
+from penstock.models.embedders.hashing import HashingEmbedder
+from penstock.models.embedders.indexes import index_name
 from penstock.processors.memory.ranking import RecallRanking
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.message_list import TEXT_KINDS, Entry, MessageList
-from penstock.engine.messages import Message, ToolPart
-from penstock.processors.conversations.pairs import pair_key, without_pairs
-from penstock.processors.conversations.relaying import laid_out
-from penstock.processors.embedders.texts import memory_text, pieces
+from penstock.engine.values.message_list import TEXT_KINDS, Entry, MessageList
+from penstock.engine.values.messages import Message, ToolPart
+from penstock.models.conversations.pairs import pair_key, without_pairs
+from penstock.models.conversations.relaying import laid_out
+from penstock.models.embedders.texts import memory_text, pieces
 from penstock.processors.memory._fences import escaped
 
 if TYPE_CHECKING:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from penstock.engine.processor import Processor, one_of
-from penstock.processors.conversations.pairs import tool_parts, without_pairs
-from penstock.processors.conversations.relaying import relaid
+from penstock.engine.processor.processor import Processor, one_of
+from penstock.models.conversations.pairs import tool_parts, without_pairs
+from penstock.models.conversations.relaying import relaid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.context import Context, InputContext, LLMRequestContext
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.engine.processor import ProcessorRole
+    from penstock.engine.processor.context import Context, InputContext, LLMRequestContext
+    from penstock.engine.processor.processor import ProcessorRole
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
 
 Scope = Literal["remembered", "input", "prompt"]
 """Remembered messages and the caller's are changed for the run; a prompt for its call only, up to the current turn."""

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.processors.embedders.texts import memory_text, pieces
+from penstock.models.embedders.texts import memory_text, pieces
 from penstock.processors.memory._loading import own
 from penstock.processors.memory._recalled import when
 from penstock.processors.memory._resemblance import is_near, outline
@@ -15,9 +15,9 @@ from penstock.processors.memory.ranking import age
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import Clock, Embedder, Storage, VectorStore
-    from penstock.engine.remembered import MemoryScope, StoredMessage, VectorHit
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Clock, Embedder, Storage, VectorStore
+    from penstock.engine.values.stored import MemoryScope, StoredMessage, VectorHit
     from penstock.processors.memory.ranking import RecallRanking
 
 _LOG = logging.getLogger("penstock")

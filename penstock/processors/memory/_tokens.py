@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.engine.facts import Key
-from penstock.engine.message_list import TEXT_KINDS, MessageList
+from penstock.engine.values.facts import Key
+from penstock.engine.values.message_list import TEXT_KINDS, MessageList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.messages import Message
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.values.messages import Message
 
 _SHORT = 2
 """Characters of a value that is hidden only where it stands alone: within other words it is none."""
@@ -29,7 +29,7 @@ class _Vault(Protocol):
 
 
 VAULT: Key[_Vault] = Key("vault")
-"""The fact under which the run's vault is kept (`penstock.VAULT`; keys are equal by name)."""
+"""The fact under which the run's vault is kept (`VAULT` of the guards; keys are equal by name)."""
 
 
 def text_tokeniser(ctx: AnyContext) -> Callable[[str], str] | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
-from penstock.engine.messages import ToolPart
-from penstock.processors.conversations.pairs import pair_key
+from penstock.engine.values.messages import ToolPart
+from penstock.models.conversations.pairs import pair_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.messages import Message, Part
+    from penstock.engine.values.messages import Message, Part
 
 
 def is_update(part: Part) -> TypeGuard[ToolPart]:

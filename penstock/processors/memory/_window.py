@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import one_of
-from penstock.processors.tokens.counters import counting as as_counting
-from penstock.processors.tokens.prices import Way, prices
+from penstock.engine.processor.processor import one_of
+from penstock.engine.values.errors import OptionError
+from penstock.models.tokens.counters import counting as as_counting
+from penstock.models.tokens.prices import Way, prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.ports import Storage, TokenCounter
-    from penstock.engine.remembered import StoredMessage, Thread
+    from penstock.engine.values.ports import Storage, TokenCounter
+    from penstock.engine.values.stored import StoredMessage, Thread
 
 LAST_MESSAGES = 10
 """How many messages are loaded by default (the reference's figure for its memory, builtins.md §9)."""

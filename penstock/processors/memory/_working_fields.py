@@ -10,14 +10,14 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import is_mapping
+from penstock.engine.values.frozen import is_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typing_extensions import TypeIs
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
 
 _DEEPEST = 50
 """How many names a path may have."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import is_mapping
+from penstock.engine.values.frozen import is_mapping
 from penstock.processors.memory._working_updates import document_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.remembered import MemoryRecord
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.stored import MemoryRecord
 
 
 def origins_of(history: Sequence[MemoryRecord]) -> dict[str, MemoryRecord]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.processors.memory._fences import fenced
 
 if TYPE_CHECKING:
-    from penstock.engine.remembered import MemoryScope
+    from penstock.engine.values.stored import MemoryScope
     from penstock.processors.memory._working_templates import Template, Way
 
 DATA, TEMPLATE, EXAMPLE = "working_memory_data", "working_memory_template", "working_memory_empty"

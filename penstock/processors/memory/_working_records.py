@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import anyio
 from anyio.lowlevel import RunVar
 
-from penstock.engine.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
-from penstock.engine.remembered import Thread
+from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
+from penstock.engine.values.stored import Thread
 from penstock.processors.memory._loading import named_resource, named_thread
 from penstock.processors.memory._storable import storable
 from penstock.processors.memory._working_updates import Refusal
@@ -23,9 +23,9 @@ from penstock.processors.memory._working_updates import Refusal
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.ports import Storage
-    from penstock.engine.remembered import MemoryRecord, MemoryScope
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.stored import MemoryRecord, MemoryScope
 
     Change: TypeAlias = Callable[[MemoryRecord | None], str | Refusal]
 

@@ -13,15 +13,15 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core.core_schema import ErrorType
 
-from penstock.engine.errors import MissingExtraError, OptionError
-from penstock.engine.frozen import is_items, is_mapping, thaw
+from penstock.engine.values.errors import MissingExtraError, OptionError
+from penstock.engine.values.frozen import is_items, is_mapping, thaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from jsonschema.exceptions import ValidationError as SchemaProblem
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
 
 _EMPTY: Values = {"string": "", "number": 0, "integer": 0, "boolean": False}
 _TELLING = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}  # those are a validator's own words

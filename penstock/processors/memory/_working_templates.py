@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_mapping
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
 from penstock.processors.memory._working_shapes import SchemaShape, Shape, TypeShape, empty
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
 
 TemplateOption: TypeAlias = "str | Values | type"
 """A text in Markdown; a type (a pydantic model, a dataclass, a TypedDict); or a JSON Schema of an object.

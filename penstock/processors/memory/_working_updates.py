@@ -9,14 +9,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from penstock.engine.frozen import is_mapping
+from penstock.engine.values.frozen import is_mapping
 from penstock.processors.memory._working_fields import WrongPathError, changed
 from penstock.processors.memory._working_templates import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.processors.memory._working_shapes import Shape
     from penstock.processors.memory._working_templates import Template, Way
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import is_async
+from penstock.engine.processor.processor import is_async
+from penstock.engine.values.errors import OptionError
 from penstock.processors.memory._scopes import Dropper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.messages import Message
+    from penstock.engine.values.messages import Message
     from penstock.processors.memory._scopes import Scope
 
 

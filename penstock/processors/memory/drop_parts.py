@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_mapping
-from penstock.engine.messages import UnknownPart
-from penstock.processors.conversations.names import names_of
-from penstock.processors.conversations.pairs import says_something
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
+from penstock.engine.values.messages import UnknownPart
+from penstock.models.conversations.names import names_of
+from penstock.models.conversations.pairs import says_something
 from penstock.processors.memory._scopes import Dropper
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.engine.messages import Message, Part
+    from penstock.engine.values.messages import Message, Part
     from penstock.processors.memory._scopes import Scope
 
 

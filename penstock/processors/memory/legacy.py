@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol, cast, get_args, runtime_checkable
 
-from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.frozen import is_items
-from penstock.engine.messages import Message
-from penstock.engine.processor import Processor, is_async, one_of
-from penstock.processors.conversations.relaying import refilled
+from penstock.engine.processor.processor import Processor, is_async, one_of
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import is_items
+from penstock.engine.values.messages import Message
+from penstock.models.conversations.relaying import refilled
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from penstock.engine.context import InputContext, InputStepContext
-    from penstock.engine.message_list import MessageList
+    from penstock.engine.processor.context import InputContext, InputStepContext
+    from penstock.engine.values.message_list import MessageList
 
 MemoryStage = Literal["process_input", "process_input_step"]
 

@@ -6,10 +6,10 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import DataPart, StepStartPart
-from penstock.engine.processor import Processor, flag
-from penstock.processors.conversations.pairs import pair_key
-from penstock.processors.conversations.relaying import refilled
+from penstock.engine.processor.processor import Processor, flag
+from penstock.engine.values.messages import DataPart, StepStartPart
+from penstock.models.conversations.pairs import pair_key
+from penstock.models.conversations.relaying import refilled
 from penstock.processors.memory._loading import own, thread_of
 from penstock.processors.memory._options import checked_policy, checked_storage
 from penstock.processors.memory._updates import is_update, waiting
@@ -17,11 +17,11 @@ from penstock.processors.memory._updates import is_update, waiting
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from penstock.engine.context import InputContext
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message, Part, ToolPart
-    from penstock.engine.ports import Storage
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import InputContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message, Part, ToolPart
+    from penstock.engine.values.ports import Storage
 
 _RECENT = 50
 """How many of the last stored messages are looked through for calls that wait: only the last answers can have any."""

@@ -8,10 +8,10 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from penstock.engine.errors import NotStoredError, OptionError, StorageConflictError, UsageError
-from penstock.engine.messages import Message
-from penstock.engine.processor import Processor, one_of
-from penstock.processors.conversations.names import names_of
+from penstock.engine.processor.processor import Processor, one_of
+from penstock.engine.values.errors import NotStoredError, OptionError, StorageConflictError, UsageError
+from penstock.engine.values.messages import Message
+from penstock.models.conversations.names import names_of
 from penstock.processors.memory._filing import WORKING_MEMORY_TOOLS, filed
 from penstock.processors.memory._loading import joined, own, thread_of
 from penstock.processors.memory._options import checked_policy, checked_storage
@@ -22,7 +22,7 @@ from penstock.processors.memory._window import BEGINNING, LastMessages, Window
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from penstock.engine.context import (
+    from penstock.engine.processor.context import (
         AnyContext,
         InputContext,
         InputStepContext,
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
         LLMResponseContext,
         OutputResultContext,
     )
-    from penstock.engine.endings import Ended
-    from penstock.engine.frozen import Value
-    from penstock.engine.message_list import Entry, MessageList
-    from penstock.engine.ports import Storage, TokenCounter
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.remembered import StoredMessage, Thread
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.state import RunEnd
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import Entry, MessageList
+    from penstock.engine.values.ports import Storage, TokenCounter
+    from penstock.engine.values.stored import StoredMessage, Thread
+    from penstock.models.tokens.prices import Way
     from penstock.processors.memory._window import Recent
-    from penstock.processors.tokens.prices import Way
 
 _LOG = logging.getLogger("penstock.memory")
 
@@ -329,7 +329,7 @@ class MessageHistory(Processor[Kept]):
         except (StorageConflictError, NotStoredError):
             return  # another request has given it one, or it is gone
 
-    def _settle(self, ended: Ended, kept: Kept, thread_id: str) -> Awaitable[None] | None:
+    def _settle(self, ended: RunEnd, kept: Kept, thread_id: str) -> Awaitable[None] | None:
         """Return what is left to do at the end: take back what a verdict behind this processor has rejected."""
         stored = kept.answers & kept.stored
         if ended.tripwire is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.processors.memory._resemblance import words
 
 if TYPE_CHECKING:

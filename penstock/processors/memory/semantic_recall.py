@@ -10,10 +10,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self, cast, get_args
 
-from penstock.engine.ports import SYSTEM_CLOCK
-from penstock.engine.processor import Processor, one_of
-from penstock.engine.remembered import MemoryScope
-from penstock.processors.embedders.texts import memory_text
+from penstock.engine.processor.processor import Processor, one_of
+from penstock.engine.values.ports import SYSTEM_CLOCK
+from penstock.engine.values.stored import MemoryScope
+from penstock.models.embedders.texts import memory_text
 from penstock.processors.memory._indexing import Index
 from penstock.processors.memory._loading import thread_of
 from penstock.processors.memory._options import checked_policy, checked_storage
@@ -36,7 +36,7 @@ from penstock.processors.memory._tokens import VAULT, tokeniser
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.engine.context import (
+    from penstock.engine.processor.context import (
         AnyContext,
         InputContext,
         InputStepContext,
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
         LLMResponseContext,
         OutputResultContext,
     )
-    from penstock.engine.endings import Ended
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import Clock, Embedder, Storage, VectorStore
-    from penstock.engine.processor import EditsClaim, ErrorPolicy, ProcessorRole
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.processor.processor import EditsClaim, ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.state import RunEnd
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Clock, Embedder, Storage, VectorStore
+    from penstock.engine.values.tripwire import Tripwire
     from penstock.processors.memory._recall_options import MessageRange, ReadOnly, Threshold
     from penstock.processors.memory._searching import Hit
     from penstock.processors.memory.ranking import RecallRanking
@@ -317,7 +317,7 @@ class SemanticRecall(Processor[Visit]):
             resource_id = ctx.resource_id
             ctx.at_end(lambda ended: self._settle(ended, visit, thread_id, resource_id))
 
-    def _settle(self, ended: Ended, visit: Visit, thread_id: str, resource_id: str | None) -> Awaitable[None] | None:
+    def _settle(self, ended: RunEnd, visit: Visit, thread_id: str, resource_id: str | None) -> Awaitable[None] | None:
         """Return what is left to do at the end of a run: index what is not yet, or take back what was rejected."""
         stopped = ended.tripwire
         if visit.is_indexed:

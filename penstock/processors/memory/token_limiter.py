@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import Value, thaw
-from penstock.engine.messages import AudioPart, FilePart, ImagePart, Message, TextPart, ToolPart
-from penstock.processors.conversations.pairs import tool_parts, without_pairs
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import Value, thaw
+from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, TextPart, ToolPart
+from penstock.models.conversations.pairs import tool_parts, without_pairs
+from penstock.models.tokens.counters import counting
 from penstock.processors.memory.legacy import LegacyMemoryProcessor
-from penstock.processors.tokens.counters import counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.messages import Part
-    from penstock.engine.ports import TokenCounter
+    from penstock.engine.values.messages import Part
+    from penstock.engine.values.ports import TokenCounter
 
 TOKENS_PER_MESSAGE = 3.8
 TOKENS_PER_CONVERSATION = 24
@@ -116,7 +116,7 @@ def _text(value: Value) -> str:
 
 
 def _json(part: Part) -> str:
-    from penstock.engine.codec import dump_messages  # loaded where a conversation has more than text and tools
+    from penstock.engine.formats import dump_messages  # loaded where a conversation has more than text and tools
 
     found = dump_messages([Message("user", (part,))], "ai-sdk-model")
     return "".join(_text(item) for message in found for item in message["content"])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import ToolPart
-from penstock.processors.conversations.names import names_of
-from penstock.processors.conversations.pairs import pair_key, without_pairs
+from penstock.engine.values.messages import ToolPart
+from penstock.models.conversations.names import names_of
+from penstock.models.conversations.pairs import pair_key, without_pairs
 from penstock.processors.memory.legacy import LegacyMemoryProcessor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.engine.messages import Message
+    from penstock.engine.values.messages import Message
 
 
 class MemoryToolCallFilter(LegacyMemoryProcessor):

@@ -6,13 +6,13 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import EMPTY, is_items, is_mapping
-from penstock.engine.message_list import Entry
-from penstock.engine.messages import Message
-from penstock.engine.processor import Processor, flag
-from penstock.engine.results import Overrides
-from penstock.processors.conversations.relaying import laid_out
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.processor.processor import Processor, flag
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
+from penstock.engine.values.message_list import Entry
+from penstock.engine.values.messages import Message
+from penstock.models.conversations.relaying import laid_out
 from penstock.processors.memory._options import checked_policy
 from penstock.processors.memory._tokens import text_tokeniser
 from penstock.processors.memory._working_origins import origins_of
@@ -20,17 +20,17 @@ from penstock.processors.memory._working_prompt import instructions, known
 from penstock.processors.memory._working_records import Whose
 from penstock.processors.memory._working_templates import template_of, way_of, written
 from penstock.processors.memory.working_memory_update import MAX_CHARACTERS, NAME, Seen, notebook_of, tool_of
-from penstock.processors.tools.tool import Tool
+from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.engine.context import InputContext, InputStepContext, ToolCallContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import Storage
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.remembered import MemoryRecord, MemoryScope
+    from penstock.engine.processor.context import InputContext, InputStepContext, ToolCallContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.stored import MemoryRecord, MemoryScope
     from penstock.processors.memory._working_templates import Template, TemplateOption, Way
 
 TAG = "memory"

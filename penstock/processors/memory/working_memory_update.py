@@ -7,26 +7,26 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast, get_args
 
-from penstock.engine.errors import OptionError, PenstockError
-from penstock.engine.frozen import is_items, is_mapping
-from penstock.engine.processor import one_of
-from penstock.engine.remembered import MemoryScope
+from penstock.engine.processor.processor import one_of
+from penstock.engine.values.errors import OptionError, PenstockError
+from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.engine.values.stored import MemoryScope
 from penstock.processors.memory._options import checked_storage
 from penstock.processors.memory._working_prompt import shown
 from penstock.processors.memory._working_records import Notebook, Whose
 from penstock.processors.memory._working_shapes import nested, partial
 from penstock.processors.memory._working_templates import template_of, way_of, written
 from penstock.processors.memory._working_updates import Refusal, becomes
-from penstock.processors.tools.errors import ToolFailed
-from penstock.processors.tools.tool import Tool
+from penstock.tools.errors import ToolFailed
+from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.ports import Storage
-    from penstock.engine.remembered import MemoryRecord
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.stored import MemoryRecord
     from penstock.processors.memory._working_templates import Template, TemplateOption, Way
     from penstock.processors.memory._working_updates import Becomes
-    from penstock.processors.tools.context import ToolContext
+    from penstock.tools.context import ToolContext
 
 NAME = "update_working_memory"
 MAX_CHARACTERS = 16_000

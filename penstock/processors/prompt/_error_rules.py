@@ -7,15 +7,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import ToolPart
-from penstock.processors.conversations.providers import family_of, provider_named
+from penstock.engine.values.messages import ToolPart
+from penstock.models.conversations.providers import family_of, provider_named
 from penstock.processors.prompt._origins import is_thought, notes_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message, Part
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message, Part
 
 ID_REFUSED = (
     r"tool_use(?:_id|\.id)\b.{0,200}should match pattern",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import EMPTY, Values, is_mapping
-from penstock.engine.messages import DataPart, ReasoningPart, SourcePart, StepStartPart, ToolPart, UnknownPart
-from penstock.processors.conversations.providers import family_of, provider_named
+from penstock.engine.values.frozen import EMPTY, Values, is_mapping
+from penstock.engine.values.messages import DataPart, ReasoningPart, SourcePart, StepStartPart, ToolPart, UnknownPart
+from penstock.models.conversations.providers import family_of, provider_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.engine.messages import Message, Part
+    from penstock.engine.values.messages import Message, Part
 
 _PYDANTIC = "pydantic-ai"
 _CHAT = "openai-chat"

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import ReasoningPart, TextPart, ToolPart, UnknownPart
+from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.processors.prompt._origins import (
     hosted_id,
     hosts_of,
@@ -26,8 +26,8 @@ from penstock.processors.prompt._origins import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.messages import Message, Part
-    from penstock.processors.conversations.providers import Recipient
+    from penstock.engine.values.messages import Message, Part
+    from penstock.models.conversations.providers import Recipient
 
 _REMINDER = re.compile(r"<(/?)system-reminder(?=[\s/>])", re.IGNORECASE)
 _CALLS = (ToolPart, UnknownPart)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import Message, TextPart
-from penstock.processors.conversations.pairs import says_something
+from penstock.engine.values.messages import Message, TextPart
+from penstock.models.conversations.pairs import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.engine.messages import Part, ToolPart
+    from penstock.engine.values.messages import Part, ToolPart
     from penstock.processors.prompt._traffic import Exchange, Traffic
 
 

@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import Layer, is_items, is_mapping, thaw
+from penstock.engine.values.frozen import Layer, is_items, is_mapping, thaw
 
 if TYPE_CHECKING:
-    from penstock.engine.messages import ToolPart
+    from penstock.engine.values.messages import ToolPart
 
 _MEDIA_TYPES = ("mediaType", "mimeType", "media_type", "mime_type")
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import DataPart, StepStartPart, ToolPart
+from penstock.engine.values.messages import DataPart, StepStartPart, ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.messages import Message
+    from penstock.engine.values.messages import Message
 
 _ASIDE = (StepStartPart, DataPart)
 """Parts that say nothing to a model."""

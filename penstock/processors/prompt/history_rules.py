@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message
-    from penstock.processors.conversations.providers import Recipient
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
+    from penstock.models.conversations.providers import Recipient
 
 Rewrite: TypeAlias = "Callable[[tuple[Message, ...], Recipient], Sequence[Message] | None]"
 """Makes other messages of a prompt, for whom it is for; None for no change."""

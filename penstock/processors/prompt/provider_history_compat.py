@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import Processor
-from penstock.engine.results import Retry
-from penstock.processors.conversations.names import names_of
-from penstock.processors.conversations.providers import recipient_of
+from penstock.engine.processor.payload import Retry
+from penstock.engine.processor.processor import Processor
+from penstock.engine.values.errors import OptionError
+from penstock.models.conversations.names import names_of
+from penstock.models.conversations.providers import recipient_of
 from penstock.processors.prompt._built_in_rules import BUILT_IN
 from penstock.processors.prompt.history_rules import HistoryRule, said_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.context import APIErrorContext, LLMRequestContext
-    from penstock.engine.messages import Message
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import APIErrorContext, LLMRequestContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.messages import Message
 
 _SEEN = "step whose first failure was seen"
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_mapping
-from penstock.engine.messages import ToolPart
-from penstock.engine.processor import Processor, one_of
-from penstock.engine.results import Answer
-from penstock.processors.conversations.names import names_of
-from penstock.processors.conversations.relaying import relaid
+from penstock.engine.processor.payload import Answer
+from penstock.engine.processor.processor import Processor, one_of
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
+from penstock.engine.values.messages import ToolPart
+from penstock.models.conversations.names import names_of
+from penstock.models.conversations.relaying import relaid
+from penstock.models.tokens.counters import counting
 from penstock.processors.prompt._removal import replaced, without
 from penstock.processors.prompt._results import is_marked, preserved, result_text, stub
 from penstock.processors.prompt._traffic import Exchange, Traffic, traffic_of
-from penstock.processors.tokens.counters import counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from penstock.engine.context import Context, InputContext, LLMRequestContext, ToolCallContext
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.ports import TokenCounter
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
-    from penstock.processors.tokens.counters import Counting
+    from penstock.engine.processor.context import Context, InputContext, LLMRequestContext, ToolCallContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import TokenCounter
+    from penstock.models.tokens.counters import Counting
 
 Scope = Literal["prompt", "history"]
 """Whether the filter works on each call's prompt, or once on the conversation."""

@@ -7,16 +7,16 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import DataPart, Message, SourcePart, StepStartPart, ToolPart
-from penstock.engine.processor import Processor
-from penstock.processors.conversations.providers import recipient_of
+from penstock.engine.processor.processor import Processor
+from penstock.engine.values.messages import DataPart, Message, SourcePart, StepStartPart, ToolPart
+from penstock.models.conversations.providers import recipient_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.message_list import Entry, MessageList
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.message_list import Entry, MessageList
 
 GO_ON = "Continue."
 ANSWER = "Continue with the answer, in the form that was asked for."

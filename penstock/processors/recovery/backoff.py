@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

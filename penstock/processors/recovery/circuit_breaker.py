@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.processors.recovery.options import count, seconds
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_mapping
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
 from penstock.processors.recovery.backoff import Backoff, is_number
 from penstock.processors.recovery.kinds import KINDS
 

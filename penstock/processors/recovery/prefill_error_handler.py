@@ -6,17 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.engine.messages import Message
-from penstock.engine.processor import Processor
-from penstock.engine.results import Retry
+from penstock.engine.processor.payload import Retry
+from penstock.engine.processor.processor import Processor
+from penstock.engine.values.messages import Message
 from penstock.processors.recovery.options import text as check_text, texts
 from penstock.processors.recovery.reading import causes, said_in_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.context import APIErrorContext
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import APIErrorContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
 
 # What providers say where a conversation ends with an answer, and the model takes none to go on from.
 _PHRASES = (

@@ -16,14 +16,14 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.errors import ModelError
-from penstock.engine.frozen import is_items, is_mapping
+from penstock.engine.values.errors import ModelError
+from penstock.engine.values.frozen import is_items, is_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
 
 _STATUS_NAMES = ("status", "status_code", "statusCode", "http_status", "code")
 _CODE_NAMES = ("code", "type", "status", "reason", "error_code", "provider_error_code", "provider_error_type", "Code")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.driving import drive
-from penstock.engine.errors import OptionError
-from penstock.engine.ports import SYSTEM_CLOCK, Clock
-from penstock.engine.processor import Processor, flag, is_async
-from penstock.engine.results import Retry
+from penstock.engine.processor.payload import Retry
+from penstock.engine.processor.processor import Processor, flag, is_async
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.ports import SYSTEM_CLOCK, Clock
 from penstock.processors.recovery import options
 from penstock.processors.recovery.backoff import Backoff, is_number
 from penstock.processors.recovery.circuit_breaker import CircuitBreaker
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from datetime import datetime
 
-    from penstock.engine.context import APIErrorContext, LLMRequestContext, LLMResponseContext
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import APIErrorContext, LLMRequestContext, LLMResponseContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.processors.recovery.judging import Finding
     from penstock.processors.recovery.kinds import ErrorKind
     from penstock.processors.recovery.matchers import Delay, Matches, OnRetry
@@ -166,7 +166,7 @@ class StreamErrorRetryProcessor(Processor[Tries]):
     def process_api_error(self, ctx: APIErrorContext[Tries]) -> Awaitable[Retry | None] | Retry | None:
         """Judge a failed call; return how long to wait before it is made again, or None to let the error be."""
         deciding = self._decided(ctx)
-        return deciding if self.awaits else drive(deciding, self.id)
+        return deciding if self.awaits else run_without_loop(deciding, self.id)
 
     # The decision
 

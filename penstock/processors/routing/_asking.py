@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 from pydantic import Field, WithJsonSchema, create_model
 
-from penstock.processors.judges.judge import Judge
-from penstock.processors.judges.scores import Score
+from penstock.models.judges.judge import Judge
+from penstock.models.judges.scores import Score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.frozen import Values
-    from penstock.engine.ports import Model
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.ports import Model
     from penstock.processors.routing.decisions import ModelChoice
 
 _TASK = (

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from penstock.engine.errors import OptionError
-from penstock.engine.facts import Key
-from penstock.engine.ports import Model
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.facts import Key
+from penstock.engine.values.ports import Model
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Values
+    from penstock.engine.values.frozen import Values
 
 Abstained: TypeAlias = Literal["no-text", "below-threshold", "no-model-for-choice", "error"]
 """Why no model was chosen: the request says nothing in words; the choice was not sure enough; no choice was named, or

@@ -7,12 +7,12 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
-from penstock.engine import ports
-from penstock.engine.errors import BlockedError, JudgeError, OptionError
-from penstock.engine.frozen import EMPTY
-from penstock.engine.messages import TextPart
-from penstock.engine.processor import Processor, flag, one_of
-from penstock.engine.results import Overrides
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.values import ports
+from penstock.engine.values.errors import BlockedError, JudgeError, OptionError
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.messages import TextPart
 from penstock.processors.routing.decisions import (
     MODEL_CHOICE,
     ModelChoice,
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeIs
 
-    from penstock.engine.context import InputContext, InputStepContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import Model
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.context import InputContext, InputStepContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Model
     from penstock.processors.routing._asking import Chosen
 
 A = TypeVar("A")

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import Processor, is_async
-from penstock.engine.results import Overrides
-from penstock.engine.stages import WrongReturnError
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.processor.processor import Processor, is_async
+from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.facts import AnyKey
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.engine.processor import ProcessorRole
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.processor.processor import ProcessorRole
+    from penstock.engine.values.facts import AnyKey
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
 
 Prepared: TypeAlias = "Overrides | MessageList | Sequence[Message] | Values | None"
 """What a callback may return: what `process_input_step` may, or a mapping of the fields of `Overrides`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.processors.streaming._sentences import last_end, pending_after
 
 if TYPE_CHECKING:
-    from penstock.engine.chunks import Chunk
+    from penstock.engine.values.chunks import Chunk
 
 
 class Batch:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.engine.errors import OptionError
-from penstock.engine.processor import EditsClaim, ErrorPolicy, Processor, ProcessorRole, flag
+from penstock.engine.processor.processor import EditsClaim, ErrorPolicy, Processor, ProcessorRole, flag
+from penstock.engine.values.errors import OptionError
 from penstock.processors.streaming._batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.context import OutputStreamContext
+    from penstock.engine.processor.context import OutputStreamContext
+    from penstock.engine.values.chunks import Chunk
 
 Batches: TypeAlias = "dict[OutputStreamContext[Any], Batch]"
 """What waits, by stream: what one attempt of the model left unsent must not turn up in the next one."""

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
-from penstock.engine.errors import ModelError
-from penstock.engine.frozen import Value
-from penstock.engine.messages import Message
-from penstock.engine.model import ModelRequest
-from penstock.engine.ports import RANDOM_IDS, Model
-from penstock.processors.judges._prompts import delimiter
-from penstock.processors.judges.answers import rejects_format, whole
+from penstock.engine.values.errors import ModelError
+from penstock.engine.values.frozen import Value
+from penstock.engine.values.messages import Message
+from penstock.engine.values.model import ModelRequest
+from penstock.engine.values.ports import RANDOM_IDS, Model
+from penstock.models.judges._prompts import delimiter
+from penstock.models.judges.answers import rejects_format, whole
 from penstock.processors.structure._finding import LONGEST
 from penstock.processors.structure._problems import UnfitError, unreadable
 from penstock.processors.structure._reading import Read, read
 
 if TYPE_CHECKING:
-    from penstock.engine.context import AnyContext
-    from penstock.engine.frozen import Values
-    from penstock.engine.model import Usage
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.model import Usage
     from penstock.processors.structure._form import Form
 
 Maker: TypeAlias = Callable[[ModelRequest], Value]

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import MissingExtraError
-from penstock.processors.judges._json import UnreadableError, objects
+from penstock.engine.values.errors import MissingExtraError
+from penstock.models.judges._json import UnreadableError, objects
 from penstock.processors.structure._problems import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
 
 LONGEST = 1_000_000
 """How many characters of an answer are read at most."""

@@ -9,15 +9,15 @@ import json
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.errors import MessageError
-from penstock.engine.frozen import Value, freeze, is_mapping
-from penstock.engine.model import ResponseFormat
-from penstock.processors.judges._schemas import is_strict
-from penstock.processors.judges._shapes import Shape
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import Value, freeze, is_mapping
+from penstock.engine.values.model import ResponseFormat
+from penstock.models.judges._schemas import is_strict
+from penstock.models.judges._shapes import Shape
 from penstock.processors.structure._problems import UnfitError, unreadable
 
 if TYPE_CHECKING:
-    from penstock.processors.judges._shapes import Schema
+    from penstock.models.judges._shapes import Schema
 
 OWNER = "StructuredOutputProcessor"
 HELD = "value"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.errors import MissingExtraError, OptionError
-from penstock.engine.frozen import is_items, is_mapping, thaw
+from penstock.engine.values.errors import MissingExtraError, OptionError
+from penstock.engine.values.frozen import is_items, is_mapping, thaw
 from penstock.processors.structure._form import HELD, OWNER, Form
 from penstock.processors.structure._problems import Problem, UnfitError
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from jsonschema.exceptions import ValidationError
 
-    from penstock.engine.frozen import Value, Values
-    from penstock.processors.judges._shapes import Schema
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.models.judges._shapes import Schema
 
 _DEFINITIONS = ("$defs", "definitions", "$schema")
 _MOST_QUOTED = 200  # characters of the schema in a sentence

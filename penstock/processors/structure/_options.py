@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import freeze
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import freeze
 from penstock.processors.structure._form import OWNER
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Values
+    from penstock.engine.values.frozen import Values
 
 
 def a_text(option: str, given: object) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.frozen import is_items, is_mapping
+from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.processors.structure._finding import groups, guessed, spoken
 from penstock.processors.structure._problems import UnfitError, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
     from penstock.processors.structure._form import Form
 
 _MOST_TRIED = 100  # values of one answer

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import thaw
-from penstock.engine.messages import ReasoningPart, ToolPart
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import ReasoningPart, ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
 
 
 def sections(said: Sequence[Message], most: int) -> str:

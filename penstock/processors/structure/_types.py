@@ -9,14 +9,14 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
 from pydantic_core.core_schema import ErrorType
 
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import is_items, is_mapping
-from penstock.processors.judges._schemas import tightened
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.models.judges._schemas import tightened
 from penstock.processors.structure._form import OWNER, Form
 from penstock.processors.structure._problems import Problem, UnfitError, unreadable
 
 if TYPE_CHECKING:
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
 
 _TELLING = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}  # those may quote
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import is_items, is_mapping
+from penstock.engine.values.frozen import is_items, is_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
 
 
 def written(data: Value) -> list[str]:

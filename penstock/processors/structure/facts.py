@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from penstock.engine.facts import Key
+from penstock.engine.values.facts import Key
 
 OBJECT: Key[object] = Key("object")
 """The object of the answer: validated, of the type that was asked for, made of what the guards left."""

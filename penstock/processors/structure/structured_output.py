@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.driving import drive
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import EMPTY, freeze
-from penstock.engine.messages import Message, TextPart, ToolPart
-from penstock.engine.ports import Model
-from penstock.engine.processor import Processor, flag, one_of
-from penstock.engine.results import Overrides
+from penstock.engine.processor.payload import Overrides
+from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.messages import Message, TextPart, ToolPart
+from penstock.engine.values.ports import Model
 from penstock.processors.structure._asking import INSTRUCTIONS, Asking, Maker, Manner, told_by_prompt
 from penstock.processors.structure._finding import check_guesses
 from penstock.processors.structure._form import OWNER
@@ -35,9 +35,9 @@ from penstock.processors.structure.facts import NO_DRAFT, OBJECT, Draft, draft_k
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.context import AnyContext, InputStepContext, OutputResultContext, OutputStepContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.message_list import MessageList
+    from penstock.engine.processor.context import AnyContext, InputStepContext, OutputResultContext, OutputStepContext
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
     from penstock.engine.workflow import Item
 
 ErrorStrategy = Literal["strict", "warn", "fallback"]
@@ -198,7 +198,7 @@ class StructuredOutputProcessor(Processor):
     def process_output_step(self, ctx: OutputStepContext) -> Value:
         """Make the object of an answer that calls no tools; with ``error_strategy="strict"`` reject one without any."""
         work = self._output_step(ctx)
-        return work if self.awaits else drive(work, self.id)
+        return work if self.awaits else run_without_loop(work, self.id)
 
     async def _output_step(self, ctx: OutputStepContext) -> MessageList | Sequence[Message] | None:
         stale = self._stale(ctx)

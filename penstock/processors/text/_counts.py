@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import freeze
+from penstock.engine.values.frozen import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.facts import Key
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.values.facts import Key
 
 
 def tell(ctx: AnyContext, key: Key[Mapping[str, int]], counts: Mapping[str, int]) -> None:

@@ -7,27 +7,27 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args
 
-from penstock.engine.edits import Edit
-from penstock.engine.errors import OptionError
-from penstock.engine.facts import Key
-from penstock.engine.processor import flag, one_of
-from penstock.engine.text_guard import TextGuard
-from penstock.processors.patterns.matching import Finder, FinderState, Match
-from penstock.processors.patterns.presets import PRESETS, preset
-from penstock.processors.patterns.rules import checked, seconds
+from penstock.detection.patterns.matching import Finder, FinderState, Match
+from penstock.detection.patterns.rules import checked, seconds
+from penstock.detection.presets import PRESETS, preset
+from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.facts import Key
 from penstock.processors.text._counts import tell
 from penstock.processors.text.reports import PatternMatch, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.text_window import Hit, TextWindow
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Phase
-    from penstock.processors.patterns.matching import Region
-    from penstock.processors.patterns.rules import RegexRule
+    from penstock.detection.patterns.matching import Region
+    from penstock.detection.patterns.rules import RegexRule
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.text_guards.whole_texts import Phase
+    from penstock.engine.text_guards.window import Hit, TextWindow
+    from penstock.engine.values.texts import TextPlace
 
 log = logging.getLogger("penstock")
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, get_args
 
-from penstock.engine.errors import OptionError
-from penstock.engine.facts import Key
-from penstock.engine.processor import flag, one_of
-from penstock.engine.whole_texts import WholeTexts
+from penstock.detection.unicode._whitespace import Whitespace
+from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, normalise
+from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.facts import Key
 from penstock.processors.text._counts import tell
-from penstock.processors.unicode._whitespace import Whitespace
-from penstock.processors.unicode.normalizing import Confusables, Form, Invisible, Profile, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.context import Context
-    from penstock.engine.edits import Edits
-    from penstock.engine.processor import EditsClaim
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.whole_texts import Phase, Text
+    from penstock.engine.processor.context import Context
+    from penstock.engine.processor.processor import EditsClaim
+    from penstock.engine.text_guards.whole_texts import Phase, Text
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.texts import TextPlace
 
 _PROSE = frozenset({"text", "reasoning"})
 _WORDS = {"form": Form, "invisible": Invisible, "confusables": Confusables, "whitespace": Whitespace}
@@ -66,7 +66,7 @@ class UnicodeNormalizer(WholeTexts):
             form: the normal form; NFKC also folds full-width, styled and other compatibility characters.
             invisible: what becomes of characters that cannot be seen: ``strip``, ``mark`` (``[zero-width x2]``) or
                 ``keep``. Joiners and selectors that an emoji or a script needs stay.
-            whitespace: see `penstock.processors.unicode._whitespace.whitespace_edits`; only in text and reasoning.
+            whitespace: see `penstock.detection.unicode._whitespace.whitespace_edits`; only in text and reasoning.
             confusables: ``detect`` counts letters that pass for ASCII ones, ``fold`` replaces them.
             keep_layout: white space in fenced code and at the start of lines stays.
             trim: take white space from both ends of each text.

@@ -10,7 +10,7 @@ from penstock.testing.turns import arguments, call_id, failure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.testing.provider.received import Received
     from penstock.testing.provider.wire import Wire
 from penstock.testing.turns import Turn

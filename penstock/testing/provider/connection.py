@@ -15,7 +15,7 @@ from penstock.testing.provider.wire import Reply, Wire, error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.engine.frozen import Value
+    from penstock.engine.values.frozen import Value
     from penstock.testing.provider.encode import Encoded
     from penstock.testing.provider.received import Received
 

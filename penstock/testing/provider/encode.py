@@ -15,7 +15,7 @@ from penstock.testing.provider.wire import EVENTS, JSON, Reply
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.engine.frozen import Values
+    from penstock.engine.values.frozen import Values
     from penstock.testing.provider.wire import Wire
 
 _BOM = b"\xef\xbb\xbf"

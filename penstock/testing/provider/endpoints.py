@@ -18,7 +18,7 @@ from penstock.testing.provider.wire import Reply, error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.testing.provider.received import Received
 
 CATEGORIES = (

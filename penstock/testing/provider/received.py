@@ -15,7 +15,7 @@ from penstock.testing.provider.reading import items, mapping, objects
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
 
 SECRET = frozenset({"authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"})
 """The headers whose values are masked."""

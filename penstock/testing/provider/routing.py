@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.frozen import Values
+from penstock.engine.values.frozen import Values
 from penstock.testing.provider import endpoints
 from penstock.testing.provider.chat import completion, events
 from penstock.testing.provider.encode import encoded

@@ -7,7 +7,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Self
 
-from penstock.engine.errors import UsageError
+from penstock.engine.values.errors import UsageError
 from penstock.testing.provider.connection import Connection
 from penstock.testing.provider.encode import encoded
 from penstock.testing.provider.routing import Routing

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Literal
 
-from penstock.engine.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.testing.turns import Turn
 
 JSON = "application/json"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 
-from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.frozen import freeze
-from penstock.engine.placing import is_name
-from penstock.engine.ports import Model
+from penstock.engine.graph.builder import is_name
 from penstock.engine.render import render
-from penstock.engine.run import Run
+from penstock.engine.run.run import Run
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import freeze
+from penstock.engine.values.ports import Model
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
-from penstock.processors.tools.tool_sets import as_tools
+from penstock.tools.tool_sets import as_tools
 from penstock.workflows.agent.arrays import AgentMemory, Arrays
 from penstock.workflows.agent.options import AGENT_OPTIONS, ARRAY_OPTIONS, RequestOptions, check_names
 from penstock.workflows.agent.progress import Task
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from penstock.engine.frozen import Value, Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.options import (
         AgentOptions,

@@ -6,15 +6,15 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.processors.tools.errors import ToolError
+from penstock.tools.errors import ToolError
 from penstock.workflows.agent.tool_calls import Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.messages import ToolPart
-    from penstock.engine.outcome import Outcome
-    from penstock.processors.tools.tool import Tool
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.values.messages import ToolPart
+    from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import Approve
 
 

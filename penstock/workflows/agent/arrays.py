@@ -10,19 +10,18 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, runtime_checkable
 
-from penstock.engine.arrays import arrayed, check_some, stages_of
-from penstock.engine.context import Context
-from penstock.engine.errors import OptionError, PenstockError
-from penstock.engine.nodes import steps_of
-from penstock.engine.processor import Processor, is_processor
-from penstock.engine.workflow import Workflow
+from penstock.engine.graph.nodes import steps_of
+from penstock.engine.processor.context import Context
+from penstock.engine.processor.processor import Processor, is_processor
+from penstock.engine.values.errors import OptionError, PenstockError
+from penstock.engine.workflow import Workflow, arrayed, check_some, stages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.plans import Plans
-    from penstock.engine.processor import AnyProcessor
+    from penstock.engine.graph.plans import Plans
+    from penstock.engine.processor.processor import AnyProcessor
+    from penstock.engine.values.frozen import Value
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.options import Array, Placed, RequestContext
 

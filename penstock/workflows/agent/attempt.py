@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import UsageError
-from penstock.engine.frozen import EMPTY, FrozenDict, is_items
-from penstock.engine.messages import Message
-from penstock.engine.streams.collect import usage_of
-from penstock.engine.streams.pull import close_source
-from penstock.engine.streams.sending import sent
+from penstock.engine.streams.resending import sent
+from penstock.engine.streams.sources import close_source
+from penstock.engine.values.answers import usage_of
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
+from penstock.engine.values.messages import Message
 from penstock.workflows.agent.passing import is_for_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.model import ModelRequest, Usage
-    from penstock.engine.ports import Model
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.model import ModelRequest, Usage
+    from penstock.engine.values.ports import Model
 
 _BLOCKS = frozenset({"text-delta", "reasoning-delta"})
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY
 from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.results import AgentResult, ModelResponse, calls_of, summed
 
 if TYPE_CHECKING:
-    from penstock.engine.messages import ToolPart
-    from penstock.engine.run import Run
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.messages import ToolPart
     from penstock.workflows.agent.progress import Progress
     from penstock.workflows.agent.results import Status, StepResult
 

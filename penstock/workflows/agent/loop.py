@@ -11,9 +11,8 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import ModelError, PenstockError, StepFailedError
-from penstock.engine.notices import tripwire_chunk
+from penstock.engine.values.chunks import Chunk, tripwire_chunk
+from penstock.engine.values.errors import ModelError, PenstockError, StepFailedError
 from penstock.workflows.agent.passing import is_for_client, keep_data, passed
 from penstock.workflows.agent.progress import Progress
 from penstock.workflows.agent.results import counted, summed
@@ -22,8 +21,8 @@ from penstock.workflows.agent.step import ModelStep
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from penstock.engine.background import Background
-    from penstock.engine.run import Run
+    from penstock.engine.run.run import Run
+    from penstock.engine.tasks import BackgroundTasks
     from penstock.workflows.agent.progress import Task
     from penstock.workflows.agent.results import StepResult
 
@@ -43,7 +42,7 @@ class Loop:
         progress: how far it has come.
     """
 
-    def __init__(self, run: Run, task: Task, group: Background, told: Callable[[StepResult], object]) -> None:
+    def __init__(self, run: Run, task: Task, group: BackgroundTasks, told: Callable[[StepResult], object]) -> None:
         self.run = run
         self.progress = Progress()
         self._task = task

@@ -7,20 +7,20 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast, get_args
 
-from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.frozen import EMPTY
-from penstock.engine.ports import RANDOM_IDS, SYSTEM_CLOCK
-from penstock.engine.processor import Processor, one_of
-from penstock.engine.run_core import MAX_ERROR_RETRIES
-from penstock.engine.run_streams import Release
+from penstock.engine.processor.processor import Processor, one_of
+from penstock.engine.run.answers import Release
+from penstock.engine.run.stages import MAX_ERROR_RETRIES
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.context import InputStepContext
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.message_list import Messages
-    from penstock.engine.messages import ToolPart
-    from penstock.engine.ports import Clock, Ids, Model, Observer
+    from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import Messages
+    from penstock.engine.values.messages import ToolPart
+    from penstock.engine.values.ports import Clock, Ids, Model, Observer
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.results import AgentResult, StepResult
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.messages import DataPart
+from penstock.engine.values.messages import DataPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.run import Run
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.chunks import Chunk
 
 
 def is_for_client(chunk: Chunk) -> bool:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.frozen import Values
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import ToolPart
-    from penstock.engine.run_streams import Release
+    from penstock.engine.run.answers import Release
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import ToolPart
     from penstock.workflows.agent.options import Approve, StopWhen
 
 

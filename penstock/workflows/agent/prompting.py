@@ -6,22 +6,22 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.errors import OptionError, UsageError
-from penstock.engine.frozen import EMPTY
-from penstock.engine.intake import parsed
-from penstock.engine.message_list import MessageList
-from penstock.engine.messages import Message
-from penstock.engine.model import ModelRequest
-from penstock.engine.ports import Model
-from penstock.processors.tools.tool_sets import as_tools
-from penstock.workflows.models.naming import model as model_named
+from penstock.engine.run.conversation import parsed
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.message_list import MessageList
+from penstock.engine.values.messages import Message
+from penstock.engine.values.model import ModelRequest
+from penstock.engine.values.ports import Model
+from penstock.models.naming import model as model_named
+from penstock.tools.tool_sets import as_tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.outcome import Outcome
-    from penstock.processors.tools.tool import Tool
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import RequestContext, RequestOptions
 
 SYSTEM_TAG = "user-provided"
@@ -122,7 +122,7 @@ def as_model(given: object) -> Model:
     if isinstance(given, Model) and not isinstance(given, type):
         return given
     if type(given).__module__.partition(".")[0] == "pydantic_ai":
-        from penstock.workflows.models.pydantic_ai.model import PydanticAIModel  # its library is an extra
+        from penstock.models.pydantic_ai.model import PydanticAIModel  # its library is an extra
 
         return PydanticAIModel(cast("Value", given))
     allowed = "a Model, a name such as 'openai/gpt-5', or a model of pydantic-ai's"

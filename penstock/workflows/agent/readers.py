@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from penstock.engine.chunks import Chunk
+    from penstock.engine.values.chunks import Chunk
 
 V = TypeVar("V")
 

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Generic, Literal
 
 from typing_extensions import TypeVar
 
-from penstock.engine.errors import BlockedError, UsageError
-from penstock.engine.frozen import EMPTY, FrozenDict
-from penstock.engine.json_values import json_value
-from penstock.engine.messages import ReasoningPart, ToolPart
-from penstock.engine.model import Usage
+from penstock.engine.values.errors import BlockedError, UsageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict, json_value
+from penstock.engine.values.messages import ReasoningPart, ToolPart
+from penstock.engine.values.model import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.facts import AnyKey, Facts
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.messages import Message
-    from penstock.engine.records import Record
-    from penstock.engine.spending import Spend
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.values.facts import AnyKey, Facts
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.tripwire import Record, Tripwire
+    from penstock.engine.values.usage import UsageEntry
 
 Status = Literal["running", "success", "suspended", "blocked", "cancelled", "failed"]
 """How a request stands: ``suspended`` waits for results of tools that the caller runs."""
@@ -153,7 +151,7 @@ class AgentResult(Generic[T]):
     pending: tuple[ToolPart, ...] = ()
     facts: Facts = field(default_factory=dict["AnyKey", "Value"], repr=False)
     records: tuple[Record, ...] = field(default=(), repr=False)
-    spent: tuple[Spend, ...] = field(default=(), repr=False)
+    spent: tuple[UsageEntry, ...] = field(default=(), repr=False)
     run_id: str = ""
     error: Exception | None = None
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import ModelError, StepFailedError, UsageError
-from penstock.engine.messages import Message, ToolPart
-from penstock.engine.notices import retract_chunk
+from penstock.engine.values.chunks import Chunk, retract_chunk
+from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
+from penstock.engine.values.messages import Message, ToolPart
 from penstock.workflows.agent.attempt import Attempt
 from penstock.workflows.agent.passing import keep_data, passed
 from penstock.workflows.agent.prompting import asking
@@ -21,10 +20,10 @@ from penstock.workflows.agent.tool_step import ToolStep
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Sequence
 
-    from penstock.engine.background import Background
-    from penstock.engine.frozen import Value, Values
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.run import Run
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.run import Run
+    from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.frozen import Value, Values
     from penstock.workflows.agent.progress import Progress, Task
     from penstock.workflows.agent.prompting import Asking
 
@@ -41,7 +40,7 @@ class ModelStep:
         held: whether its answer waits for the verdict about the whole.
     """
 
-    def __init__(self, run: Run, task: Task, progress: Progress, group: Background) -> None:
+    def __init__(self, run: Run, task: Task, progress: Progress, group: BackgroundTasks) -> None:
         self.goes_on = False
         self.accepted = False
         self.held = False

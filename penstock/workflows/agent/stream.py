@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Generic, Self, cast
 import anyio
 from typing_extensions import TypeVar
 
-from penstock.engine.background import Background
-from penstock.engine.chunks import Chunk
-from penstock.engine.errors import UsageError
-from penstock.engine.notices import tripwire_chunk
+from penstock.engine.tasks import BackgroundTasks
+from penstock.engine.values.chunks import Chunk, tripwire_chunk
+from penstock.engine.values.errors import UsageError
 from penstock.workflows.agent.ending import ended
 from penstock.workflows.agent.loop import Loop
 from penstock.workflows.agent.pulling import CancelledPullError, Pulling
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
 
     from anyio.streams.memory import MemoryObjectSendStream
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message
-    from penstock.engine.model import Usage
-    from penstock.engine.run import Run
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.model import Usage
+    from penstock.engine.values.tripwire import Tripwire
     from penstock.workflows.agent.options import RequestOptions
     from penstock.workflows.agent.progress import Task
     from penstock.workflows.agent.results import AgentResult, ModelResponse, Status, StepResult
@@ -295,7 +294,7 @@ class AgentStream(Generic[T]):
         if self._chunks is not None:
             raise UsageError("a stream is entered once; make another with agent.stream(...)")
         run, task = await self._prepare()
-        background = Background()
+        background = BackgroundTasks()
         await background.open()
         self._closing.push_async_exit(functools.partial(_close, background))
         try:
@@ -330,7 +329,7 @@ class AgentStream(Generic[T]):
             await self._closing.__aexit__(kind, error, trace)
 
     @staticmethod
-    async def _conducted(chunks: AsyncGenerator[Chunk], background: Background) -> AsyncGenerator[Chunk]:
+    async def _conducted(chunks: AsyncGenerator[Chunk], background: BackgroundTasks) -> AsyncGenerator[Chunk]:
         """Yield chunks that a task of its own reads, one at a time."""
         send, receive = anyio.create_memory_object_stream[Chunk](0)
         done = anyio.Event()
@@ -357,7 +356,7 @@ async def _conduct(chunks: AsyncGenerator[Chunk], send: MemoryObjectSendStream[C
 
 
 async def _close(
-    background: Background,
+    background: BackgroundTasks,
     _kind: type[BaseException] | None,
     error: BaseException | None,
     _trace: TracebackType | None,

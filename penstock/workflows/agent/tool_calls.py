@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from penstock.processors.tools.errors import ToolError
+from penstock.tools.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from penstock.engine.background import Background
-    from penstock.engine.chunks import Chunk
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import ToolPart
-    from penstock.processors.tools.context import ToolContext
-    from penstock.processors.tools.tool import Tool
+    from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import ToolPart
+    from penstock.tools.context import ToolContext
+    from penstock.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ class Workshop:
         context: makes what a tool is told of its call.
     """
 
-    def __init__(self, group: Background, context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext]) -> None:
+    def __init__(
+        self, group: BackgroundTasks, context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext]
+    ) -> None:
         self._group = group
         self._context = context
         self._news: deque[Chunk | Done] = deque()

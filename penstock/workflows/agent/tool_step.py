@@ -6,9 +6,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.chunks import Chunk
-from penstock.engine.frozen import freeze
-from penstock.processors.tools.context import ToolContext
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.frozen import freeze
+from penstock.tools.context import ToolContext
 from penstock.workflows.agent.approval import Desk, decided
 from penstock.workflows.agent.passing import keep_data, passed
 from penstock.workflows.agent.tool_calls import Done, Workshop
@@ -16,10 +16,10 @@ from penstock.workflows.agent.tool_calls import Done, Workshop
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
-    from penstock.engine.background import Background
-    from penstock.engine.messages import Message, ToolPart
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.run import Run
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.run import Run
+    from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.messages import Message, ToolPart
     from penstock.workflows.agent.progress import Task
     from penstock.workflows.agent.prompting import Asking
     from penstock.workflows.agent.tool_calls import Work
@@ -34,7 +34,7 @@ class ToolStep:
         answered: how many calls were answered.
     """
 
-    def __init__(self, run: Run, task: Task, ask: Asking, number: int, group: Background) -> None:
+    def __init__(self, run: Run, task: Task, ask: Asking, number: int, group: BackgroundTasks) -> None:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
         self.answered = 0

@@ -8,7 +8,7 @@ import traceback
 from typing import IO, TYPE_CHECKING
 
 import penstock
-from penstock.engine.errors import PenstockError
+from penstock.engine.values.errors import PenstockError
 from penstock.workflows.cli.arguments import parse
 from penstock.workflows.cli.exits import Exit
 from penstock.workflows.cli.files import forget, prepare

@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.engine.codec import FORMATS
-from penstock.engine.stages import STAGES
+from penstock.engine.formats import FORMATS
+from penstock.engine.processor.stages import STAGES
 from penstock.workflows.batch import JOBS
 from penstock.workflows.cli.inputs import is_object
 from penstock.workflows.cli.memory_arguments import add_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from penstock.engine.errors import PenstockError
+from penstock.engine.values.errors import PenstockError
 
 
 class Exit(IntEnum):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from penstock.engine.errors import MessageError
+from penstock.engine.values.errors import MessageError
 from penstock.workflows.batch import Call
 from penstock.workflows.cli.exits import CommandError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeIs
 
-    from penstock.engine.messages import Message
+    from penstock.engine.values.messages import Message
 
 InputFormat = Literal["auto", "jsonl", "text"]
 
@@ -107,7 +107,7 @@ def _messages_of(value: Any) -> Any:
 
 
 def _parsed(value: Any) -> tuple[Message, ...]:
-    from penstock.engine.codec import parse_messages  # plain texts need no codec
+    from penstock.engine.formats import parse_messages  # plain texts need no codec
 
     messages = parse_messages(value)
     if not messages:

@@ -12,9 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import penstock
 import penstock.processors
-from penstock.engine.nodes import steps_of
-from penstock.engine.processor import Processor
-from penstock.engine.stages import STAGES
+from penstock.engine.graph.nodes import steps_of
+from penstock.engine.processor.processor import Processor
+from penstock.engine.processor.stages import STAGES
 from penstock.processors.guards.guard import Guard
 from penstock.processors.guards.options import GUARD_OPTIONS
 from penstock.workflows.cli.exits import CommandError, Exit

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from typing import Any, TypeAlias
 
-    from penstock.engine.ports import Storage
-    from penstock.engine.remembered import MemoryRecord, MemoryScope, StoredMessage, Thread
+    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.stored import MemoryRecord, MemoryScope, StoredMessage, Thread
 
     Action: TypeAlias = Callable[[Storage, argparse.Namespace, IO[str]], Awaitable[Exit]]
 
@@ -53,10 +53,10 @@ def _opened(store: str | None, *, makes: bool) -> Storage:
     if not store:
         raise CommandError(f"which store? say --store FILE, or set {STORE}")
     if store.startswith(_SERVERS):
-        from penstock.processors.storage.postgres.storage import PostgresStorage
+        from penstock.stores.postgres.storage import PostgresStorage
 
         return PostgresStorage(store)
-    from penstock.processors.storage.sqlite.storage import SQLiteStorage
+    from penstock.stores.sqlite.storage import SQLiteStorage
 
     if not makes and not Path(store).is_file():
         raise CommandError(f"there is no file {store!r}; a server's address begins with postgresql://")

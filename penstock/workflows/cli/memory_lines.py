@@ -9,19 +9,19 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.codec import dump_messages, parse_messages
-from penstock.engine.errors import MessageError
-from penstock.engine.frozen import thaw
-from penstock.engine.remembered import Thread
+from penstock.engine.formats import dump_messages, parse_messages
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.stored import Thread
 from penstock.workflows.cli.exits import CommandError
 from penstock.workflows.cli.inputs import is_object
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator
 
-    from penstock.engine.messages import Message
-    from penstock.engine.ports import Storage
-    from penstock.engine.remembered import MemoryRecord, MemoryScope, StoredMessage
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.stored import MemoryRecord, MemoryScope, StoredMessage
 
 PAGE = 500
 """How many threads or messages are asked for at once."""

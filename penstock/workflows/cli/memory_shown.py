@@ -12,8 +12,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.engine.frozen import thaw
-from penstock.engine.messages import ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.workflows.cli.table import console_for
 from penstock.workflows.cli.words import plain, visible
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import IO
 
-    from penstock.engine.frozen import Value
-    from penstock.engine.messages import Message, Part
-    from penstock.engine.remembered import MemoryRecord, Thread
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.stored import MemoryRecord, Thread
 
 _ROLES = {"user": "bold cyan", "assistant": "bold green", "tool": "magenta", "system": "dim"}
 _LONGEST = 2_000

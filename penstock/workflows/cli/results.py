@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.frozen import thaw
+from penstock.engine.values.frozen import thaw
 from penstock.workflows.batch import Checked
 from penstock.workflows.cli.inputs import TOOL_VALUES, Row, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.codec import Format
-    from penstock.engine.edits import Edit
-    from penstock.engine.messages import Message
-    from penstock.engine.outcome import Outcome
-    from penstock.engine.records import Record
-    from penstock.engine.texts import TextPlace
-    from penstock.engine.tripwire import Tripwire
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.formats import Format
+    from penstock.engine.values.edits import Edit
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.tripwire import Record, Tripwire
 
 RowChecked = Checked[Row]
 
@@ -60,7 +59,7 @@ def as_fields(
 
 def error_text(error: Exception) -> str:
     """Return what an error says, if it is one of ours; of a foreign one the type: its text could quote anything."""
-    from penstock.engine.errors import PenstockError
+    from penstock.engine.values.errors import PenstockError
 
     return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__} was raised"
 
@@ -76,7 +75,7 @@ def _payload(row: Row, outcome: Outcome, messages_format: Format) -> dict[str, A
 
 
 def _dumped(messages: tuple[Message, ...], messages_format: Format) -> Any:
-    from penstock.engine.codec import dump_messages
+    from penstock.engine.formats import dump_messages
 
     return dump_messages(messages, messages_format)
 

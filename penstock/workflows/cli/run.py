@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Iterator
 
-    from penstock.engine.codec import Format
+    from penstock.engine.formats import Format
     from penstock.engine.workflow import Workflow
     from penstock.workflows.batch import Call
     from penstock.workflows.cli.inputs import InputFormat

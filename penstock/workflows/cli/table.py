@@ -15,7 +15,7 @@ from penstock.workflows.cli.words import plain, visible, why
 if TYPE_CHECKING:
     from typing import IO
 
-    from penstock.engine.records import Record
+    from penstock.engine.values.tripwire import Record
     from penstock.workflows.cli.results import RowChecked
     from penstock.workflows.cli.tally import StepTally, Tally
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.workflows.batch import STATUSES
 
 if TYPE_CHECKING:
-    from penstock.engine.records import Record
+    from penstock.engine.values.tripwire import Record
     from penstock.workflows.cli.results import RowChecked
 
 

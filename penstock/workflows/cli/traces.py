@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import StepFailedError
+from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
     from penstock.workflows.cli.results import RowChecked

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from penstock.engine.errors import WorkflowError
-from penstock.engine.nodes import steps_of
-from penstock.engine.stages import STAGES
+from penstock.engine.graph.nodes import steps_of
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.values.errors import WorkflowError
 from penstock.workflows.cli.exits import Exit
 from penstock.workflows.loading import load_workflow
 

@@ -7,10 +7,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.frozen import thaw
+from penstock.engine.values.frozen import thaw
 
 if TYPE_CHECKING:
-    from penstock.engine.records import Record
+    from penstock.engine.values.tripwire import Record
 
 LONGEST = 200
 """The characters of a reason or a detail beyond which it is cut."""

@@ -6,18 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.engine.messages import Message
-from penstock.engine.processor import Processor
+from penstock.engine.processor.processor import Processor
+from penstock.engine.values.messages import Message
 from penstock.engine.workflow import Workflow
 from penstock.processors.text import RegexFilterProcessor, UnicodeNormalizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.context import InputContext
-    from penstock.engine.facts import Key
-    from penstock.engine.message_list import MessageList
-    from penstock.engine.view import View
+    from penstock.engine.processor.context import InputContext, View
+    from penstock.engine.values.facts import Key
+    from penstock.engine.values.message_list import MessageList
 
 Strategy = Literal["redact", "block", "warn"]
 

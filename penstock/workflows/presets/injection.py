@@ -9,7 +9,7 @@ from penstock.processors.guards import PromptInjectionDetector, SystemPromptScru
 from penstock.workflows.presets.shaping import shaped
 
 if TYPE_CHECKING:
-    from penstock.engine.ports import Model
+    from penstock.engine.values.ports import Model
 
 Strategy = Literal["block", "warn", "filter"]
 LeakStrategy = Literal["redact", "block", "warn", "filter"]

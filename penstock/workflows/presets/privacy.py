@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import PIIDetector, Restore
 from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHidden
@@ -13,7 +13,7 @@ from penstock.workflows.presets.shaping import shaped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.ports import Model
+    from penstock.engine.values.ports import Model
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 

@@ -17,7 +17,7 @@ from penstock.workflows.presets.shaping import shaped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.ports import Model
+    from penstock.engine.values.ports import Model
 
 Strategy = Literal["block", "warn", "filter"]
 Hiding = Literal["redact", "block", "warn", "filter"]

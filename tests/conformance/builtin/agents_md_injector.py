@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 
 from penstock import AgentsMDInjector, MessageList, Workflow
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import thaw
-from penstock.engine.messages import Message
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import Message
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
 from tests.conformance.builtin.shapes import options_named, read, told
 

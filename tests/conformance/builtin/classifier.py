@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock import Classification, ClassifierProcessor, MessageList, Workflow
+from penstock import ClassifierProcessor, MessageList, Workflow
+from penstock.processors.guards import Classification
 from tests.conformance.builtin import classifier_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import constructed, options_named, read, told

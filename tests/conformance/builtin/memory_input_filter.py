@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import MemoryInputFilter, MessageList, Workflow
+from penstock import MessageList, Workflow
+from penstock.processors.memory import MemoryInputFilter
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
 from tests.conformance.builtin.message_history import CONTEXT, invoked, said
 from tests.conformance.builtin.shapes import read, told, write

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock import (
+from penstock import Message, MessageList, Processor, Workflow, dump_messages, parse_messages
+from penstock.engine import UnknownPart
+from penstock.engine.values.errors import OptionError
+from penstock.processors.memory import (
     DropMessages,
     DropParts,
-    Message,
-    MessageList,
-    Processor,
-    UnknownPart,
-    Workflow,
-    dump_messages,
-    parse_messages,
-)
-from penstock.engine.errors import OptionError
-from penstock.processors.memory import (
     LegacyMemory,
     LegacyMemoryProcessor,
     MemoryTokenLimiter,

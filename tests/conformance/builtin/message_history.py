@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from penstock import MessageHistory, MessageList, Workflow
-from penstock.engine.ports import Storage
-from penstock.engine.remembered import Thread
-from penstock.processors.tokens.counters import HEURISTIC
+from penstock.engine.values.ports import Storage
+from penstock.engine.values.stored import Thread
+from penstock.models.tokens.counters import HEURISTIC
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
 from tests.conformance.builtin.shapes import read, told, write
 from tests.conformance.builtin.threads import context_of, ran, store_of, threads_of_others_are_refused

@@ -7,8 +7,9 @@ from typing import Any
 
 import anyio
 
-from penstock import MessageList, ModelDecision, ModelSelectionProcessor, Workflow
-from penstock.engine.errors import OptionError
+from penstock import MessageList, ModelSelectionProcessor, Workflow
+from penstock.engine.values.errors import OptionError
+from penstock.processors.routing import ModelDecision
 from penstock.testing import ScriptedModel
 from tests.conformance.builtin import model_selection_invented
 from tests.conformance.builtin.frame import Family, Fields, Given

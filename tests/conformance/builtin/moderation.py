@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 
 from penstock import MessageList, ModerationProcessor, Workflow
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import thaw
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import thaw
 from penstock.testing import ScriptedModel
 from tests.conformance.builtin import moderation_invented, moderation_rules
 from tests.conformance.builtin.frame import Family, Fields, Given

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 
 from penstock import Chunk, Message, MessageList, PIIDetector, Workflow
-from penstock.engine.frozen import thaw
-from penstock.processors.detectors.personal_data import PersonalData
+from penstock.detection.personal_data.detector import PersonalData
+from penstock.engine.values.frozen import thaw
 from penstock.processors.guards.detections import Detection
 from penstock.testing import ScriptedModel
 from tests.conformance.builtin import pii_invented, pii_local_rules, pii_rules

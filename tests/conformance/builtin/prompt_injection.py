@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 
 from penstock import Message, MessageList, PromptInjectionDetector, Workflow
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import thaw
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import thaw
 from penstock.processors.guards.detections import Detection
 from penstock.testing import ScriptedModel
 from tests.conformance.builtin import prompt_injection_invented, prompt_injection_rules

@@ -19,7 +19,7 @@ from penstock import (
     parse_messages,
     processor,
 )
-from penstock.engine.context import APIErrorContext
+from penstock.engine.processor.context import APIErrorContext
 from tests.conformance.builtin import provider_history_invented
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import read, told, write

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from penstock import Chunk, ModelRequest, ResponseCache, Run, Workflow, parse_messages
-from penstock.engine.errors import OptionError, StepFailedError
-from penstock.engine.streams.assembly import Assembly
+from penstock import Chunk, ResponseCache, Run, Workflow, parse_messages
+from penstock.engine import ModelRequest
+from penstock.engine.values.answers import Assembly
+from penstock.engine.values.errors import OptionError, StepFailedError
 from tests.conformance.builtin import cache_invented, cache_rules
 from tests.conformance.builtin.cache_rules import SAID, complete, rest_of
 from tests.conformance.builtin.frame import Family, Fields, Given

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from penstock import Workflow
-from penstock.engine.stages import STAGES
+from penstock.engine.processor.stages import STAGES
 from tests.conformance.builtin.frame import VERDICTS, Family, Fields, Play, Row, honest
 from tests.conformance.runtime.driver import Hooks
 

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 
 from penstock import MessageList, Run, Workflow
-from penstock.engine.errors import OptionError
-from penstock.processors.embedders import CachedEmbedder, index_name
+from penstock.engine.values.errors import OptionError
+from penstock.models.embedders import CachedEmbedder, index_name
 from penstock.processors.memory import SemanticRecall
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
 from tests.conformance.builtin.semantic_recall_rules import (
@@ -89,7 +89,7 @@ async def recalled(given: Given) -> Fields:
 
 def entry_of(id_: str, entry: Fields, resource_id: str | None) -> Any:
     """Return an entry of the index."""
-    from penstock.engine.remembered import VectorEntry
+    from penstock.engine.values.stored import VectorEntry
 
     return VectorEntry(id_, resource_id=resource_id or "", **entry)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from penstock import Chunk, Message, Outcome, dump_messages, parse_messages
-from penstock.engine.errors import OptionError
-from penstock.engine.frozen import thaw
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import thaw
 from tests.conformance.builtin.frame import Fields
 
 HEAD = ("type", "runId", "from", "payload", "data", "transient")

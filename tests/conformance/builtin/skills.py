@@ -11,12 +11,12 @@ from xml.etree import ElementTree as ET
 import anyio
 
 from penstock import MessageList, Workflow
-from penstock.engine.frozen import thaw
-from penstock.engine.run import Run
+from penstock.engine.run.run import Run
+from penstock.engine.values.frozen import thaw
 from penstock.processors.discovery.skill import Skill
 from penstock.processors.discovery.skill_search import SkillSearchProcessor
 from penstock.processors.discovery.skills import SkillsProcessor
-from penstock.processors.tools.tool import Tool
+from penstock.tools.tool import Tool
 from tests.conformance.builtin import skills_invented, skills_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 

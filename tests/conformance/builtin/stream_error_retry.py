@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock import RetryMatcher, StreamErrorRetryProcessor, is_bad_request_error
-from penstock.engine.errors import OptionError
+from penstock import StreamErrorRetryProcessor
+from penstock.engine.values.errors import OptionError
+from penstock.processors.recovery import RetryMatcher, is_bad_request_error
 from tests.conformance.builtin import stream_error_retry_rules as rules
 from tests.conformance.builtin.errors_given import after_retries, raised
 from tests.conformance.builtin.frame import Family, Fields, Given

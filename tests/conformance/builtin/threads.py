@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 
-from penstock.engine.errors import OptionError, StepFailedError
-from penstock.engine.ports import Storage
-from penstock.engine.remembered import Thread
+from penstock.engine.values.errors import OptionError, StepFailedError
+from penstock.engine.values.ports import Storage
+from penstock.engine.values.stored import Thread
 from penstock.testing import InMemoryStorage
 from tests.conformance.builtin.frame import Fields, Given
 from tests.conformance.builtin.shapes import options_named, read

@@ -12,8 +12,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from penstock import Run, Usage, Workflow
-from penstock.engine.driving import drive
+from penstock import Run, Workflow
+from penstock.engine import Usage
+from penstock.engine.tasks import run_without_loop
 from penstock.processors.budgets import CostReport, InMemoryLedger, Price, PriceList, Standing, TokenCostControl
 from tests.conformance.builtin import token_cost_invented, token_cost_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
@@ -110,7 +111,7 @@ def step(run: Run, given: Fields, cost: Any, seen: list[CostReport]) -> Any:
             tokens = int(Decimal(str(group["cost"])) * TOKENS)
             run.spend(name, Usage(tokens - before.get(name, 0), 0))
     told_before = len(seen)
-    outcome = drive(run.process_input_step("hi"), "a step")
+    outcome = run_without_loop(run.process_input_step("hi"), "a step")
     if not outcome.blocked:
         return "pass"
     del seen[told_before:]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.processors.tokens.counters import counting
-from penstock.processors.tokens.prices import prices
+from penstock.models.tokens.counters import counting
+from penstock.models.tokens.prices import prices
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import read
 from tests.conformance.builtin.tokens_rules import COUNTS

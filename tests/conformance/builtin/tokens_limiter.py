@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock import Chunk, Message, MessageList, Workflow, parse_messages
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.processors.budgets import TokenLimiterProcessor
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import chunk, options_named, read, recorded, told, write

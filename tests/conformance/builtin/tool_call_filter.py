@@ -6,17 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from penstock import (
-    LegacyMemory,
-    MemoryToolCallFilter,
-    Message,
-    MessageList,
-    ToolCallFilter,
-    Workflow,
-    dump_messages,
-    parse_messages,
-)
-from penstock.engine.errors import OptionError
+from penstock import Message, MessageList, ToolCallFilter, Workflow, dump_messages, parse_messages
+from penstock.engine.values.errors import OptionError
+from penstock.processors.memory import LegacyMemory, MemoryToolCallFilter
 from tests.conformance.builtin import tool_call_filter_invented
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import options_named, read, told, write

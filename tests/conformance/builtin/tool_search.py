@@ -8,12 +8,12 @@ from typing import Any
 import anyio
 
 from penstock import Message, MessageList, ToolPart, Workflow
-from penstock.engine.frozen import thaw
-from penstock.engine.run import Run
+from penstock.engine.run.run import Run
+from penstock.engine.values.frozen import thaw
 from penstock.processors.discovery.tool_access import ToolAccess
 from penstock.processors.discovery.tool_search import ToolSearchProcessor
-from penstock.processors.tools.tool import Tool
 from penstock.testing import VirtualClock
+from penstock.tools.tool import Tool
 from tests.conformance.builtin import tool_search_invented, tool_search_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 

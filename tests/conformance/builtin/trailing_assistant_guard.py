@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import MessageList, TrailingAssistantGuard, Workflow
-from penstock.engine.model import ResponseFormat
+from penstock.engine.values.model import ResponseFormat
 from tests.conformance.builtin import trailing_assistant_invented
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import read, told

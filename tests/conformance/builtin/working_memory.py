@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from penstock import MessageList, Outcome, Workflow
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.processors.memory._working_templates import STANDARD
 from penstock.processors.memory.working_memory import WorkingMemory
 from tests.conformance.builtin import working_memory_invented, working_memory_rules

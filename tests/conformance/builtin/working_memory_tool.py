@@ -8,12 +8,12 @@ from typing import Any
 
 import anyio
 
-from penstock.engine.frozen import thaw
-from penstock.engine.remembered import Thread
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.stored import Thread
 from penstock.processors.memory.working_memory_update import working_memory_tool
-from penstock.processors.tools.context import ToolContext
-from penstock.processors.tools.errors import ToolError
-from penstock.processors.tools.tool import Tool
+from penstock.tools.context import ToolContext
+from penstock.tools.errors import ToolError
+from penstock.tools.tool import Tool
 from tests.conformance.builtin import working_memory_invented, working_memory_tool_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.processors.memory.small_store import SmallStore

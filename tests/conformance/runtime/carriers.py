@@ -15,7 +15,9 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from penstock import Chunk, ModelRequest, OpenAICompatibleModel, PydanticAIModel
+from penstock import Chunk, OpenAICompatibleModel
+from penstock.engine import ModelRequest
+from penstock.models import PydanticAIModel
 from penstock.testing import FakeProvider
 from tests.conformance.runtime.turns import USAGE, Mode, Turn, chunks_of
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from penstock import Chunk, Message, Workflow
-from penstock.engine.nodes import Step
+from penstock.engine.graph.nodes import Step
 from tests.conformance.runtime import rules_agent as rules
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
 from tests.conformance.runtime.frame import SAME, Better, Neutral, scenario

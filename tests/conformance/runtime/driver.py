@@ -10,20 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock import (
-    Agent,
-    AgentResult,
-    Chunk,
-    Message,
-    MessageList,
-    ModelRequest,
-    Processor,
-    StepResult,
-    StepStartPart,
-    Tool,
-    ToolContext,
-    Workflow,
-)
+from penstock import Agent, Chunk, Message, MessageList, Processor, Tool, Workflow
+from penstock.engine import ModelRequest, StepStartPart
+from penstock.tools import ToolContext
+from penstock.workflows import AgentResult, StepResult
 from tests.conformance.runtime.carriers import CARRIERS, Carrier, Recorded, without_unsaid
 from tests.conformance.runtime.shapes import chunk_of, entry_of, prompt, shown, told_error, usage_of
 from tests.conformance.runtime.turns import Mode, Turn

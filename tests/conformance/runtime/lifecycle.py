@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Message, ModelRequest
+from penstock import Message
+from penstock.engine import ModelRequest
 from tests.conformance.runtime import rules
 from tests.conformance.runtime.carriers import NAME
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.engine.stages import STAGES
+from penstock.engine.processor.stages import STAGES
 from tests.conformance.runtime.driver import Hooks, World
 
 

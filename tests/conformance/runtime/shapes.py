@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock import Chunk, DataPart, Message, TextPart, ToolPart, Usage
+from penstock import Chunk, Message, TextPart, ToolPart
+from penstock.engine import DataPart, Usage
 
 
 def camel(stage: str) -> str:

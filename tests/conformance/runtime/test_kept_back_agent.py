@@ -7,19 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import (
-    Agent,
-    Answer,
-    Chunk,
-    Message,
-    OptionError,
-    Overrides,
-    Tripwire,
-    UsageError,
-    Workflow,
-    WorkflowError,
-)
-from penstock.engine.tripwire import TripwireSignal
+from penstock import Agent, Answer, Chunk, Message, OptionError, Tripwire, Workflow, WorkflowError
+from penstock.engine import Overrides, UsageError
+from penstock.engine.values.tripwire import TripwireSignal
 from penstock.testing import ScriptedModel
 from tests.conformance.runtime.driver import HONEST, Hooks, Talk, conversation
 from tests.conformance.runtime.lifecycle import LOOKS_ON

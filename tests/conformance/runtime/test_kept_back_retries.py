@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Chunk, Message, ModelError, Retry, StepFailedError
+from penstock import Chunk, Message, ModelError, Retry
+from penstock.engine import StepFailedError
 from tests.conformance.runtime.driver import HONEST, Hooks, Talk, conversation
 from tests.conformance.runtime.shapes import lines
 from tests.conformance.runtime.test_kept_back_streams import CALL, MODES, TOOL, types

@@ -7,9 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import BlockedError, Message, Retry, Run, StepFailedError, Tripwire, UsageError, Workflow
-from penstock.engine.stages import STAGES
-from penstock.engine.tripwire import TripwireSignal
+from penstock import BlockedError, Message, Retry, Run, Tripwire, Workflow
+from penstock.engine import StepFailedError, UsageError
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.values.tripwire import TripwireSignal
 from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
 from tests.conformance.runtime.shapes import entry_of
 from tests.conformance.runtime.verdicts import ALL_STAGES, at_stage, spy

@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import Edit, Message, Overrides, StepFailedError, TextPart, ToolPart, Workflow, WorkflowError
+from penstock import Edit, Message, TextPart, ToolPart, Workflow, WorkflowError
+from penstock.engine import Overrides, StepFailedError
 from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
 from tests.conformance.runtime.memory import Memory
 from tests.conformance.runtime.parallels import Order, passing, suffix

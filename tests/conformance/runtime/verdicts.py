@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from penstock import Message, MessageList, Overrides
+from penstock import Message, MessageList
+from penstock.engine import Overrides
 from tests.conformance.runtime import rules
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation, in_both
 from tests.conformance.runtime.frame import SAME, Better, Neutral, scenario

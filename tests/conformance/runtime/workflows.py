@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import Message, Overrides, Retry, TextPart, Workflow
+from penstock import Message, Retry, TextPart, Workflow
+from penstock.engine import Overrides
 from tests.conformance.runtime import rules
 from tests.conformance.runtime.carriers import NAME
 from tests.conformance.runtime.driver import Hooks, Talk, chain, conversation

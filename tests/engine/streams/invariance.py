@@ -19,8 +19,9 @@ from typing import Any
 
 import anyio
 
-from penstock import Chunk, Message, OutputStreamContext, Part, Processor, TextPart, Workflow, member
-from penstock.engine.streams import spans
+from penstock import Chunk, Message, OutputStreamContext, Processor, TextPart, Workflow, member
+from penstock.engine import Part
+from penstock.engine.streams import tracks as spans
 from tests.engine.streams.toys import (
     AsyncToy,
     Rule,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from penstock import Chunk, Edit, Processor, RegexFilterProcessor, Workflow
-from penstock.engine.chunks import CONTROL
-from penstock.engine.text_guard import TextGuard, standing
+from penstock.engine.text_guards.guard import TextGuard, standing
+from penstock.engine.values.chunks import CONTROL
 
 SECRET = "ada@example.com"
 CARD = 4111111111111111

@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import Chunk, InputContext, OutputStreamContext, Processor, StepFailedError, UsageError, Workflow
+from penstock import Chunk, InputContext, OutputStreamContext, Processor, Workflow
+from penstock.engine import StepFailedError, UsageError
 from tests.engine.streams.toys import Rule, Toy
 
 

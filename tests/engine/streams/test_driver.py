@@ -10,7 +10,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from penstock import Chunk, InputContext, OutputStreamContext, Processor, StepFailedError, UsageError, Workflow
+from penstock import Chunk, InputContext, OutputStreamContext, Processor, Workflow
+from penstock.engine import StepFailedError, UsageError
 from tests.engine.streams.toys import AsyncToy, Rule, Toy, others_of
 
 REDACTED = Workflow("w").then(Toy(Rule("secret", "redact", "***")))

@@ -14,11 +14,11 @@ from penstock import (
     OutputStreamContext,
     Processor,
     RegexFilterProcessor,
-    StepFailedError,
     TokenLimiterProcessor,
     Workflow,
 )
-from penstock.engine.streams.pull import NEWS, TaskReader
+from penstock.engine import StepFailedError
+from penstock.engine.streams.sources import NEWS, TaskReader
 from penstock.testing import run_stream
 
 

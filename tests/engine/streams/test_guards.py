@@ -9,10 +9,11 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from penstock import Chunk, Edit, OutputStreamContext, Processor, StepFailedError, TextGuard, UsageError, Workflow
-from penstock.engine.errors import EditError
-from penstock.engine.text_guard import neighbours, united
-from penstock.engine.whole_texts import WholeTexts
+from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
+from penstock.engine import StepFailedError, UsageError
+from penstock.engine.text_guards.guard import neighbours, united
+from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.values.errors import EditError
 from penstock.testing import run_stage, run_stream
 from tests.engine.streams.toys import AsyncToy, Rule, Toy
 

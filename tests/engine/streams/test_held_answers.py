@@ -8,16 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    Chunk,
-    OutputResultContext,
-    OutputStepContext,
-    Processor,
-    StepFailedError,
-    UsageError,
-    Workflow,
-)
-from penstock.engine.messages import ImagePart, StepStartPart, TextPart, UnknownPart
+from penstock import Chunk, OutputResultContext, OutputStepContext, Processor, Workflow
+from penstock.engine import StepFailedError, UsageError
+from penstock.engine.values.messages import ImagePart, StepStartPart, TextPart, UnknownPart
 from penstock.testing import run_stream
 from tests.engine.streams.toys import message_of
 

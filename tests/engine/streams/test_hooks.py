@@ -8,18 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import (
-    Chunk,
-    InputContext,
-    OutputStreamContext,
-    Processor,
-    StepFailedError,
-    UsageError,
-    Workflow,
-    WorkflowError,
-    member,
-    processor,
-)
+from penstock import Chunk, InputContext, OutputStreamContext, Processor, Workflow, WorkflowError, member, processor
+from penstock.engine import StepFailedError, UsageError
 from penstock.engine.streams.policy import MOST_ASIDE, ShadowWork
 from penstock.testing import run_stream
 from tests.engine.streams.breaking import AsyncBreakingGuard, BreakingGuard, raised

@@ -8,19 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    Chunk,
-    Edit,
-    OptionError,
-    Processor,
-    ProcessorError,
-    StepFailedError,
-    TextGuard,
-    UsageError,
-    Workflow,
-)
-from penstock.engine.context import Context, OutputStreamContext
-from penstock.engine.errors import MessageError
+from penstock import Chunk, Edit, OptionError, Processor, TextGuard, Workflow
+from penstock.engine import ProcessorError, StepFailedError, UsageError
+from penstock.engine.processor.context import Context, OutputStreamContext
+from penstock.engine.values.errors import MessageError
 from penstock.testing import run_stage, run_stream
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import Chunk, Outcome, Record, Run, StepFailedError, Workflow, member
+from penstock import Chunk, Outcome, Run, Workflow, member
+from penstock.engine import Record, StepFailedError
 from penstock.engine.streams.stream import OutputStream
 from tests.engine.streams.breaking import (
     BREAKS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock import Chunk, OutputStepContext, Processor, Workflow, processor
-from penstock.engine.context import InputContext, OutputStreamContext
+from penstock.engine.processor.context import InputContext, OutputStreamContext
 
 
 @processor(edits="nothing")

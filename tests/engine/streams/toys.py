@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import anyio.lowlevel
 
-from penstock import Chunk, Edit, Message, ReasoningPart, TextPart
-from penstock.engine.streams.assembly import Assembly
-from penstock.engine.text_guard import TextGuard
+from penstock import Chunk, Edit, Message, TextPart
+from penstock.engine import ReasoningPart
+from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.values.answers import Assembly
 
 
 class Rule(NamedTuple):

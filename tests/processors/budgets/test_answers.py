@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock import Chunk, Message, MessageList, Outcome, TextPart, TokenLimiterProcessor, ToolPart, Workflow
+from penstock.models.tokens import HeuristicCounter
 from penstock.processors.budgets._answers import NOTICE
-from penstock.processors.tokens import HeuristicCounter
 from penstock.testing import run_stage
 
 TEXT = "The quick brown fox jumps over the lazy dog. It runs away; nobody follows it, don't you see?"

@@ -4,8 +4,8 @@ from typing import Any
 
 import anyio
 
-from penstock import Agent, ModerationProcessor, Price, RegexFilterProcessor, ResponseCache, TokenCostControl
-from penstock.processors.budgets import InMemoryLedger
+from penstock import Agent, ModerationProcessor, RegexFilterProcessor, ResponseCache, TokenCostControl
+from penstock.processors.budgets import InMemoryLedger, Price
 from penstock.testing import ScriptedModel
 
 EACH = Price(1_000_000, 1_000_000)

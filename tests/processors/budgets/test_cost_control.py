@@ -10,20 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import (
-    Answer,
-    Chunk,
-    InputContext,
-    LLMRequestContext,
-    Message,
-    Outcome,
-    Run,
-    ToolSpec,
-    Usage,
-    Workflow,
-    processor,
-)
-from penstock.engine.model import ModelRequest, ResponseFormat
+from penstock import Answer, Chunk, InputContext, LLMRequestContext, Message, Outcome, Run, Workflow, processor
+from penstock.engine import ToolSpec, Usage
+from penstock.engine.values.model import ModelRequest, ResponseFormat
 from penstock.processors.budgets import FREE, CostReport, InMemoryLedger, Price, PriceList, TokenCostControl
 from penstock.testing import ScriptedModel, VirtualClock
 

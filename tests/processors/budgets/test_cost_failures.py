@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import MissingExtraError, OptionError, Usage, Workflow
-from penstock.engine.errors import UsageError
+from penstock import OptionError, Workflow
+from penstock.engine import MissingExtraError, Usage
+from penstock.engine.values.errors import UsageError
 from penstock.processors.budgets import (
     FREE,
     CostReport,

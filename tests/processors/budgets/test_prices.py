@@ -6,8 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from penstock import MissingExtraError, OptionError, Usage
-from penstock.engine.frozen import FrozenDict
+from penstock import OptionError
+from penstock.engine import MissingExtraError, Usage
+from penstock.engine.values.frozen import FrozenDict
 from penstock.processors.budgets import FREE, GenaiPrices, Price, PriceList, TokenCostControl, list_prices
 from penstock.processors.budgets.money import amount, told
 from penstock.testing import run_stage

@@ -6,17 +6,9 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import (
-    Message,
-    MessageList,
-    OptionError,
-    StepFailedError,
-    TextPart,
-    TokenLimiterProcessor,
-    ToolPart,
-    Workflow,
-)
-from penstock.processors.tokens import HeuristicCounter
+from penstock import Message, MessageList, OptionError, TextPart, TokenLimiterProcessor, ToolPart, Workflow
+from penstock.engine import StepFailedError
+from penstock.models.tokens import HeuristicCounter
 from penstock.testing import run_stage
 
 SYSTEM = "system"

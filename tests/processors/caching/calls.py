@@ -8,8 +8,9 @@ from typing import Any
 
 import anyio
 
-from penstock import Agent, Chunk, Message, ModelRequest, ResponseCache, Workflow
-from penstock.engine.streams.assembly import Assembly
+from penstock import Agent, Chunk, Message, ResponseCache, Workflow
+from penstock.engine import ModelRequest
+from penstock.engine.values.answers import Assembly
 from penstock.testing import ScriptedModel
 
 SAID = (Chunk("text-delta", "hi", "t"), Chunk("finish", payload={"reason": "stop"}))

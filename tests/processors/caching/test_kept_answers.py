@@ -11,11 +11,9 @@ from penstock import (
     Chunk,
     InputStepContext,
     LLMRequestContext,
-    MemoryCache,
     Message,
     MessageList,
     ModelError,
-    ModelRequest,
     OutputResultContext,
     OutputStepContext,
     OutputStreamContext,
@@ -26,6 +24,8 @@ from penstock import (
     Restore,
     processor,
 )
+from penstock.engine import ModelRequest
+from penstock.stores import MemoryCache
 from penstock.testing import ScriptedModel, VirtualClock
 from tests.processors.caching.calls import HELLO, SAID, Shared, hit, streamed
 
@@ -316,7 +316,7 @@ async def test_a_prompt_that_is_changed_before_it_is_the_key() -> None:
 
     class Settings(Processor):
         def process_input_step(self, ctx: InputStepContext) -> Any:
-            from penstock import Overrides
+            from penstock.engine import Overrides
 
             return Overrides(model_settings={"seed": ctx.request_context["seed"]})
 

@@ -10,18 +10,9 @@ from typing import Any
 import pydantic
 import pytest
 
-from penstock import (
-    CacheRequest,
-    FilePart,
-    Message,
-    ModelRequest,
-    OptionError,
-    ResponseCache,
-    ResponseFormat,
-    TextPart,
-    ToolPart,
-    ToolSpec,
-)
+from penstock import Message, OptionError, ResponseCache, TextPart, ToolPart
+from penstock.engine import FilePart, ModelRequest, ResponseFormat, ToolSpec
+from penstock.processors.caching import CacheRequest
 from tests.processors.caching.calls import HELLO, Named, Shared, hit
 
 CALLED = (Message.assistant([ToolPart("c1", "f", {"a": 1})]), Message.tool([ToolPart("c1", "f", {}, "result", 2)]))

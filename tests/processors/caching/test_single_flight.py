@@ -6,19 +6,9 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from penstock import (
-    Agent,
-    APIErrorContext,
-    ModelError,
-    ModelRequest,
-    OutputStepContext,
-    ResponseCache,
-    Retry,
-    ToolSpec,
-    Workflow,
-    processor,
-)
-from penstock.engine.frozen import Value
+from penstock import Agent, APIErrorContext, ModelError, OutputStepContext, ResponseCache, Retry, Workflow, processor
+from penstock.engine import ModelRequest, ToolSpec
+from penstock.engine.values.frozen import Value
 from penstock.testing import ScriptedModel
 from tests.processors.caching.calls import Gate, Shared, hit
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from penstock import Processor, Skill, Workflow
-from penstock.engine.frozen import thaw
-from penstock.engine.run import Run
+from penstock import Processor, Workflow
+from penstock.engine.run.run import Run
+from penstock.engine.values.frozen import thaw
+from penstock.processors.discovery import Skill
 
 TESTING = Skill("testing", "Write tests & run them", "Do <it>.", "/sk/test")
 DESIGN = Skill("api-design", "Design <APIs>", "Do REST.", "/sk/api")

@@ -9,7 +9,6 @@ import pytest
 from penstock import (
     Agent,
     AgentsMDInjector,
-    FileReader,
     Message,
     MessageList,
     Outcome,
@@ -18,7 +17,8 @@ from penstock import (
     ToolPart,
     Workflow,
 )
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
+from penstock.processors.discovery import FileReader
 from penstock.testing import ScriptedModel
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Skill, read_skills
-from penstock.engine.errors import DefinitionError, OptionError
+from penstock.engine.values.errors import DefinitionError, OptionError
+from penstock.processors.discovery import Skill, read_skills
 from penstock.processors.discovery.skill import LARGEST_FILE
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from penstock import Skill, SkillSearchProcessor
-from penstock.engine.errors import OptionError
-from penstock.processors.tools.tool import Tool
+from penstock import SkillSearchProcessor
+from penstock.engine.values.errors import OptionError
+from penstock.processors.discovery import Skill
 from penstock.testing import ScriptedModel, VirtualClock
+from penstock.tools.tool import Tool
 from penstock.workflows.agent.agent import Agent
 from tests.processors.discovery.skill_sessions import DESIGN, TESTING, begun, told
 

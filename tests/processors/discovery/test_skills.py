@@ -10,10 +10,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from penstock import Skill, SkillsProcessor
-from penstock.engine.errors import OptionError
-from penstock.processors.tools.tool import Tool
+from penstock import SkillsProcessor
+from penstock.engine.values.errors import OptionError
+from penstock.processors.discovery import Skill
 from penstock.testing import ScriptedModel
+from penstock.tools.tool import Tool
 from penstock.workflows.agent.agent import Agent
 from tests.processors.discovery.skill_sessions import DESIGN, TESTING, begun, told
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock import ToolAccess, ToolSearchProcessor
-from penstock.processors.tools.tool import Tool
+from penstock import ToolSearchProcessor
+from penstock.processors.discovery import ToolAccess
+from penstock.tools.tool import Tool
 from tests.processors.discovery.tool_sessions import META, TOOLS, get_weather, session
 
 # The filter

@@ -6,9 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import Message, MessageList, ToolAccess, ToolPart, ToolSearchProcessor
-from penstock.processors.tools.tool import Tool
+from penstock import Message, MessageList, ToolPart, ToolSearchProcessor
+from penstock.processors.discovery import ToolAccess
 from penstock.testing import ScriptedModel, VirtualClock, run_stage
+from penstock.tools.tool import Tool
 from penstock.workflows.agent.agent import Agent
 from tests.processors.discovery.tool_sessions import META, TOOLS, call, session
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from penstock import ToolSearchProcessor, Workflow
-from penstock.engine.errors import OptionError
-from penstock.processors.tools.tool import Tool
+from penstock.engine.values.errors import OptionError
 from penstock.testing import RecordingObserver, ScriptedModel, run_stage
+from penstock.tools.tool import Tool
 from penstock.workflows.agent.agent import Agent
 from tests.processors.discovery.tool_sessions import META, TOOLS, call, get_weather, send_email, session
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock import Processor, Workflow
-from penstock.engine.frozen import thaw
-from penstock.engine.run import Run
-from penstock.processors.tools.tool import Tool
+from penstock.engine.run.run import Run
+from penstock.engine.values.frozen import thaw
+from penstock.tools.tool import Tool
 
 
 def get_weather(city: str) -> str:

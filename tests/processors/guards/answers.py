@@ -18,8 +18,8 @@ from typing import Any
 import anyio
 
 from penstock import Chunk, Tripwire, Workflow
-from penstock.engine.frozen import thaw
-from penstock.engine.messages import Part, ToolPart
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import Part, ToolPart
 from tests.engine.streams.invariance import runs_of, told_parts
 from tests.engine.streams.toys import ill_formed, message_of, others_of
 from tests.processors.guards.invariance import PROMPT, planted

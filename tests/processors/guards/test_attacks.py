@@ -18,7 +18,7 @@ from penstock import (
     SystemPromptScrubber,
     Workflow,
 )
-from penstock.engine.errors import BlockedError, OptionError
+from penstock.engine.values.errors import BlockedError, OptionError
 from penstock.testing import ScriptedModel, Turn
 
 

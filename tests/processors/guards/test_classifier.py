@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from penstock import Judge, Message, OptionError, Workflow
-from penstock.engine.messages import ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.processors.guards.classifications import Classification
 from penstock.processors.guards.classifier import ClassifierProcessor
 from penstock.processors.guards.questions import Question

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock import Message, MissingExtraError, OptionError, Workflow
-from penstock.engine.messages import ReasoningPart, TextPart, ToolPart
-from penstock.processors.detectors.language import LanguageGuess
+from penstock import Message, OptionError, Workflow
+from penstock.detection.language import LanguageGuess
+from penstock.engine import MissingExtraError
+from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, METADATA, LanguageDetector
 from penstock.testing import ScriptedModel, run_stage
 

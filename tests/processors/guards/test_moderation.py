@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock import Message, ModerationProcessor, OptionError, Outcome, Workflow
-from penstock.engine.messages import ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.processors.guards.moderation import CATEGORIES
 from penstock.testing import ScriptedModel, run_stage
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock import VAULT, Message, PIIDetector, PIIType, Workflow
-from penstock.engine.errors import OptionError
-from penstock.engine.messages import ImagePart, TextPart, ToolPart
-from penstock.engine.model import ModelRequest
+from penstock import Message, PIIDetector, Workflow
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
+from penstock.engine.values.model import ModelRequest
+from penstock.processors.guards import VAULT, PIIType
 from penstock.processors.guards.detections import Detection
 from penstock.testing import ScriptedModel, Turn, run_stage
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from penstock import Message, OptionError, PromptInjectionDetector, Workflow
-from penstock.engine.messages import FilePart, TextPart
+from penstock.engine.values.messages import FilePart, TextPart
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.prompt_injection import DETECTION_TYPES
 from penstock.testing import ScriptedModel, run_stage

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from penstock import Chunk, Message, PIIDetector, Restore, Workflow
-from penstock.engine.messages import TextPart, ToolPart
+from penstock.engine.values.messages import TextPart, ToolPart
 
 GUARD = Workflow("w").then(PIIDetector(redaction_method="token", phase="input")).then(Restore())
 ASKED = "mail bob@example.com and amy@x.io, then call +49 30 1234567"

@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from penstock import Message, UnicodeNormalizer, Workflow
-from penstock.engine.errors import OptionError
-from penstock.engine.messages import TextPart, ToolPart
-from penstock.processors.detectors.windows import Windows
+from penstock.detection.windows import Windows
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.messages import TextPart, ToolPart
 from penstock.processors.guards.category_scores import CategoryScore
 from penstock.processors.guards.readings import UNLISTED, Reading, listed
 from penstock.processors.guards.score_guard import ScoreGuard
@@ -19,7 +19,7 @@ from penstock.testing import ScriptedModel, run_stage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.ports import Judged
+    from penstock.engine.values.ports import Judged
     from penstock.processors.guards.detections import Detection
     from penstock.processors.guards.options import GuardOptions
 

@@ -10,21 +10,21 @@ from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
 from penstock import Chunk, Message, PIIDetector, SystemPromptScrubber, Workflow
-from penstock.engine.messages import ImagePart, TextPart, ToolPart
-from penstock.processors.detectors.spans import Span
-from penstock.processors.detectors.windows import Windows
+from penstock.detection.spans import Span
+from penstock.detection.windows import Windows
+from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
+from penstock.models.judges import Judgement
 from penstock.processors.guards.findings import Said
 from penstock.processors.guards.span_guard import SpanGuard, hidden
-from penstock.processors.judges import Judgement
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.engine.context import AnyContext
-    from penstock.engine.frozen import Value
-    from penstock.engine.ports import Judged
-    from penstock.engine.text_window import TextWindow
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import TextWindow
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.ports import Judged
     from penstock.processors.guards.detections import Detection
     from penstock.processors.guards.options import GuardOptions
 

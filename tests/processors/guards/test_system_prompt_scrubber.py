@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock import Message, MessageList, ModelRequest, RegexRule, SystemPromptScrubber, Workflow
-from penstock.engine.errors import OptionError
-from penstock.engine.messages import ReasoningPart, TextPart, ToolPart
+from penstock import Message, MessageList, SystemPromptScrubber, Workflow
+from penstock.engine import ModelRequest
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.processors.guards.detections import Detection
+from penstock.processors.text import RegexRule
 from penstock.testing import ScriptedModel
 
 PROMPT = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import Message, StorageError
-from penstock.engine.frozen import Values
-from penstock.engine.remembered import Page, StoredMessage, Thread
+from penstock.engine.values.frozen import Values
+from penstock.engine.values.stored import Page, StoredMessage, Thread
 from penstock.testing import InMemoryStorage
 
 

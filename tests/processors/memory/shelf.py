@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import Message, ModelError, StorageError
-from penstock.engine.remembered import Page, StoredMessage, Thread, VectorEntry, VectorHit
+from penstock.engine.values.stored import Page, StoredMessage, Thread, VectorEntry, VectorHit
 
 
 @dataclass

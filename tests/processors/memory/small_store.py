@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import anyio
 
-from penstock import OwnershipError, StorageConflictError, StorageError
-from penstock.engine.remembered import MemoryRecord
+from penstock import StorageError
+from penstock.engine import OwnershipError, StorageConflictError
+from penstock.engine.values.stored import MemoryRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

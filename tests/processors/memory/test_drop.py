@@ -4,21 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    DropMessages,
-    DropParts,
-    ImagePart,
-    Message,
-    MessageList,
-    OptionError,
-    ReasoningPart,
-    StepFailedError,
-    StepStartPart,
-    TextPart,
-    ToolPart,
-    UnknownPart,
-    Workflow,
-)
+from penstock import Message, MessageList, OptionError, TextPart, ToolPart, Workflow
+from penstock.engine import ImagePart, ReasoningPart, StepFailedError, StepStartPart, UnknownPart
+from penstock.processors.memory import DropMessages, DropParts
 from penstock.processors.memory._scopes import Dropper
 
 THOUGHT = Message.assistant([ReasoningPart("hm"), TextPart("a")])

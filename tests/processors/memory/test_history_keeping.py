@@ -8,21 +8,19 @@ from typing import Any
 import pytest
 
 from penstock import (
-    DataPart,
     InputStepContext,
     LLMRequestContext,
     Message,
     MessageHistory,
     MessageList,
     OutputResultContext,
-    ReasoningPart,
     SQLiteStorage,
-    StepStartPart,
     TextPart,
     ToolPart,
     Workflow,
     processor,
 )
+from penstock.engine import DataPart, ReasoningPart, StepStartPart
 from penstock.processors.memory._filing import filed, without_elements
 from tests.processors.memory.noted_storage import NotedStorage
 

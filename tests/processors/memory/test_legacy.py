@@ -5,21 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    ImagePart,
-    LegacyMemory,
-    LegacyMemoryProcessor,
-    MemoryTokenLimiter,
-    MemoryToolCallFilter,
-    Message,
-    MessageList,
-    OptionError,
-    ReasoningPart,
-    StepFailedError,
-    TextPart,
-    ToolPart,
-    Workflow,
-)
+from penstock import Message, MessageList, OptionError, TextPart, ToolPart, Workflow
+from penstock.engine import ImagePart, ReasoningPart, StepFailedError
+from penstock.processors.memory import LegacyMemory, LegacyMemoryProcessor, MemoryTokenLimiter, MemoryToolCallFilter
 
 
 def words(text: str) -> int:

@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    DataPart,
-    MemoryInputFilter,
-    Message,
-    OptionError,
-    StepFailedError,
-    StepStartPart,
-    TextPart,
-    ToolPart,
-    Workflow,
-)
+from penstock import Message, OptionError, TextPart, ToolPart, Workflow
+from penstock.engine import DataPart, StepFailedError, StepStartPart
+from penstock.processors.memory import MemoryInputFilter
 from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio

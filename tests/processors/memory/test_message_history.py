@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    Message,
-    MessageHistory,
-    MessageList,
-    OptionError,
-    StepFailedError,
-    TextPart,
-    ToolPart,
-    Workflow,
-    WorkflowError,
-)
-from penstock.engine.remembered import Thread
+from penstock import Message, MessageHistory, MessageList, OptionError, TextPart, ToolPart, Workflow, WorkflowError
+from penstock.engine import StepFailedError
+from penstock.engine.values.stored import Thread
 from penstock.processors.memory._window import BEGINNING
 from tests.processors.memory.noted_storage import NotedStorage
 

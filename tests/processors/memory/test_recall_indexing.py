@@ -2,8 +2,9 @@
 
 import pytest
 
-from penstock import Message, MessageList, StepFailedError, StorageError, Workflow, processor
-from penstock.engine.context import OutputResultContext
+from penstock import Message, MessageList, StorageError, Workflow, processor
+from penstock.engine import StepFailedError
+from penstock.engine.processor.context import OutputResultContext
 from tests.processors.memory.recall_cases import asked, indexed, made, recalled, said, start
 from tests.processors.memory.shelf import KeywordEmbedder, Shelf
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from penstock import Message, PromptInjectionDetector, Workflow
-from penstock.engine.message_list import MessageList
+from penstock.engine.values.message_list import MessageList
 from penstock.processors.memory._recalled import INTRODUCTION, quotable, quotation
 from tests.processors.memory.recall_cases import asked, indexed, made, quoted, recalled, said
 

@@ -4,23 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from penstock import (
-    CachedEmbedder,
-    HashingEmbedder,
-    Message,
-    MessageList,
-    ModelError,
-    OptionError,
-    OwnershipError,
-    RecallRanking,
-    SemanticRecall,
-    StepFailedError,
-    ToolPart,
-    Workflow,
-    processor,
-)
-from penstock.engine.context import InputContext
-from penstock.engine.remembered import VectorEntry
+from penstock import Message, MessageList, ModelError, OptionError, SemanticRecall, ToolPart, Workflow, processor
+from penstock.engine import OwnershipError, StepFailedError
+from penstock.engine.processor.context import InputContext
+from penstock.engine.values.stored import VectorEntry
+from penstock.models import CachedEmbedder, HashingEmbedder
+from penstock.processors.memory import RecallRanking
 from penstock.testing import VirtualClock
 from tests.processors.memory.recall_cases import START, asked, indexed, made, quoted, recalled, said, start
 from tests.processors.memory.shelf import KeywordEmbedder, Shelf

@@ -7,18 +7,10 @@ import pickle
 import pytest
 from pydantic import BaseModel
 
-from penstock import (
-    Message,
-    OptionError,
-    Processor,
-    PromptInjectionDetector,
-    SQLiteStorage,
-    StepFailedError,
-    Tool,
-    Workflow,
-)
-from penstock.engine.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
-from penstock.engine.remembered import Thread
+from penstock import Message, OptionError, Processor, PromptInjectionDetector, SQLiteStorage, Tool, Workflow
+from penstock.engine import StepFailedError
+from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
+from penstock.engine.values.stored import Thread
 from penstock.processors.memory.working_memory import WorkingMemory
 from tests.processors.memory.small_store import SmallStore
 

@@ -10,8 +10,9 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from penstock import Agent, InMemoryStorage, Memory, OwnershipError, SQLiteStorage, UsageError
-from penstock.engine.errors import NotStoredError
+from penstock import Agent, InMemoryStorage, Memory, SQLiteStorage
+from penstock.engine import OwnershipError, UsageError
+from penstock.engine.values.errors import NotStoredError
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
 
@@ -19,8 +20,9 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
 import anyio
-from penstock import SQLiteStorage, working_memory_tool
-from penstock.processors.tools.context import ToolContext
+from penstock import SQLiteStorage
+from penstock.processors.memory import working_memory_tool
+from penstock.tools.context import ToolContext
 
 SCHEMA = {"type": "object", "properties": {"tags": {"type": "array"}}}
 

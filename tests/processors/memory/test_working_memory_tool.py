@@ -9,11 +9,11 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from penstock import OptionError
-from penstock.engine.remembered import Thread
+from penstock.engine.values.stored import Thread
 from penstock.processors.memory import _working_records
 from penstock.processors.memory.working_memory_update import working_memory_tool
-from penstock.processors.tools.context import ToolContext
-from penstock.processors.tools.errors import ToolError
+from penstock.tools.context import ToolContext
+from penstock.tools.errors import ToolError
 from tests.processors.memory.small_store import SmallStore
 
 CONTEXT = {"thread_id": "t", "resource_id": "ann"}

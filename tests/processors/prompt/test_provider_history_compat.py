@@ -8,25 +8,22 @@ from typing import Any
 import pytest
 
 from penstock import (
-    DataPart,
-    HistoryRule,
     Message,
     MessageList,
     ModelError,
     OptionError,
     ProviderHistoryCompat,
-    ReasoningPart,
     Retry,
-    StepStartPart,
     TextPart,
     ToolPart,
-    UnknownPart,
     Workflow,
     parse_messages,
     processor,
 )
-from penstock.engine.context import APIErrorContext
-from penstock.processors.conversations.providers import Recipient
+from penstock.engine import DataPart, ReasoningPart, StepStartPart, UnknownPart
+from penstock.engine.processor.context import APIErrorContext
+from penstock.models.conversations.providers import Recipient
+from penstock.processors.prompt import HistoryRule
 from penstock.testing import ScriptedModel
 
 REFUSED = ModelError(

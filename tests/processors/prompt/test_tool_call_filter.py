@@ -5,17 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    FilePart,
-    Message,
-    MessageList,
-    OptionError,
-    StepStartPart,
-    TextPart,
-    ToolCallFilter,
-    ToolPart,
-    Workflow,
-)
+from penstock import Message, MessageList, OptionError, TextPart, ToolCallFilter, ToolPart, Workflow
+from penstock.engine import FilePart, StepStartPart
 
 
 def call(id: str, name: str = "search") -> ToolPart:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock import DataPart, Message, MessageList, TextPart, ToolPart, TrailingAssistantGuard, Workflow
-from penstock.engine.model import ResponseFormat
+from penstock import Message, MessageList, TextPart, ToolPart, TrailingAssistantGuard, Workflow
+from penstock.engine import DataPart
+from penstock.engine.values.model import ResponseFormat
 from penstock.testing import ScriptedModel
 
 GEMINI = "google/gemini-3-pro"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock import Backoff, OptionError
+from penstock import OptionError
+from penstock.processors.recovery import Backoff
 
 
 def test_waits_grow_up_to_the_longest() -> None:

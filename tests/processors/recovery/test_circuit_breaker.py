@@ -6,7 +6,8 @@ import copy
 
 import pytest
 
-from penstock import CircuitBreaker, OptionError
+from penstock import OptionError
+from penstock.processors.recovery import CircuitBreaker
 from penstock.testing import VirtualClock
 
 

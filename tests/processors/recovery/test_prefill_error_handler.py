@@ -14,9 +14,9 @@ from penstock import (
     Outcome,
     PrefillErrorHandler,
     StreamErrorRetryProcessor,
-    SyncRun,
     Workflow,
 )
+from penstock.engine import SyncRun
 
 REFUSED = "This model does not support assistant message prefill."
 ASKED = [Message.user("Count to three."), Message.assistant("One,")]

@@ -12,7 +12,8 @@ import httpx
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock import ModelError, is_bad_request_error
+from penstock import ModelError
+from penstock.processors.recovery import is_bad_request_error
 from penstock.processors.recovery.judging import judged
 from penstock.processors.recovery.reading import causes, read
 

@@ -9,20 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import (
-    Backoff,
-    CircuitBreaker,
-    FailedCall,
-    ModelError,
-    OptionError,
-    Outcome,
-    RetryMatcher,
-    Run,
-    StreamErrorRetryProcessor,
-    SyncRun,
-    Workflow,
-    is_bad_request_error,
-)
+from penstock import ModelError, OptionError, Outcome, Run, StreamErrorRetryProcessor, Workflow
+from penstock.engine import SyncRun
+from penstock.processors.recovery import Backoff, CircuitBreaker, FailedCall, RetryMatcher, is_bad_request_error
 from penstock.testing import VirtualClock, run_stage
 
 FULL = ModelError("m", "no room", status=503, retryable=True)

@@ -9,21 +9,18 @@ import pytest
 from pydantic import BaseModel
 
 from penstock import (
-    MODEL_CHOICE,
     BlockedError,
-    ImagePart,
     Judge,
     Message,
-    ModelChoice,
-    ModelDecision,
     ModelSelectionProcessor,
     OptionError,
     Outcome,
-    Record,
     RegexFilterProcessor,
     Tripwire,
     Workflow,
 )
+from penstock.engine import ImagePart, Record
+from penstock.processors.routing import MODEL_CHOICE, ModelChoice, ModelDecision
 from penstock.testing import ScriptedModel
 
 SMALL, LARGE = ModelChoice("acme/small", "simple questions"), ModelChoice("acme/large", "proofs", "thinker")

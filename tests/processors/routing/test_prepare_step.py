@@ -5,17 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock import (
-    InputStepContext,
-    Key,
-    Message,
-    MessageList,
-    OptionError,
-    Overrides,
-    PrepareStepProcessor,
-    StepFailedError,
-    Workflow,
-)
+from penstock import InputStepContext, Key, Message, MessageList, OptionError, PrepareStepProcessor, Workflow
+from penstock.engine import Overrides, StepFailedError
 from penstock.testing import run_stage
 
 TONE: Key[str] = Key("tone")

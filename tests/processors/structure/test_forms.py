@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-from penstock import MissingExtraError, OptionError
-from penstock.engine.frozen import thaw
+from penstock import OptionError
+from penstock.engine import MissingExtraError
+from penstock.engine.values.frozen import thaw
 from penstock.processors.structure._forms import form_of
 from penstock.processors.structure._problems import UnfitError
 

@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
 from penstock import (
-    OBJECT,
     Message,
     MessageList,
     OutputResultContext,
@@ -20,9 +19,10 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.context import AnyContext
-from penstock.engine.frozen import thaw
-from penstock.engine.processor import StageName
+from penstock.engine.processor.context import AnyContext
+from penstock.engine.processor.processor import StageName
+from penstock.engine.values.frozen import thaw
+from penstock.processors.structure import OBJECT
 from penstock.testing import ScriptedModel
 
 

@@ -7,19 +7,12 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from penstock import (
-    OBJECT,
-    Message,
-    OptionError,
-    ReasoningPart,
-    ResponseFormat,
-    StructuredOutputProcessor,
-    ToolPart,
-    Workflow,
-)
-from penstock.engine.errors import ModelError
-from penstock.engine.frozen import thaw
-from penstock.engine.model import ModelRequest
+from penstock import Message, OptionError, StructuredOutputProcessor, ToolPart, Workflow
+from penstock.engine import ReasoningPart, ResponseFormat
+from penstock.engine.values.errors import ModelError
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.model import ModelRequest
+from penstock.processors.structure import OBJECT
 from penstock.testing import ScriptedModel, Turn, run_stage
 
 

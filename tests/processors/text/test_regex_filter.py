@@ -5,19 +5,9 @@ import logging
 
 import pytest
 
-from penstock import (
-    DataPart,
-    FilePart,
-    Message,
-    OptionError,
-    ReasoningPart,
-    RegexRule,
-    SourcePart,
-    TextPart,
-    ToolPart,
-    Workflow,
-)
-from penstock.processors.text import PatternMatch, RegexFilterProcessor, UnicodeNormalizer, Violation
+from penstock import Message, OptionError, TextPart, ToolPart, Workflow
+from penstock.engine import DataPart, FilePart, ReasoningPart, SourcePart
+from penstock.processors.text import PatternMatch, RegexFilterProcessor, RegexRule, UnicodeNormalizer, Violation
 
 MAIL = "a@b.io"
 KEY = "sk-" + "ant-api03-ABCdef123456789xyz"  # in two pieces, so that no scanner takes it for a real one

@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock import FilePart, Message, OptionError, TextPart, ToolPart, Workflow
+from penstock import Message, OptionError, TextPart, ToolPart, Workflow
+from penstock.engine import FilePart
 from penstock.processors.text import UnicodeNormalizer, unicode_normalizer
 
 

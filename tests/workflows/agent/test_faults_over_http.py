@@ -9,18 +9,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from penstock import (
-    Agent,
-    AgentResult,
-    APIErrorContext,
-    Chunk,
-    ModelError,
-    OpenAICompatibleModel,
-    Processor,
-    Retry,
-    TimeLimits,
-)
+from penstock import Agent, APIErrorContext, Chunk, ModelError, OpenAICompatibleModel, Processor, Retry
+from penstock.models import TimeLimits
 from penstock.testing.provider import FakeProvider, Gate, Reply, Sent, Wire, failing, rate_limited
+from penstock.workflows import AgentResult
 from tests.workflows.agent.waiting import GIVING_UP, STAGES, Waits, given_up
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,6 @@ import pytest
 
 from penstock import (
     Agent,
-    AgentStream,
     Chunk,
     InputContext,
     LLMResponseContext,
@@ -23,9 +22,10 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine.endings import Ended
-from penstock.engine.model import ModelRequest
+from penstock.engine.processor.state import RunEnd
+from penstock.engine.values.model import ModelRequest
 from penstock.testing import ScriptedModel
+from penstock.workflows import AgentStream
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ class Listens(Processor[dict[str, Any]]):
     edits = "nothing"
 
     def __init__(self) -> None:
-        self.told: list[Ended] = []
+        self.told: list[RunEnd] = []
 
     def process_input(self, ctx: InputContext) -> None:
         """Wait for the end."""

@@ -12,7 +12,6 @@ from penstock import (
     Agent,
     APIErrorContext,
     Chunk,
-    DataPart,
     InputStepContext,
     LLMRequestContext,
     MessageList,
@@ -21,10 +20,10 @@ from penstock import (
     OutputStepContext,
     OutputStreamContext,
     Retry,
-    StepFailedError,
     TextPart,
     processor,
 )
+from penstock.engine import DataPart, StepFailedError
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

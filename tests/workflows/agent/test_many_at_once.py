@@ -21,10 +21,10 @@ from penstock import (
     Processor,
     TokenLimiterProcessor,
     Tool,
-    ToolContext,
     ToolPart,
 )
-from penstock.engine.model import ModelRequest
+from penstock.engine.values.model import ModelRequest
+from penstock.tools import ToolContext
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock import Agent, Chunk, ModelRequest, OutputResultContext, PIIDetector, processor
-from penstock.engine.run_streams import Release
+from penstock import Agent, Chunk, OutputResultContext, PIIDetector, processor
+from penstock.engine import ModelRequest
+from penstock.engine.run.answers import Release
 
 pytestmark = pytest.mark.anyio
 

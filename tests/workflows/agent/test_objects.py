@@ -7,15 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from penstock import (
-    Agent,
-    MessageList,
-    OutputResultContext,
-    PIIDetector,
-    ResponseFormat,
-    StructuredOutputProcessor,
-    processor,
-)
+from penstock import Agent, MessageList, OutputResultContext, PIIDetector, StructuredOutputProcessor, processor
+from penstock.engine import ResponseFormat
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,6 @@ import pytest
 
 from penstock import (
     Agent,
-    HashingEmbedder,
     InMemoryStorage,
     Memory,
     Message,
@@ -19,7 +18,8 @@ from penstock import (
     processor,
     tool,
 )
-from penstock.engine.context import OutputResultContext, OutputStepContext
+from penstock.engine.processor.context import OutputResultContext, OutputStepContext
+from penstock.models import HashingEmbedder
 from penstock.testing import ScriptedModel
 
 ANN = {"resource_id": "ann"}

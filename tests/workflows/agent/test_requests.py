@@ -9,7 +9,6 @@ import pytest
 
 from penstock import (
     Agent,
-    AgentResult,
     BlockedError,
     Chunk,
     InputContext,
@@ -19,15 +18,13 @@ from penstock import (
     ModelError,
     OptionError,
     OutputStepContext,
-    Overrides,
-    StepResult,
-    Usage,
-    UsageError,
     Workflow,
     WorkflowError,
     processor,
 )
+from penstock.engine import Overrides, Usage, UsageError
 from penstock.testing import CountingIds, ScriptedModel
+from penstock.workflows import AgentResult, StepResult
 
 pytestmark = pytest.mark.anyio
 

@@ -3,16 +3,9 @@
 import json
 from typing import Any
 
-from penstock import (
-    Agent,
-    Message,
-    ModelChoice,
-    ModelSelectionProcessor,
-    ProviderHistoryCompat,
-    ReasoningPart,
-    TextPart,
-    ToolPart,
-)
+from penstock import Agent, Message, ModelSelectionProcessor, ProviderHistoryCompat, TextPart, ToolPart
+from penstock.engine import ReasoningPart
+from penstock.processors.routing import ModelChoice
 from penstock.testing import ScriptedModel
 
 REFUSED = {"error": {"status": 400, "message": "messages.1.tool_use.id: String should match pattern 'x'"}}

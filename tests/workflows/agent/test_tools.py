@@ -14,20 +14,17 @@ from penstock import (
     InputStepContext,
     Message,
     OutputStreamContext,
-    Overrides,
     Processor,
-    TextEdits,
     Tool,
     ToolCallContext,
-    ToolContext,
     ToolPart,
     ToolResultContext,
-    ToolSpec,
-    UsageError,
     processor,
 )
-from penstock.engine.edits import Edit
+from penstock.engine import Overrides, TextEdits, ToolSpec, UsageError
+from penstock.engine.values.edits import Edit
 from penstock.testing import ScriptedModel
+from penstock.tools import ToolContext
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,10 @@ from typing import Any, Self, get_args
 
 import anyio
 
-from penstock import Agent, AgentResult, Chunk, InputContext, Processor, Retry
-from penstock.engine.endings import Ended
-from penstock.engine.processor import StageName
+from penstock import Agent, Chunk, InputContext, Processor, Retry
+from penstock.engine.processor.processor import StageName
+from penstock.engine.processor.state import RunEnd
+from penstock.workflows import AgentResult
 
 STAGES = get_args(StageName)
 GIVING_UP = ("task", "cancel", "pull")
@@ -36,7 +37,7 @@ class Waits(Processor[dict[str, Any]]):
         self.stage = stage
         self.reached = anyio.Event()
         self.cancelled = False
-        self.told: list[Ended] = []
+        self.told: list[RunEnd] = []
 
     def _listen(self, ctx: InputContext) -> None:
         ctx.at_end(self.told.append)

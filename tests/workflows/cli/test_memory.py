@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from penstock import Message, SQLiteStorage, TextPart, ToolPart
-from penstock.engine.remembered import Thread
+from penstock.engine.values.stored import Thread
 from penstock.workflows.cli import main
 
 HOSTILE = "red \x1b[31m\u202e text"

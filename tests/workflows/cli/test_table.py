@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from penstock import Record, Tripwire
+from penstock import Tripwire
+from penstock.engine import Record
 from penstock.workflows.cli.words import LONGEST, plain, visible, why
 
 ADDRESS = "ann@example.com"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock import InputContext, Message, Workflow, processor
-from penstock.engine.driving import drive
+from penstock.engine.tasks import run_without_loop
 from penstock.workflows.batch import is_sync
 from penstock.workflows.presets import PRESETS, hygiene
 from penstock.workflows.presets.hygiene import NOTE
@@ -59,7 +59,7 @@ def test_the_model_is_told_what_placeholders_mean() -> None:
     """Once, in a system message of its own, and only if something was hidden."""
     run = guard.start()
     for text in ("I am ann@example.com, hello.", "And bob@example.com greets you."):
-        drive(run.process_input(text), "test")
+        run_without_loop(run.process_input(text), "test")
     assert [message.text for message in run.message_list.system] == [NOTE]
     assert guard.check_sync("Nothing to hide.").message_list.system == ()
 

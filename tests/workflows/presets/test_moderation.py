@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.testing import ScriptedModel
 from penstock.workflows.batch import is_sync
 from penstock.workflows.presets import PRESETS, moderation

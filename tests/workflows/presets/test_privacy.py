@@ -3,7 +3,7 @@
 import pytest
 
 from penstock import Workflow
-from penstock.engine.errors import OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.testing import ScriptedModel
 from penstock.workflows.batch import is_sync
 from penstock.workflows.presets import PRESETS, privacy

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock import Answer, Chunk, Message, Overrides, Retry
+from penstock import Answer, Chunk, Message, Retry
+from penstock.engine import Overrides
 
 if TYPE_CHECKING:
     from tests.workflows.agent.fuzz.world import World

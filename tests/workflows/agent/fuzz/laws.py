@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from penstock import AgentResult
+from penstock.workflows import AgentResult
 from tests.workflows.agent.fuzz.acts import marks
 from tests.workflows.agent.fuzz.play import Seen
 from tests.workflows.agent.fuzz.world import PIECES

@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 
-from penstock import AgentResult, Chunk
+from penstock import Chunk
+from penstock.workflows import AgentResult
 from tests.workflows.agent.fuzz.world import Case, World, case
 
 

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import anyio
 
 from penstock import Agent, Chunk, ModelError, Processor, Tool, Workflow
-from penstock.engine.endings import Ended
-from penstock.engine.model import ModelRequest
+from penstock.engine.processor.state import RunEnd
+from penstock.engine.values.model import ModelRequest
 from penstock.testing import CountingIds
 from tests.workflows.agent.fuzz.acts import ACTS, act
 
@@ -60,7 +60,7 @@ class World:
     tools_run: list[str] = field(default_factory=list[str])
     running: int = 0
     streaming: int = 0
-    ends: list[Ended] = field(default_factory=list[Ended])
+    ends: list[RunEnd] = field(default_factory=list[RunEnd])
     attempt: int = 0
     attempts: dict[int, int] = field(default_factory=dict[int, int])
     waits: int = 0

@@ -1,0 +1,1 @@
+"""Scoring text for hate, harassment, violence, self-harm and sexual content."""

@@ -1,0 +1,239 @@
+"""Finds the matches of rules in one text, sees through disguises, unites what overlaps. Pure; no message, no stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.detection.patterns.built_in import LOOKBACK, BuiltIn
+from penstock.detection.patterns.scanner import Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from penstock.detection.patterns.rules import UserRule
+    from penstock.detection.patterns.scanner import Indexed
+    from penstock.detection.patterns.shapes import Trace
+
+
+class Match(NamedTuple):
+    """What a rule found: where, and the rule's place among the rules.
+
+    ``tail`` marks the rest of a match that began in an earlier text: its replacement stands there.
+    """
+
+    start: int
+    end: int
+    rule: int
+    tail: bool = False
+
+
+class Region(NamedTuple):
+    """Matches that overlap, as one: where, who owns it, what stands in its place, all rules that had a part in it."""
+
+    start: int
+    end: int
+    rule: int
+    replacement: str
+    rules: tuple[int, ...]
+    tail: bool = False
+
+
+class Precedence(NamedTuple):
+    """What a match is called that has others within it: the wider one's rule names it, but for those here.
+
+    Attributes:
+        wide: places of built-in rules that take the name of what is found within them,
+        narrow: if that is by one of these.
+    """
+
+    wide: frozenset[int] = frozenset()
+    narrow: frozenset[int] = frozenset()
+
+
+class FinderState:
+    """What a finder remembers of one text that it is shown piece by piece.
+
+    Attributes:
+        done: rules for a first match that have had it.
+        before: how the end of what is decided reads behind its disguise; None if as it is written.
+    """
+
+    __slots__ = ("before", "done")
+
+    def __init__(self) -> None:
+        self.done: set[int] = set()
+        self.before: str | None = None
+
+
+class Finder:
+    """Rules, ready to search texts with. Equal if the rules are.
+
+    Attributes:
+        lookback: how many characters before what is undecided `scan` and `finish` want to see.
+    """
+
+    def __init__(self, rules: Sequence[BuiltIn | UserRule], precedence: Precedence | None = None) -> None:
+        self.rules = tuple(rules)
+        self._precedence = precedence or Precedence()
+        self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltIn)]
+        built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltIn)]
+        self._sweep = Sweep(built_in) if built_in else None
+        self.lookback = max([LOOKBACK if built_in else 1, *(rule.lookback for _, rule in self._own)])
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both have equal rules."""
+        return isinstance(other, Finder) and self.rules == other.rules
+
+    def __hash__(self) -> int:
+        """Hash by the number of rules: equal finders have equally many."""
+        return hash(len(self.rules))
+
+    def __repr__(self) -> str:
+        """Show the rules' names."""
+        return f"Finder({', '.join(dict.fromkeys(rule.name for rule in self.rules))})"
+
+    @staticmethod
+    def begun() -> FinderState:
+        """Return the state of a text of which nothing was shown yet."""
+        return FinderState()
+
+    def find(self, text: str, key: str = "") -> list[Match]:
+        """Return all matches, rule by rule; ``key`` is the name that the text is the value of, which may explain it.
+
+        Raises:
+            TimeoutError: a user's rule took longer than it may.
+        """
+        if not key or self._sweep is None:
+            return self.finish(text, 0, FinderState())
+        own, _ = self._by_own(text, 0, FinderState(), final=True)
+        return self._matches(own, self._sweep.search_value(text, key), len(text) + 1)
+
+    def scan(self, text: str, start: int, state: FinderState) -> tuple[list[Match], int]:
+        """Return what is found for certain in a text that goes on, and from which place on it is uncertain.
+
+        The matches begin at ``start`` or later and end at the place or before it: they are those that `find` would
+        report there of the whole text, however it goes on. The next call's ``start`` must be this one's place.
+
+        Args:
+            text: the last `lookback` characters of what is decided, or all of it if it is shorter; and all that is not.
+            start: where in the text what is not decided begins.
+            state: one for each text; a new one at the text's beginning.
+
+        Raises:
+            TimeoutError: a user's rule took longer than it may.
+        """
+        own, hold = self._by_own(text, start, state, final=False)
+        known: list[Indexed] = []
+        if self._sweep is not None:
+            known, behind = self._sweep.search(text, start, state.before, final=False)
+            hold = min(hold, behind)
+        if own or known:
+            hold = _lowered([*own, *known], hold)
+        if hold <= start:
+            return [], start
+        if self._sweep is not None:
+            state.before = self._sweep.remembered(text, start, state.before, hold)
+        for index, rule in self._own:
+            if not rule.every and any(place == index and _decided(trace, hold) for place, trace in own):
+                state.done.add(index)
+        return (self._matches(own, known, hold) if own or known else []), hold
+
+    def scan_value(self, text: str, key: str) -> tuple[list[Match], int]:
+        """Return what `scan` returns of the beginning of a text that is the value of a key, which may explain it."""
+        own, hold = self._by_own(text, 0, FinderState(), final=False)
+        known: list[Indexed] = []
+        if self._sweep is not None:
+            known, behind = self._sweep.scan_value(text, key)
+            hold = min(hold, behind)
+        hold = _lowered([*own, *known], hold)
+        return self._matches(own, known, hold), hold
+
+    def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
+        """Return what is found from ``start`` on in a text that ends here; see `scan`."""
+        own, _ = self._by_own(text, start, state, final=True)
+        known: list[Indexed] = []
+        if self._sweep is not None:
+            known, _ = self._sweep.search(text, start, state.before, final=True)
+        return self._matches(own, known, len(text) + 1)
+
+    def _matches(self, own: Sequence[Indexed], known: Sequence[Indexed], hold: int) -> list[Match]:
+        """Return the matches that begin before a place, rule by rule."""
+        if not own and not known:
+            return []
+        found = [Match(trace.low, trace.high, index) for index, trace in own if _decided(trace, hold)]
+        inner = (Match(trace.low, trace.high, index) for index, trace in known if _decided(trace, hold))
+        wide = (match for match in found if match.start < match.end)
+        return sorted([*wide, *_outermost(inner, self._precedence)], key=lambda match: (match.rule, match.start))
+
+    def _by_own(self, text: str, start: int, state: FinderState, *, final: bool) -> tuple[list[Indexed], int]:
+        """Return what the user's rules find, and from which place on it may change."""
+        found: list[Indexed] = []
+        hold = len(text)
+        for index, rule in self._own:
+            if index not in state.done:
+                traces, open_at = rule.scan(text, start, final=final)
+                found.extend((index, trace) for trace in traces)
+                hold = min(hold, open_at)
+        return found, hold
+
+    def unite(self, text: str, matches: Iterable[Match]) -> list[Region]:
+        """Return the matches as disjoint regions, in order.
+
+        The longest match of a region owns it; of equally long ones the first by place, then by rule. Groups in a
+        replacement are filled in only where the region is one match.
+        """
+        regions: list[Region] = []
+        ordered = sorted(matches, key=lambda match: (match.start, match.start - match.end, match.rule))
+        for cluster in _clusters(ordered):
+            owner = max(cluster, key=lambda match: match.end - match.start)  # max keeps the first of equals
+            start, end = cluster[0].start, max(match.end for match in cluster)
+            rules = tuple(dict.fromkeys(match.rule for match in cluster))
+            single = text[start:end] if len(cluster) == 1 else ""
+            regions.append(Region(start, end, owner.rule, self._replacement(owner, single), rules, owner.tail))
+        return regions
+
+    def _replacement(self, owner: Match, single: str) -> str:
+        rule = self.rules[owner.rule]
+        if owner.tail:
+            return ""
+        return rule.expand(single) if single and not isinstance(rule, BuiltIn) else rule.replacement
+
+
+def _decided(trace: Trace, hold: int) -> bool:
+    return trace.counts and trace.start < hold
+
+
+def _lowered(found: Iterable[Indexed], hold: int) -> int:
+    """Return the last place up to the given one that lies within no trace."""
+    stretches = [(trace.start, trace.end) for _, trace in found]
+    reached = False
+    while not reached:
+        lower = min((low for low, high in stretches if low < hold < high), default=hold)
+        reached, hold = lower == hold, lower
+    return hold
+
+
+def _outermost(matches: Iterable[Match], precedence: Precedence) -> list[Match]:
+    """Return the matches that lie in no other; of equal ones the first rule's."""
+    kept: list[Match] = []
+    reach = 0
+    for match in sorted(matches, key=lambda match: (match.start, -match.end, match.rule)):
+        if match.end > reach:
+            reach = match.end
+            kept.append(match)
+        elif match.rule in precedence.narrow and kept[-1].rule in precedence.wide:
+            kept[-1] = kept[-1]._replace(rule=match.rule)
+    return kept
+
+
+def _clusters(ordered: Iterable[Match]) -> Iterator[list[Match]]:
+    cluster: list[Match] = []
+    reach = 0
+    for match in ordered:
+        if cluster and match.start >= reach:
+            yield cluster
+            cluster = []
+        reach = max(reach, match.end) if cluster else match.end
+        cluster.append(match)
+    if cluster:
+        yield cluster

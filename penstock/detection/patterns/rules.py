@@ -1,0 +1,211 @@
+"""`RegexRule`, a user's own rule, and what it becomes when checked: something that finds within a time limit. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import regex
+
+from penstock.detection.patterns.shapes import Shape, Trace
+from penstock.detection.patterns.validators import VALIDATORS
+from penstock.engine.values.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.detection.patterns.shapes import Scan
+
+_FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "x": regex.VERBOSE}
+_KEPT_FLAGS = {
+    re.IGNORECASE: regex.I,
+    re.MULTILINE: regex.M,
+    re.DOTALL: regex.S,
+    re.VERBOSE: regex.X,
+    re.ASCII: regex.A,
+}
+_GROUP = re.compile(r"\$(?:(\$)|(&)|([`'])|(\d{1,2})|<([^>]*)>)")
+
+Pattern: TypeAlias = "str | re.Pattern[str] | regex.Pattern[str]"
+
+
+@dataclass(frozen=True, slots=True)
+class RegexRule:
+    """A rule of one's own; a mapping with these keys will do as well.
+
+    Attributes:
+        name: what it finds, for reasons and counts.
+        pattern: a regular expression in the syntax of the ``regex`` library (which takes all of ``re``'s).
+        flags: letters of ``gimsux``. ``g``: every match, else only the first in each text; ``u`` says nothing.
+        replacement: what stands in place of a match where the strategy is to redact. ``$1``, ``$<name>``, ``$&`` and
+            ``$$`` are groups, the match and a dollar, if the pattern finds the match by itself alone, too.
+        validator: tells from the matched text whether it counts: a function, or a name from
+            `penstock.detection.patterns.validators.VALIDATORS`.
+        timeout: how many seconds it may take on one text; the processor's if None.
+    """
+
+    name: str
+    pattern: Pattern
+    flags: str = "g"
+    replacement: str = "[REDACTED]"
+    validator: str | Callable[[str], bool] | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserRule:
+    """A checked rule, compiled."""
+
+    name: str
+    replacement: str
+    shape: Shape = field(compare=False)
+    every: bool
+    validator: Callable[[str], bool] | None
+    timeout: float
+
+    @property
+    def lookback(self) -> int:
+        """How many characters before a match it may look at; 0 if that cannot be told."""
+        return self.shape.opening.lookback if self.shape.opening else 0
+
+    def scan(self, text: str, start: int, *, final: bool) -> Scan:
+        """Return the traces from ``start`` on, and where more text may change what is found; one without width is none.
+
+        A rule for the first match alone ends with the first that counts, whatever its width.
+
+        Raises:
+            TimeoutError: it took longer than it may.
+        """
+        traces: list[Trace] = []
+        hold = len(text)
+        try:
+            if not final and (quiet := self.shape.quiet(text, start, self.timeout)) is not None:
+                return traces, quiet
+            matches: Iterable[regex.Match[str]] = self.shape.compiled.finditer(text, start, timeout=self.timeout)
+            if not final:
+                matches, hold = self.shape.settled(iter(matches), text, start, self.timeout)
+            for found in matches:
+                counts = self.validator is None or self.validator(found.group())
+                traces.append(Trace(*found.span(), *found.span(), counts))
+                if counts and not self.every:
+                    return traces, len(text)
+        except TimeoutError:
+            raise self._too_slow() from None
+        return traces, hold
+
+    def expand(self, matched: str) -> str:
+        """Return the replacement of a match, its groups filled in if the pattern finds the match by itself alone."""
+        if "$" not in self.replacement:
+            return self.replacement
+        try:
+            found = self.shape.compiled.search(matched, timeout=self.timeout)
+        except TimeoutError:
+            raise self._too_slow() from None
+        if found is None or found.span() != (0, len(matched)):
+            return self.replacement
+        return _GROUP.sub(lambda reference: _filled(reference, found), self.replacement)
+
+    def _too_slow(self) -> TimeoutError:
+        return TimeoutError(f"rule {self.name!r} took longer than {self.timeout} s on one text")
+
+
+def _filled(reference: re.Match[str], found: regex.Match[str]) -> str:
+    """Return what a ``$`` reference stands for (ECMA-262, GetSubstitution)."""
+    dollar, whole, around, number, name = reference.groups()
+    if dollar or whole or around:  # nothing stands before or after a match that is the whole text
+        return "$" if dollar else found.group() if whole else ""
+    if name is not None:
+        return reference.group() if not found.re.groupindex else (found.groupdict().get(name) or "")
+    for digits in (number, number[0]):
+        if 1 <= int(digits) <= len(found.groups()):
+            return (found.group(int(digits)) or "") + number[len(digits) :]
+    return reference.group()
+
+
+def checked(processor: str, index: int, given: Any, timeout: float) -> UserRule:
+    """Return the rule, checked and compiled.
+
+    Raises:
+        OptionError: what is wrong with it, and at which rule.
+    """
+    option = f"rules[{index}]"
+    rule = _as_rule(processor, option, given)
+    name = _text(processor, f"{option}.name", rule.name)
+    if not name:
+        raise OptionError(processor, f"{option}.name", name, "a non-empty str")
+    option = f"{option} ({name})"
+    return UserRule(
+        name,
+        _text(processor, f"{option}.replacement", rule.replacement),
+        Shape(_compiled(processor, option, rule)),
+        "g" in rule.flags,
+        _validator(processor, option, rule.validator),
+        seconds(processor, f"{option}.timeout", timeout if rule.timeout is None else rule.timeout),
+    )
+
+
+def _text(processor: str, option: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise OptionError(processor, option, given, "a str")
+    return given
+
+
+def seconds(processor: str, option: str, given: object) -> float:
+    """Return the option if it is a positive, finite number of seconds.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < math.inf:
+        raise OptionError(processor, option, given, "a number of seconds above 0")
+    return float(given)
+
+
+def _as_rule(processor: str, option: str, given: Any) -> RegexRule:
+    if isinstance(given, RegexRule):
+        return given
+    names = [item.name for item in fields(RegexRule)]
+    if not isinstance(given, Mapping):
+        raise OptionError(processor, option, type(given).__name__, f"a RegexRule or a mapping of {', '.join(names)}")
+    options = cast("dict[str, Any]", given)
+    keys: list[object] = [*options]
+    if not set(keys) <= set(names) or not {"name", "pattern"} <= set(keys):
+        raise OptionError(
+            processor, option, sorted(map(str, keys)), f"keys of {', '.join(names)}, name and pattern among them"
+        )
+    return RegexRule(**options)
+
+
+def _compiled(processor: str, option: str, rule: RegexRule) -> regex.Pattern[str]:
+    allowed = {*_FLAGS, "g", "u"}
+    letters = _text(processor, f"{option}.flags", rule.flags)
+    if not set(letters) <= allowed:
+        raise OptionError(processor, f"{option}.flags", letters, "letters of 'gimsux'")
+    flags = 0
+    for letter in letters:
+        flags |= _FLAGS.get(letter, 0)
+    given: Pattern = rule.pattern
+    if isinstance(given, re.Pattern):
+        flags |= sum(ours for theirs, ours in _KEPT_FLAGS.items() if given.flags & theirs)
+    elif isinstance(given, regex.Pattern):
+        flags |= given.flags & sum(_KEPT_FLAGS.values())
+    pattern: object = getattr(given, "pattern", given)
+    if not isinstance(pattern, str):
+        raise OptionError(processor, f"{option}.pattern", type(pattern).__name__, "a str or a compiled pattern of str")
+    try:
+        return regex.compile(pattern, flags)
+    except regex.error as error:
+        raise OptionError(processor, f"{option}.pattern", pattern, f"a regular expression: {error}") from error
+
+
+def _validator(processor: str, option: str, given: Any) -> Callable[[str], bool] | None:
+    if given is None or callable(given):
+        return given  # type: ignore[no-any-return]
+    if given not in VALIDATORS:
+        raise OptionError(
+            processor, f"{option}.validator", given, f"a function or one of {', '.join(map(repr, VALIDATORS))}"
+        )
+    return VALIDATORS[given]

@@ -1,0 +1,163 @@
+"""Searches a text with all built-in rules, as it is written and as it reads behind a disguise. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+import regex
+
+from penstock.detection.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
+from penstock.detection.patterns.prefix_rules import Marks
+from penstock.detection.patterns.shapes import Trace
+from penstock.detection.unicode.disguises import Places, is_plain, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.detection.patterns.built_in import BuiltIn, Search
+
+Indexed: TypeAlias = "tuple[int, Trace]"
+"""A trace with the place of its rule among all rules."""
+
+_Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, Search]]]"
+"""A trigger, and the searches of the rules that have it, with their places."""
+
+_NO_RULE = -1
+_NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
+
+
+class Sweep:
+    """Built-in rules with their places among all rules, ready to search."""
+
+    def __init__(self, rules: Iterable[tuple[int, BuiltIn]]) -> None:
+        rules = list(rules)
+        searches: dict[str, list[tuple[int, Search]]] = {}
+        for index, rule in rules:
+            if not rule.mark:
+                searches.setdefault(rule.trigger, []).append((index, rule.search))
+        groups: dict[frozenset[str], list[_Source]] = {}
+        for trigger, found in searches.items():
+            groups.setdefault(_needed(trigger), []).append((re.compile(trigger), found))
+        self._groups = [*groups.items()]
+        marked = [(index, rule) for index, rule in rules if rule.mark]
+        self._marks = Marks(marked) if marked else None
+
+    def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[Indexed], int]:
+        """Return what is found from ``start`` on, and from which place on it may change.
+
+        ``before`` is how the end of what stands before ``start`` reads; None if as it is written.
+        """
+        found, hold = self._one(text, start, final=final)
+        if before is None and is_plain(text, start):
+            return found, hold
+        rest = text[start:]
+        reading = read(rest, final=final)
+        if before is None and reading.text == rest:
+            return found, hold
+        context = text[max(start - LOOKBACK, 0) : start] if before is None else before
+        shift = len(context)
+        again, behind = self._one(context + reading.text, shift, final=final)
+        if again or behind < shift + len(reading.text):
+            places = Places(reading)
+            hold = min(hold, start + places.start(behind - shift))
+            found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
+        hold = min(hold, start + len(reading.source))
+        found.extend((_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
+        return found, hold
+
+    def search_value(self, text: str, key: str) -> list[Indexed]:
+        """Return what is found in a text that is the value of a key; the key may explain it."""
+        found = list(self._value(text, key))
+        reading = read(text)
+        if reading.text != text:
+            places = Places(reading)
+            found.extend((index, _back(trace, places, 0, 0)) for index, trace in self._value(reading.text, key))
+        return found
+
+    def scan_value(self, text: str, key: str) -> tuple[list[Indexed], int]:
+        """Return what is found for certain in the beginning of such a text, and from which place on it may change."""
+        before = f'{key}: "'
+        found, hold = self.search(before + text, 0, None, final=False)
+        return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
+
+    def _value(self, text: str, key: str) -> Iterable[Indexed]:
+        before = f'{key}: "'
+        for index, trace in self._one(f'{before}{text}"', 0, final=True)[0]:
+            low, high = max(trace.low - len(before), 0), min(trace.high - len(before), len(text))
+            if low < high:
+                yield index, Trace(low, high, low, high, trace.counts)
+
+    def _one(self, text: str, start: int, *, final: bool) -> tuple[list[Indexed], int]:
+        hold = len(text) if final else _last_word(text, start)
+        found: list[Indexed] = []
+        letters = frozenset(text[start:] if start else text)
+        for needed, sources in self._groups:
+            if needed and needed.isdisjoint(letters):
+                continue
+            for trigger, searches in sources:
+                if trigger.search(text, start):
+                    for index, search in searches:
+                        traces, open_at = search(text, start, final=final)
+                        hold = min(hold, open_at)
+                        if traces:
+                            found.extend([(index, trace) for trace in traces])
+        if self._marks is not None:
+            marked, open_at = self._marks.search(text, start, final=final)
+            found.extend(marked)
+            hold = min(hold, open_at)
+        return found, hold
+
+    @staticmethod
+    def remembered(text: str, start: int, before: str | None, hold: int) -> str | None:
+        """Return how the end of what stands before ``hold`` reads; None if as it is written."""
+        if before is None and is_plain(text, start):
+            return None
+        released = text[start:hold]
+        plain = read(released).text
+        if before is None and plain == released:
+            return None
+        context = text[max(start - LOOKBACK, 0) : start] if before is None else before
+        after = (context + plain)[-LOOKBACK:]
+        return None if after == text[max(hold - LOOKBACK, 0) : hold] else after
+
+
+_CLASSES = {"[:=]": ":=", "[:-]": ":-", "[0-9]": "0123456789", "\\.": ".", "\\$": "$"}
+_LETTERS = re.compile(r"[^\\\[\](){}|.^$?*+]+(?![?*{])")
+_GROUP = re.compile(r"\([^()]*\)")
+
+
+def _needed(trigger: str) -> frozenset[str]:
+    """Return characters of which a text must have one to match, as a quick look at a pattern tells; none: any may.
+
+    What has alternatives is not looked at. Of the letters that a pattern begins with, a sign is the rarest.
+    """
+    if "|" in _GROUP.sub("", trigger):
+        return frozenset()
+    for item, letters in _CLASSES.items():
+        if trigger.startswith(item) and trigger[len(item) :][:1] not in ("?", "*"):
+            return frozenset(letters)
+    first = _LETTERS.match(trigger)
+    return frozenset(next((char for char in first.group() if not char.isalnum()), first.group()[0]) if first else "")
+
+
+def _behind(trace: Trace, at: int) -> Trace:
+    """Return a trace as it is counted from a place on; what lies before the place is cut off."""
+    start, end, low, high = (max(place - at, 0) for place in (trace.start, trace.end, trace.low, trace.high))
+    return Trace(start, end, low, high, trace.counts)
+
+
+def _last_word(text: str, start: int) -> int:
+    """Return where the last word begins, or that part of it which a rule may still reach back to."""
+    low = max(len(text) - WORD_HELD, start)
+    if text.isascii():
+        return max(text.rfind(" ", low) + 1, text.rfind("\n", low) + 1, low)
+    found = _NOT_IN_WORD.search(text, low)
+    return found.end() if found else low
+
+
+def _back(trace: Trace, places: Places, shift: int, start: int) -> Trace:
+    """Return a trace in a reading as one in the text."""
+    begin, end = places.start(trace.start - shift), places.end(trace.end - shift)
+    low, high = places.start(trace.low - shift), places.end(trace.high - shift)
+    return Trace(begin + start, end + start, low + start, high + start, trace.counts)

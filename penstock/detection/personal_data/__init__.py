@@ -1,0 +1,1 @@
+"""Finding personal data and keys in text."""

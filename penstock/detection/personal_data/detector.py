@@ -1,0 +1,198 @@
+"""`PersonalData`: finds personal data by shape, check sum and words nearby. It knows no processor and no model.
+
+Names and postal addresses have no shape that could be told from other text; they are `CONTEXTUAL` and take a judge.
+"""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from penstock.detection.spans import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+
+    from penstock.detection.encoded import EncodedSpans
+    from penstock.detection.patterns.built_in import BuiltIn
+    from penstock.detection.patterns.matching import Finder, FinderState, Match
+    from penstock.detection.patterns.rules import UserRule
+    from penstock.engine.values.frozen import Value
+
+EMBEDDED: tuple[str, ...] = (
+    "email",
+    "phone",
+    "credit-card",
+    "ssn",
+    "api-key",
+    "ip-address",
+    "date-of-birth",
+    "url",
+    "uuid",
+    "crypto-wallet",
+    "iban",
+    "mac",
+)
+"""The types that are found here."""
+
+CONTEXTUAL: tuple[str, ...] = ("name", "address")
+"""The types that no pattern finds honestly: a judge must."""
+
+_IN_CODES = ("url", "uuid", "mac", "ip-address")
+_PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
+_STATE = "personal-data"  # the note in which a stream's state is kept
+
+
+class PersonalData:
+    """Recognisers of the types asked for, in one search.
+
+    Where findings overlap, they are one, of the longest's type: the digits of an IBAN are no phone number. A link with
+    a key in it, though, is a key.
+
+    Attributes:
+        types: what is looked for.
+        contextual: those of the types asked for that are not looked for here.
+        lookback: how many characters before what is undecided `scan` wants to see.
+    """
+
+    def __init__(self, types: Iterable[str] = EMBEDDED, custom: Iterable[UserRule] = ()) -> None:
+        """Note what to look for; the tables are loaded at the first search.
+
+        Args:
+            types: any of `EMBEDDED` and `CONTEXTUAL`; others are taken for contextual.
+            custom: rules of one's own; a finding's type is the rule's name.
+        """
+        asked = tuple(dict.fromkeys(types))
+        self._custom = tuple(custom)
+        named = {rule.name for rule in self._custom}
+        self.types = tuple(name for name in asked if name in EMBEDDED) + tuple(dict.fromkeys(named))
+        self.contextual = tuple(name for name in asked if name not in self.types)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        from penstock.detection.patterns.matching import Finder, Precedence  # loaded where texts are searched
+
+        names = [name for name, _ in self._built_in]
+        wide, narrow = (frozenset(at for at, name in enumerate(names) if name in chosen) for chosen in _PRECEDENCE)
+        return Finder([*(rule for _, rule in self._built_in), *self._custom], Precedence(wide, narrow))
+
+    @cached_property
+    def _types(self) -> Sequence[str]:
+        return [*(name for name, _ in self._built_in), *(rule.name for rule in self._custom)]
+
+    @cached_property
+    def _built_in(self) -> Sequence[tuple[str, BuiltIn]]:
+        return [(name, rule) for name, rules in _tables().items() if name in self.types for rule in rules]
+
+    @property
+    def lookback(self) -> int:
+        """How many characters before what is undecided `scan` wants to see."""
+        return self._finder.lookback
+
+    @cached_property
+    def encoded(self) -> EncodedSpans:
+        """What looks for the same behind codes, but for types that codes are full of anyway."""
+        from penstock.detection.encoded import EncodedSpans  # loaded where texts are searched
+
+        plain = PersonalData([name for name in self.types if name not in _IN_CODES], self._custom)
+        return EncodedSpans(plain.find)
+
+    def find(self, text: str, key: str = "") -> list[Span]:
+        """Return what is found in a whole text, in order, disjoint.
+
+        Args:
+            text: the text.
+            key: the name that the text is the value of, which may explain it.
+
+        Raises:
+            TimeoutError: a rule of one's own took longer than it may.
+        """
+        return self._spans(self._finder.find(text, key))
+
+    def scan(
+        self, text: str, start: int, notes: MutableMapping[str, Value], *, final: bool, key: str = ""
+    ) -> tuple[list[Span], int]:
+        """Return what is found in a text that may go on, and the place from which on more text could change it.
+
+        The spans begin at ``start`` or later; those that end at the place or before it are decided, and they are those
+        that `find` reports of the whole text. The next call's ``start`` is this one's place.
+
+        Args:
+            text: the last `lookback` characters of what is decided, and all that is not.
+            start: where what is not decided begins.
+            notes: one mapping for each text, empty at its beginning; what is remembered stands there.
+            final: whether the text ends here.
+            key: the name that the text is the value of, where it begins at its beginning.
+
+        Raises:
+            TimeoutError: a rule of one's own took longer than it may.
+        """
+        if key and not start and not final:
+            found, hold = self._finder.scan_value(text, key)
+            return self._spans(found), hold
+        if final and not start and _STATE not in notes:
+            return self.find(text, key), len(text)
+        state: FinderState = notes.setdefault(_STATE, self._finder.begun())
+        if final:
+            return self._spans(self._finder.finish(text, start, state)), len(text)
+        found, hold = self._finder.scan(text, start, state)
+        return self._spans(found), hold
+
+    def _spans(self, matches: Sequence[Match]) -> list[Span]:
+        """Return matches as stretches that do not overlap, each of its longest match's type."""
+        spans: list[Span] = []
+        longest = reach = 0
+        for start, end, rule, _ in sorted(matches, key=_place):
+            size = end - start
+            if start >= reach:
+                spans.append(Span(start, end, self._types[rule]))
+                longest, reach = size, end
+                continue
+            reach = max(reach, end)
+            owner = self._types[rule] if size > longest else spans[-1].type
+            spans[-1] = Span(spans[-1].start, reach, owner)
+            longest = max(size, longest)
+        return spans
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both look for the same."""
+        return isinstance(other, PersonalData) and (self.types, self._custom) == (other.types, other._custom)
+
+    def __hash__(self) -> int:
+        """Hash by the types."""
+        return hash(self.types)
+
+    def __repr__(self) -> str:
+        """Show what is looked for."""
+        return f"PersonalData({', '.join(self.types)})"
+
+
+def _place(match: Match) -> tuple[int, int, int]:
+    return (match.start, -match.end, match.rule)
+
+
+@cache
+def _tables() -> Mapping[str, tuple[BuiltIn, ...]]:
+    """Return the rules by type; of two that find the same, the first has it, so what is only random comes last."""
+    from penstock.detection.personal_data.addresses import ADDRESSES
+    from penstock.detection.personal_data.births import BIRTHS
+    from penstock.detection.personal_data.domains import LINKS
+    from penstock.detection.personal_data.ibans import CUED_IBANS
+    from penstock.detection.personal_data.identifiers import MACS, UUIDS
+    from penstock.detection.personal_data.pii import PII
+    from penstock.detection.personal_data.randomness import RANDOM_TOKENS
+    from penstock.detection.personal_data.wallets import WALLETS
+    from penstock.detection.secrets.secrets import SECRETS
+
+    pii = {name: tuple(rule for rule in PII if rule.name == name) for name in ("email", "phone", "credit-card", "ssn")}
+    return {
+        **pii,
+        "iban": (*(rule for rule in PII if rule.name == "iban"), *CUED_IBANS),
+        "ip-address": ADDRESSES,
+        "date-of-birth": BIRTHS,
+        "url": LINKS,
+        "uuid": UUIDS,
+        "crypto-wallet": WALLETS,
+        "mac": MACS,
+        "api-key": (*SECRETS, *RANDOM_TOKENS),
+    }

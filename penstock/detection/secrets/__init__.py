@@ -1,0 +1,1 @@
+"""Finding API keys, tokens and passwords in text."""

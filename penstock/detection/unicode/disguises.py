@@ -1,0 +1,89 @@
+"""How guards read through a disguise: styled and look-alike letters as plain ones, without what cannot be seen. Pure.
+
+Each character is read by itself, so a piece of a text reads as it does within the whole; only a terminal's control
+sequences are taken as one. Honest text in another script is misread, too, which does no harm: guards read both.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.detection.unicode._invisibles import is_invisible
+from penstock.detection.unicode._unicode_tables import LOOKALIKES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_FOLD = str.maketrans(
+    {letter: plain for row, latin in LOOKALIKES.values() for letter, plain in zip(row, latin, strict=True)}
+)
+_MARK = re.compile("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
+_PLAIN = re.compile(r"[\t-\r -~]*+")
+_GONE = "\u200b"
+# ECMA-48's control sequences and strings; the bounds are wide of what terminals understand.
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+[@-~]|\][^\x07\x1b\n]{0,256}+(?:\x07|\x1b\\))")
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+|\][^\x07\x1b\n]{0,256}+\x1b?)?\Z")
+
+
+class _Letters(dict[int, str]):
+    """What each character reads as, worked out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        read = "" if is_invisible(char) else unicodedata.normalize("NFKC", char).translate(_FOLD)
+        self[code] = _MARK.sub("", read)
+        return self[code]
+
+
+_LETTERS = _Letters()
+
+
+class Reading(NamedTuple):
+    """A text as guards read it.
+
+    Attributes:
+        text: how it reads.
+        source: what was read, place by place that of the text; what belongs to an escape sequence is masked.
+        units: escape sequences, as stretches of the source.
+    """
+
+    text: str
+    source: str
+    units: Sequence[tuple[int, int]] = ()
+
+
+def is_plain(text: str, start: int) -> bool:
+    """Tell at a glance that what stands from ``start`` on reads as it is written; False if that takes a closer look."""
+    return _PLAIN.fullmatch(text, start) is not None
+
+
+def read(text: str, *, final: bool = True) -> Reading:
+    """Return how a text reads; if it is not ``final``, up to the escape sequence that its end leaves unfinished."""
+    if "\x1b" not in text:
+        return Reading(text.translate(_LETTERS), text)
+    units = [found.span() for found in _ESCAPE.finditer(text)]
+    source = _ESCAPE.sub(lambda found: _GONE * len(found.group()), text)
+    rest = None if final else _UNFINISHED.search(source)
+    source = source[: rest.start()] if rest else source
+    return Reading(source.translate(_LETTERS), source, units)
+
+
+class Places:
+    """Leads from places in a reading back to places in the text."""
+
+    def __init__(self, reading: Reading) -> None:
+        widths = (len(_LETTERS[ord(char)]) for char in reading.source)
+        self._ends = list(accumulate(widths))  # where, in the reading, each character of the text ends
+
+    def start(self, at: int) -> int:
+        """Return where the character begins that reads as the one at that place."""
+        return bisect_right(self._ends, at)
+
+    def end(self, at: int) -> int:
+        """Return where the character ends that reads as the last before that place."""
+        return bisect_left(self._ends, at) + 1

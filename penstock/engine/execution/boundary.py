@@ -1,0 +1,340 @@
+"""The step boundary: what a hook did becomes a payload, a verdict, or a failure; the one place where signals end.
+
+It knows plans and values; it runs nothing. Caller cancellation and interrupts pass through it: they are neither
+verdicts nor failures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sys
+import traceback
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from penstock.engine.graph.plan import plan_steps
+from penstock.engine.merging.changes import Gone
+from penstock.engine.merging.diff import compose_hints, diff, only_removes, text_changes
+from penstock.engine.processor.payload import Overrides, Payload, Retry
+from penstock.engine.processor.stages import WrongReturnError, told_edits
+from penstock.engine.values.errors import BlockedError, EditError, JudgeError, StepFailedError, UsageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict
+from penstock.engine.values.message_list import MessageList
+from penstock.engine.values.tripwire import Record, Tripwire, TripwireSignal
+
+if TYPE_CHECKING:
+    from penstock.engine.graph.plan import Block, PlanPolicy, PlanStep
+    from penstock.engine.processor.context import AnyContext, Effects
+    from penstock.engine.processor.state import StageCall
+    from penstock.engine.values.edits import Edit, Edits
+    from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.tripwire import Status
+
+log = logging.getLogger("penstock")
+
+_SPEAKING = (WrongReturnError, StepFailedError, EditError, UsageError)
+"""The errors whose text quotes nothing of what was judged, so that it may be told on."""
+
+
+def settle(
+    call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, result: object, started: float
+) -> Payload:
+    """Return the payload after a hook that returned; ``started`` is 0 where nobody listens."""
+    effects = ctx.effects
+    if effects is not None and effects.tripwire is not None:
+        return _tripped(call, step, payload, effects, effects.tripwire, started)
+    try:
+        after = _applied(step, payload, effects, result)
+        changes = _changes(step, payload, after, result, listening=started > 0)
+    except Exception as error:  # noqa: BLE001 - whatever a result breaks is the step's failure
+        return fail(call, step, payload, error, started, effects)
+    if changes is not None and payload.hints is not None:
+        after.hints = compose_hints(payload.hints, changes)
+    if started:
+        edited = after is not payload and (after.message_list, after.fields) != (payload.message_list, payload.fields)
+        status: Status = "edited" if edited else "passed"
+        edits = tuple(masked(place, edit) for place, made in (changes or {}).items() for edit in made)
+        record(call, step, status, started, effects, edits=edits)
+    return after
+
+
+def settle_error(
+    call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, error: BaseException, started: float
+) -> Payload:
+    """Return the payload after a hook that raised, or raise what is neither verdict nor failure."""
+    effects = ctx.effects
+    if passes_through(error):
+        if effects is not None and effects.tripwire is not None:
+            call.run.verdicts[step.path] = effects.tripwire  # for a timeout that is about to end this step
+        raise error
+    if effects is not None and effects.tripwire is not None:
+        return _tripped(call, step, payload, effects, effects.tripwire, started)
+    foreign = verdict_in(error)
+    if foreign is not None:  # a verdict of a run inside the hook
+        return _tripped(call, step, payload, effects, foreign, started)
+    return fail(call, step, payload, error, started, effects)
+
+
+def verdict_in(error: BaseException) -> Tripwire | None:
+    """Return the verdict of a run inside the hook that the error carries, alone or in a group; None if it has none."""
+    if isinstance(error, (TripwireSignal, BlockedError)):
+        return error.tripwire
+    if isinstance(error, BaseExceptionGroup):
+        found = (verdict_in(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
+        return next((verdict for verdict in found if verdict is not None), None)
+    return None
+
+
+def truth(held: object) -> bool:
+    """Return what a condition says.
+
+    Raises:
+        WrongReturnError: it says nothing: a forgotten ``return`` must not pass for *false*.
+    """
+    if held is None:
+        raise WrongReturnError("the condition returned None; return True or False (for a fact: ctx.get(KEY, False))")
+    return bool(held)
+
+
+def fail(
+    call: StageCall,
+    step: PlanStep,
+    payload: Payload,
+    error: BaseException,
+    started: float,
+    effects: Effects | None = None,
+) -> Payload:
+    """Return the payload after a failure, as the step's policy says, or raise a `StepFailedError`."""
+    failure = as_failure(step.path, step.processor_id, call.stage.name, error)
+    verdict = failure_verdict(failure) if step.on_error == "block" else None
+    if started:
+        record(call, step, "failed", started, effects, tripwire=verdict, error=type(error).__name__)
+    return after_failure(step.on_error, payload, failure, verdict, step)
+
+
+def after_failure(
+    on_error: str | None,
+    payload: Payload,
+    failure: StepFailedError,
+    verdict: Tripwire | None = None,
+    owner: PlanStep | PlanPolicy | None = None,
+) -> Payload:
+    """Return the payload that a failure leads to: stopped (block), unchanged (allow); or raise it."""
+    if on_error == "block":
+        log.warning("%s%s; what it checks is blocked", failure, _told_why(failure))
+        return payload.stopped(verdict or failure_verdict(failure), failure)
+    if on_error == "allow":
+        if owner is not None and not owner.told_open:  # once a plan
+            owner.told_open = True
+            log.warning("%s; its policy lets the run go on without it (said once)", failure)
+        return payload
+    raise failure from failure.__cause__
+
+
+def _told_why(failure: StepFailedError) -> str:
+    """Return what a judge's error says of itself, which quotes no text."""
+    cause = failure.__cause__
+    return f" ({cause.reason}: {cause.model})" if isinstance(cause, JudgeError) else ""
+
+
+def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -> StepFailedError:
+    """Return what went wrong as a `StepFailedError`; a foreign error's text stays out of its message."""
+    problem = str(error) if isinstance(error, _SPEAKING) else f"{type(error).__name__} was raised{_origin(error)}"
+    failure = StepFailedError(path, processor_id, stage, problem)
+    failure.__cause__ = error
+    return failure
+
+
+def _origin(error: BaseException) -> str:
+    """Return where an error was raised, for people: file, line and function, which quote no text."""
+    last = list(traceback.walk_tb(error.__traceback__))[-1:]
+    return "".join(
+        f" ({frame.f_code.co_filename.rsplit('/', 1)[-1]}:{line} in {frame.f_code.co_name})" for frame, line in last
+    )
+
+
+def failure_verdict(failure: StepFailedError) -> Tripwire:
+    """Return the verdict that a failure becomes where the policy is to block."""
+    cause = failure.__cause__
+    facts: dict[str, object] = {"failed": True, "error": type(cause if cause is not None else failure).__name__}
+    if isinstance(cause, JudgeError):
+        facts |= {"judge": cause.model, "why": cause.reason}
+    reason = f"{failure.processor_id} failed, so what it checks is blocked"
+    return Tripwire(reason, failure.processor_id, failure.stage, False, facts)  # noqa: FBT003
+
+
+def passes_through(error: BaseException) -> bool:
+    """Tell whether an error is neither verdict nor failure: an interrupt, or a cancellation that comes from outside."""
+    if isinstance(error, (Exception, TripwireSignal)):
+        return False
+    if isinstance(error, BaseExceptionGroup):
+        return any(passes_through(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
+    if isinstance(error, asyncio.CancelledError):
+        return _being_cancelled()
+    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+        return True
+    trio = sys.modules.get("trio")
+    return trio is not None and isinstance(error, trio.Cancelled)
+
+
+def _being_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+class Place(NamedTuple):
+    """What a record is about where it is no step: a nested workflow, a join, a condition."""
+
+    path: str
+    processor_id: str
+
+
+def record(
+    call: StageCall,
+    step: PlanStep | Place,
+    status: Status,
+    started: float,
+    effects: Effects | None = None,
+    *,
+    edits: tuple[tuple[TextPlace, Edit], ...] = (),
+    tripwire: Tripwire | None = None,
+    error: str | None = None,
+) -> None:
+    """Note what a step did, and tell the observers."""
+    notes = EMPTY if effects is None or effects.notes is None else effects.notes
+    seconds = perf_counter() - started if started else 0.0
+    made = Record(
+        step.path, step.processor_id, call.stage.name, status, call.run.shadow, seconds, edits, tripwire, error, notes
+    )
+    run = call.run
+    if run.records is not None:
+        run.records.append(made)
+    for observer in run.observers:
+        try:
+            observer.on_record(made)
+        except Exception:
+            log.exception("an observer failed; the run goes on")
+
+
+def record_failure(call: StageCall, failure: StepFailedError, on_error: str | None, started: float = 0.0) -> None:
+    """Put on record that something other than a hook failed."""
+    if call.run.listening:
+        verdict = failure_verdict(failure) if on_error == "block" else None
+        kind = type(failure.__cause__ or failure).__name__
+        record(call, Place(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
+
+
+def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
+    """Return the verdict of a step in a block that was cut off after it aborted, if there is one."""
+    found = [call.run.verdicts.pop(step.path, None) for step in plan_steps(block)]
+    return next((verdict for verdict in found if verdict is not None), None)
+
+
+def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedError:
+    """Return the failure of a block that gave no result in time, which then is on record."""
+    cause = TimeoutError(f"no result within {block.timeout} s")
+    problem = f"it gave no result within {block.timeout} s"
+    failure = StepFailedError(block.path, block.path.rsplit("/", 1)[-1], call.stage.name, problem)
+    failure.__cause__ = cause
+    record_failure(call, failure, block.on_error, started)
+    return failure
+
+
+def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
+    """Return an edit and its place for a record, which quotes no text.
+
+    What a redaction wrote may be shown; other words, a guard may refuse yet. The keys of a JSON value may be what is to
+    be hidden, so they are stars.
+    """
+    field, *rest = place.path
+    if rest:
+        place = place._replace(path=(field, *[key if isinstance(key, int) else "*" for key in rest]))
+    return place, edit if edit.kind == "redact" else replace(edit, text="·" * len(edit.text))
+
+
+def _tripped(
+    call: StageCall,
+    step: PlanStep,
+    payload: Payload,
+    effects: Effects | None,
+    tripwire: Tripwire,
+    started: float,
+) -> Payload:
+    if started:
+        record(call, step, "tripped", started, effects, tripwire=tripwire)
+    return payload.stopped(tripwire)
+
+
+def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: object) -> Payload:
+    """Return the payload with a hook's result and effects in it; the same one if there is nothing."""
+    if result is None:
+        if effects is not None and effects.watch is not None and effects.watch.derived:
+            raise WrongReturnError(
+                "it derived a list from ctx.message_list and returned nothing; did you forget to return it?"
+            )
+        after = payload
+    else:
+        if inspect.isawaitable(result):
+            close_awaitable(result)
+            raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
+        _check_own(effects, result)
+        after = step.stage.accept(step.stage, payload, result)
+        _check_claim(step, payload, after, result)
+    if effects is None or (effects.facts is None and effects.data is None):
+        return after
+    facts = after.facts if effects.facts is None else FrozenDict({**after.facts, **effects.facts})
+    data = after.data if effects.data is None else (*after.data, *effects.data)
+    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.hints, after.edits_only)
+
+
+def _check_own(effects: Effects | None, result: object) -> None:
+    """Refuse a list that was not derived from this call's: one kept from before would undo what was done since."""
+    returned = result.messages if isinstance(result, (Overrides, Retry)) else result
+    if isinstance(returned, MessageList) and (effects is None or returned.watch is not effects.watch):
+        raise WrongReturnError(
+            "it returned a MessageList that is not derived from this call's ctx.message_list; keep none from before"
+        )
+
+
+def _check_claim(step: PlanStep, before: Payload, after: Payload, result: object) -> None:
+    """Refuse changes that go beyond what the processor declares."""
+    if step.edits == "anything" or after is before:
+        return
+    if (
+        step.edits == "spans"
+        and isinstance(result, MessageList)
+        and (result.edits_only or only_removes(before.message_list, after.message_list))
+    ):
+        return
+    changes = diff(before, after, step.path, told_edits(result))
+    beyond = [place for place, change in changes.items() if step.edits == "nothing" or not _is_slight(place, change)]
+    if beyond and not (step.stage.name == "process_api_error" and after.settled):
+        allowed = "nothing" if step.edits == "nothing" else "stretches of text and metadata, and remove messages"
+        raise WrongReturnError(f"it declares that it edits {allowed}, but it changed more; declare edits='anything'")
+
+
+def _is_slight(place: tuple[object, ...], change: object) -> bool:
+    """Tell whether a change is to a stretch of text, takes a message out, or sets a key of a message's metadata."""
+    return isinstance(change, (tuple, Gone)) or (place[0] == "messages" and place[2:3] == ("metadata",))
+
+
+def _changes(
+    step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool
+) -> dict[TextPlace, Edits] | None:
+    """Return the text edits of this step, where a fork or a listener wants them."""
+    if after is before or (before.hints is None and not listening):
+        return None
+    return text_changes(before, after, told_edits(result), step.path)
+
+
+def close_awaitable(awaitable: object) -> None:
+    """Close a coroutine that nobody will await."""
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()

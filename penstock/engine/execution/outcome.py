@@ -1,0 +1,219 @@
+"""`Outcome`: how a call of a stage ended, as a value; it knows payloads, no plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
+
+from penstock.engine.values.chunks import notices
+from penstock.engine.values.errors import BlockedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.processor.payload import Payload, Retry
+    from penstock.engine.processor.state import StageCall
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.facts import Facts, Key
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.tripwire import Record, Tripwire
+
+T = TypeVar("T", default=Any)
+
+
+class Outcome:
+    """How one call of a stage ended. Of a blocked one, text and messages are empty.
+
+    Attributes:
+        tripwire: the verdict, if one stopped the run (or, with ``retry_granted``, this attempt).
+        retry_granted: whether the run's budget allows the retry that the tripwire, or `Retry`, asks for.
+    """
+
+    __slots__ = ("_call", "_out", "_payload", "_records", "_released", "_told", "retry_granted", "tripwire")
+
+    def __init__(
+        self,
+        call: StageCall,
+        payload: Payload,
+        records: Sequence[Record] = (),
+        retry_granted: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+    ) -> None:
+        self.tripwire: Tripwire | None = payload.tripwire
+        self.retry_granted = retry_granted
+        self._call = call
+        self._payload = payload
+        self._records = records
+        self._out: Sequence[str] = ()
+        self._released: tuple[Chunk, ...] = ()
+        self._told = False
+
+    @property
+    def stage(self) -> str:
+        """The stage's name."""
+        return self._call.stage.name
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error of the step whose failure became the verdict, if that is what blocks."""
+        return self._payload.failure
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a verdict stopped this stage."""
+        return self.tripwire is not None
+
+    @property
+    def message_list(self) -> MessageList:
+        """The conversation after the stage; of a blocked one, as it was before it."""
+        return self._payload.message_list
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages that the stage shows, as edited; none if blocked."""
+        return () if self.blocked else self._call.stage.shows(self._payload.message_list)
+
+    @property
+    def text(self) -> str:
+        """The text that the stage is about, as edited; empty if blocked."""
+        return "" if self.blocked else self._call.stage.text(self._payload, self._call)
+
+    @property
+    def told(self) -> Values:
+        """What the stage's hooks were told of this call: ``finish_reason``, ``usage``, ``steps``, and so on."""
+        return self._call.info
+
+    @property
+    def facts(self) -> Facts:
+        """What the steps found out, by key; of a blocked one, as before the stage."""
+        return self._payload.facts
+
+    def fact(self, key: Key[T]) -> T | None:
+        """Return one fact, or None."""
+        found: T | None = self._payload.facts.get(key)
+        return found
+
+    @property
+    def overrides(self) -> Values:
+        """What `process_input_step` leaves of model, tools, settings …, by name."""
+        return {} if self.blocked else self._payload.fields
+
+    @property
+    def answer(self) -> Value:
+        """What stands in for the model call or the tool; None if nothing does."""
+        return self.overrides.get("answer")
+
+    @property
+    def arguments(self) -> Value:
+        """The tool call's arguments, as edited."""
+        return self.overrides.get("arguments")
+
+    @property
+    def result(self) -> Value:
+        """The tool's result, as edited."""
+        return self.overrides.get("result")
+
+    @property
+    def retry(self) -> Retry | None:
+        """The retry that `process_api_error` asks for, if the budget allows it."""
+        return self.overrides.get("retry") if self.retry_granted else None
+
+    @property
+    def data(self) -> tuple[Chunk, ...]:
+        """The data chunks that hooks wrote, in order."""
+        return self._payload.data
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """What a streaming client is to be sent now: what was held for this stage, or word of its verdict.
+
+        Of a verdict one ``tripwire``, or one ``step-finish`` with the reason ``retry`` before another attempt; before
+        it one ``retract`` with the ids of the texts that are out. A stage called after the verdict says nothing.
+        """
+        if self.tripwire is None or self._told:
+            return self._released
+        return notices(self.tripwire, self._call.run.run_id, self._out, retry=self.retry_granted)
+
+    @property
+    def taken_back(self) -> Sequence[str]:
+        """The ids of texts that had left and were rejected afterwards: a client must take them back."""
+        return self._out
+
+    def with_stream(self, out: Sequence[str], released: tuple[Chunk, ...] = ()) -> Outcome:
+        """Return the outcome, which knows what of the answer is out, and what may leave now."""
+        self._out, self._released = out, released
+        return self
+
+    def after_verdict(self) -> Outcome:
+        """Return the outcome as one of a stage that was called after the run was stopped."""
+        self._told = True
+        return self
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What each step did; empty where the run was started without ``records=True``."""
+        return tuple(self._records)
+
+    def with_records(self, records: Sequence[Record]) -> Outcome:
+        """Return the outcome with those records."""
+        self._records = records
+        return self
+
+    def unwrap(self) -> Outcome:
+        """Return the outcome itself, or raise.
+
+        Raises:
+            BlockedError: it is blocked; the error of a failed step is its ``__cause__``.
+        """
+        if self.tripwire is not None:
+            raise BlockedError(self.tripwire) from self.failure
+        return self
+
+    def __bool__(self) -> bool:
+        """Refuse: whether it passed must be asked in words."""
+        raise UsageError("an outcome is neither true nor false: ask outcome.blocked")
+
+    def __repr__(self) -> str:
+        """Show how it ended; never a text."""
+        how = "passed"
+        if self.tripwire is not None:
+            who = repr(self.tripwire.processor_id)
+            how = f"blocked: {who} failed" if self.failure is not None else f"blocked by {who}"
+        return f"Outcome({self.stage}, {how})"
+
+
+class ModelOutcome(Generic[T]):
+    """How `Run.call_model` ended: the model's value, or the verdict of a check that ran beside it.
+
+    Attributes:
+        value: what the model call gave; None if blocked.
+        outcome: the outcome of the checks, None if there were none.
+    """
+
+    __slots__ = ("outcome", "value")
+
+    def __init__(self, value: T | None, outcome: Outcome | None) -> None:
+        self.value = value
+        self.outcome = outcome
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a check stopped the run."""
+        return self.outcome is not None and self.outcome.blocked
+
+    @property
+    def tripwire(self) -> Tripwire | None:
+        """The verdict, if there is one."""
+        return None if self.outcome is None else self.outcome.tripwire
+
+    def unwrap(self) -> T:
+        """Return the value, or raise.
+
+        Raises:
+            BlockedError: a check stopped the run.
+        """
+        if self.outcome is not None:
+            self.outcome.unwrap()
+        return self.value  # type: ignore[return-value]

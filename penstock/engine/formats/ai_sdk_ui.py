@@ -1,0 +1,61 @@
+"""AI-SDK UI messages, both ways; it knows no other format.
+
+Calls and results stand in one part. In writing, the results of tool messages are put into the calls that they answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.formats.ai_sdk_body import read_body, read_head, together, write_body, write_head
+from penstock.engine.formats.ai_sdk_notes import UI as FORMAT
+from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, kept
+from penstock.engine.values.messages import ROLES, Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
+
+LEAVES_OUT: frozenset[str] = frozenset()
+"""The kinds of parts for which the format has no place."""
+
+_HEAD = frozenset({"id", "role", "createdAt"})
+
+
+def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
+    """Return the messages of a UI.
+
+    Raises:
+        MessageError: one is malformed; its place is named.
+    """
+    return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+
+
+def _read_message(value: Value, place: str) -> Message:
+    item = expect_object(value, place, "a UI message")
+    role = expect_role(item, place, ROLES)
+    message_id, created_at, head = read_head(item, place)
+    body = {key: value for key, value in item.items() if key not in _HEAD}
+    parts, notes, metadata = read_body(body, place, FORMAT, "extra")
+    notes["role"] = "tool" if role == "tool" else None
+    notes["time"] = "given" if created_at is not None else None
+    return Message(
+        role,  # type: ignore[arg-type]
+        tuple(parts),
+        id=message_id,
+        created_at=created_at,
+        metadata=kept(FORMAT, {**head, **notes}, metadata),
+    )
+
+
+def write(messages: Iterable[Message]) -> list[Json]:
+    """Return the messages as a UI has them."""
+    return [
+        {
+            **write_body(message, FORMAT, "extra"),
+            **write_head(message, FORMAT, timed=False),
+            "role": message.role,
+        }
+        for message in together(messages, FORMAT)
+    ]

@@ -1,0 +1,405 @@
+"""OpenAI responses items, both ways; it knows no other format.
+
+Each item becomes one message; nothing is merged. Items of types that are not known pass through as `UnknownPart`s. In
+writing, an assistant's message becomes as many items as it takes, each step's outputs after its calls.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from penstock.engine.formats.openai_media import (
+    AUDIO_KEYS,
+    FILE_KEYS,
+    Media,
+    image_url,
+    read_audio,
+    read_file,
+    read_image,
+    shown_as,
+    write_audio,
+    write_file,
+)
+from penstock.engine.formats.tool_parts import is_finished, read_arguments, result_text, steps, write_arguments
+from penstock.engine.formats.wire import (
+    SPOKEN_PARTS,
+    Json,
+    Value,
+    expect_array,
+    expect_object,
+    expect_role,
+    expect_text,
+    is_array,
+    is_object,
+    kept,
+    maybe_text,
+    named,
+    notes_of,
+    restored,
+    telling,
+    unknown,
+    wrong,
+)
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import (
+    AudioPart,
+    DataPart,
+    FilePart,
+    ImagePart,
+    Message,
+    ReasoningPart,
+    SourcePart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+    UnknownPart,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from penstock.engine.values.messages import Part, Role
+
+
+FORMAT = "openai-responses"
+
+_TEXTS = ("input_text", "output_text", "text", "refusal")
+_IMAGE = frozenset({"type", "image_url"})
+_FILE = FILE_KEYS | {"type"}
+_AUDIO = frozenset({"type", "input_audio"})
+
+
+def usual_text(role: str) -> str:
+    """Return the type of a text in a message of that role."""
+    return "output_text" if role == "assistant" else "input_text"
+
+
+def read_content(value: Value, role: str, place: str) -> list[Part]:
+    """Return the parts of an item's content: a str, a list of content parts, or null.
+
+    Raises:
+        MessageError: it is something else, or a part is malformed.
+    """
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        return [TextPart(value)]
+    items = expect_array(value, place, "a str or a list of content parts")
+    return [_read_part(item, role, f"{place}[{index}]") for index, item in enumerate(items)]
+
+
+def _read_part(value: Value, role: str, place: str) -> Part:
+    item = expect_object(value, place, "an object with a type")
+    kind = expect_text(item, "type", place)
+    if kind in _TEXTS:
+        key = "refusal" if kind == "refusal" else "text"
+        notes: Json = {"type": kind if kind != usual_text(role) else None}
+        notes["extra"] = unknown(item, {"type", key}, {"type", key})
+        return TextPart(expect_text(item, key, place), kept(FORMAT, notes))
+    reader = _MEDIA.get(kind)
+    return UnknownPart(item) if reader is None else reader(item, place)
+
+
+def _read_image(item: Json, place: str) -> Part:
+    rest = unknown(item, _IMAGE, {"type"})
+    return read_image(maybe_text(item, "image_url", place) or None, kept(FORMAT, {"extra": rest}))
+
+
+def _read_file(item: Json, place: str) -> Part:
+    return read_file(item, place, FORMAT, {"extra": unknown(item, _FILE, {"type"})})
+
+
+def _read_audio(item: Json, place: str) -> Part:
+    return read_audio(item.get("input_audio"), f"{place}.input_audio", FORMAT, unknown(item, _AUDIO, _AUDIO))
+
+
+_MEDIA: dict[str, Callable[[Json, str], Part]] = {
+    "input_image": _read_image,
+    "input_file": _read_file,
+    "input_audio": _read_audio,
+}
+
+
+def write_part(part: Part, role: str) -> Json:
+    """Return the content part for a text, an image, a sound, a file or an unknown part."""
+    notes = notes_of(part, FORMAT)
+    if isinstance(part, TextPart):
+        kind = notes["type"] if notes.get("type") in _TEXTS else usual_text(role)
+        key = "refusal" if kind == "refusal" else "text"
+        return restored({"type": kind, key: part.text}, notes, {"type", key})
+    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+        return _write_media(part, notes)
+    raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
+    return raw
+
+
+def _write_media(part: Media, notes: Json) -> Json:
+    shown = shown_as(part, notes)
+    if shown == "file" and isinstance(part, FilePart):
+        return restored({"type": "input_file", **write_file(part, notes, "file_url")}, notes, _FILE)
+    if shown == "audio":
+        inner = restored(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
+        return restored({"type": "input_audio", "input_audio": inner}, notes, _AUDIO)
+    url = image_url(part)
+    return restored({"type": "input_image", **({} if url is None else {"image_url": url})}, notes, _IMAGE)
+
+
+_CALL_KEYS = frozenset({"type", "call_id", "name", "arguments", "id"})
+_CUSTOM_KEYS = frozenset({"type", "call_id", "name", "input", "id"})
+_OUTPUT_KEYS = frozenset({"type", "call_id", "output", "id"})
+_REASONING_KEYS = frozenset({"type", "summary", "content", "id"})
+_REASONING_FIELDS = {"summary": "summary_text", "content": "reasoning_text"}
+
+
+def read_call(item: Json, place: str) -> Message:
+    """Return the assistant's message for a ``function_call`` or ``custom_tool_call``.
+
+    Raises:
+        MessageError: it is malformed.
+    """
+    custom = item["type"] == "custom_tool_call"
+    call_id, name = expect_text(item, "call_id", place), expect_text(item, "name", place)
+    notes: Json = {"id": item.get("id") or None}
+    if custom:
+        arguments: Value = expect_text(item, "input", place)
+        notes["extra"] = unknown(item, _CUSTOM_KEYS, _CUSTOM_KEYS - {"id"})
+        notes["custom"] = True
+    else:
+        arguments, style = read_arguments(item.get("arguments", ""))
+        notes["arguments"] = style if "arguments" in item else "absent"
+        notes["extra"] = unknown(item, _CALL_KEYS, _CALL_KEYS - {"id"})
+    part = ToolPart(call_id, name, arguments, metadata=kept(FORMAT, notes))
+    return Message("assistant", (part,), id=maybe_text(item, "id", place) or "")
+
+
+def write_call(part: ToolPart) -> Json:
+    """Return the item of a call."""
+    notes = notes_of(part, FORMAT)
+    body: Json = {"call_id": part.call_id, "name": part.name, **item_id(notes)}
+    if notes.get("custom") and isinstance(part.arguments, str):
+        return restored({**body, "type": "custom_tool_call", "input": part.arguments}, notes, _CUSTOM_KEYS)
+    style = notes.get("arguments")
+    if style != "absent" or part.arguments != {}:
+        body["arguments"] = write_arguments(part.arguments, style)
+    return restored({**body, "type": "function_call"}, notes, _CALL_KEYS)
+
+
+def item_id(notes: Json) -> Json:
+    """Return the id that an item came with; ids of other origin mean nothing to the provider, who would refuse them."""
+    return {"id": notes["id"]} if isinstance(notes.get("id"), str) else {}
+
+
+def read_output(item: Json, place: str) -> Message:
+    """Return the tool's message for a ``function_call_output`` or ``custom_tool_call_output``.
+
+    Raises:
+        MessageError: it is malformed.
+    """
+    output = item.get("output")
+    if output is not None and not isinstance(output, str) and not is_array(output):
+        raise wrong(output, f"{place}.output", "a str or a list of content parts")
+    notes: Json = {
+        "custom": True if item["type"] == "custom_tool_call_output" else None,
+        "id": item.get("id") or None,
+        "output": "parts" if is_array(output) else None if "output" in item else "absent",
+        "extra": unknown(item, _OUTPUT_KEYS, {"type", "call_id"} if output is None else _OUTPUT_KEYS - {"id"}),
+    }
+    metadata = kept(FORMAT, {"result": telling(notes)})
+    part = ToolPart(expect_text(item, "call_id", place), "", state="result", result=output, metadata=metadata)
+    return Message("tool", (part,), id=maybe_text(item, "id", place) or "")
+
+
+def write_output(part: ToolPart) -> Json:
+    """Return the item of a call's output."""
+    own = notes_of(part, FORMAT)
+    notes: Json = own["result"] if is_object(own.get("result")) else {}
+    custom = notes.get("custom") or own.get("custom")
+    kind = "custom_tool_call_output" if custom else "function_call_output"
+    body: Json = {"type": kind, "call_id": part.call_id, **item_id(notes)}
+    if notes.get("output") == "parts" and is_array(part.result):
+        body["output"] = thaw(part.result)
+    elif part.state == "error" or part.result is not None or not _is_open(notes):
+        body["output"] = result_text(part)
+    return restored(body, notes, _OUTPUT_KEYS)
+
+
+def _is_open(notes: Json) -> bool:
+    """Whether the item said null, or nothing, for its output."""
+    extra = notes.get("extra")
+    return notes.get("output") == "absent" or (is_object(extra) and "output" in extra)
+
+
+def read_reasoning(item: Json, place: str) -> Message:
+    """Return the assistant's message for a ``reasoning`` item; what is encrypted stays in its metadata.
+
+    Raises:
+        MessageError: it is malformed.
+    """
+    parts: list[Part] = []
+    for field, kind in _REASONING_FIELDS.items():
+        for index, entry in enumerate(expect_array(item.get(field) or [], f"{place}.{field}")):
+            parts.append(_read_thought(entry, field, kind, f"{place}.{field}[{index}]"))
+    notes: Json = {
+        "item": "reasoning",
+        "id": item.get("id") or None,
+        "summary": None if "summary" in item else "absent",
+        "extra": unknown(item, _REASONING_KEYS, {"type"}),
+    }
+    return Message("assistant", tuple(parts), id=maybe_text(item, "id", place) or "", metadata=kept(FORMAT, notes))
+
+
+def _read_thought(value: Value, field: str, kind: str, place: str) -> Part:
+    entry = expect_object(value, place)
+    notes: Json = {"reasoning": field}
+    if entry.get("type") != kind:
+        return UnknownPart(entry, kept(FORMAT, notes))
+    notes["extra"] = unknown(entry, {"type", "text"}, {"type", "text"})
+    return ReasoningPart(expect_text(entry, "text", place), kept(FORMAT, notes))
+
+
+def write_reasoning(parts: Sequence[Part], notes: Json) -> Json:
+    """Return the ``reasoning`` item for those thoughts."""
+    body: Json = {"type": "reasoning", **item_id(notes)}
+    for field, kind in _REASONING_FIELDS.items():
+        entries = [_write_thought(part, kind) for part in parts if thought_field(part) == field]
+        if entries:
+            body[field] = entries
+    extra = notes.get("extra")
+    said = notes.get("summary") == "absent" or (is_object(extra) and "summary" in extra)
+    if "summary" not in body and not said:
+        body["summary"] = []
+    return restored(body, notes, _REASONING_KEYS)
+
+
+def _write_thought(part: Part, kind: str) -> Json:
+    if isinstance(part, ReasoningPart):
+        return restored({"type": kind, "text": part.text}, notes_of(part, FORMAT), {"type", "text"})
+    raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
+    return raw
+
+
+def thought_field(part: Part) -> str:
+    """Return the field of a ``reasoning`` item in which a part stands; empty if it stands in none."""
+    field = notes_of(part, FORMAT).get("reasoning")
+    if field in _REASONING_FIELDS and isinstance(part, (ReasoningPart, UnknownPart)):
+        return str(field)
+    return "summary" if isinstance(part, ReasoningPart) else ""
+
+
+__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
+
+LEAVES_OUT = frozenset({"source", "data", "step-start"})
+"""The kinds of parts for which the format has no place."""
+
+_LEFT_OUT = (SourcePart, DataPart, StepStartPart)
+_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_KEYS = frozenset({"type", "role", "id", "content"})
+
+_READERS: dict[str, Callable[[Json, str], Message]] = {
+    "function_call": read_call,
+    "custom_tool_call": read_call,
+    "function_call_output": read_output,
+    "custom_tool_call_output": read_output,
+    "reasoning": read_reasoning,
+}
+
+
+def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
+    """Return the messages of a responses request's input, or of an answer's output.
+
+    Raises:
+        MessageError: one is malformed; its place is named.
+    """
+    return named(_read_item(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+
+
+def _read_item(value: Value, place: str) -> Message:
+    item = expect_object(value, place, "a responses item")
+    if item.get("type", "message") == "message":
+        if "role" not in item and "type" not in item:
+            raise MessageError(place, "expected a type or a role; neither is there")
+        return _read_message(item, place)
+    kind = expect_text(item, "type", place)
+    reader = _READERS.get(kind)
+    if reader is not None:
+        return reader(item, place)
+    role: Role = "tool" if kind.endswith(("_output", "_response")) else "assistant"
+    given = item.get("id")
+    part = UnknownPart(item, kept(FORMAT, {"item": True}))
+    return Message(role, (part,), id=given if isinstance(given, str) else "")
+
+
+def _read_message(item: Json, place: str) -> Message:
+    role = _ROLES[expect_role(item, place, _ROLES)]
+    given = item.get("content")
+    content = read_content(given, role, f"{place}.content")
+    notes: Json = {
+        "type": None if "type" in item else "absent",
+        "role": "developer" if item["role"] == "developer" else None,
+        "id": item.get("id") or None,
+        "content": "absent" if "content" not in item else "parts" if content and is_array(given) else None,
+        "extra": unknown(item, _KEYS, {"role", "type"}),
+    }
+    return Message(role, tuple(content), id=maybe_text(item, "id", place) or "", metadata=kept(FORMAT, notes))
+
+
+def write(messages: Iterable[Message]) -> list[Json]:
+    """Return the messages as a responses request's input.
+
+    Raises:
+        MessageError: a tool's arguments or result are no JSON values.
+    """
+    return [item for message in messages for item in _write_message(message)]
+
+
+def _write_message(message: Message) -> list[Json]:
+    notes = notes_of(message, FORMAT)
+    if not any(not isinstance(part, _LEFT_OUT) for part in message.parts):
+        if notes.get("item") == "reasoning":
+            return [write_reasoning((), notes)]
+        return [] if message.parts and not notes else [_write_content(message.role, (), notes)]
+    made: list[Json] = []
+    for step in steps(message.parts, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart))):
+        parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
+        for kind, group in groupby(parts, _kind):
+            # The notes are about one item of the message: the first of its kind.
+            is_noted = kind == ("reasoning" if notes.get("item") == "reasoning" else "message")
+            made += _write_group(message.role, kind, list(group), notes if is_noted else {})
+            notes = {} if is_noted else notes
+        made += [write_output(part) for part in parts if isinstance(part, ToolPart) and is_finished(part)]
+    return made
+
+
+def _kind(part: Part) -> str:
+    """Return the kind of item in which a part stands."""
+    if isinstance(part, ToolPart):
+        return "call"
+    if thought_field(part):
+        return "reasoning"
+    return "item" if isinstance(part, UnknownPart) and notes_of(part, FORMAT).get("item") else "message"
+
+
+def _write_group(role: str, kind: str, parts: Sequence[Part], notes: Json) -> list[Json]:
+    if kind == "call":
+        return [write_call(part) for part in parts if isinstance(part, ToolPart) and role != "tool"]
+    if kind == "reasoning":
+        return [write_reasoning(parts, notes)]
+    if kind == "item":
+        return [thaw(part.raw) for part in parts if isinstance(part, UnknownPart)]
+    return [_write_content("assistant" if role == "tool" else role, parts, notes)]
+
+
+def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:
+    body: Json = {"role": "developer" if role == "system" and notes.get("role") == "developer" else role}
+    if notes.get("type") != "absent":
+        body["type"] = "message"
+    body.update(item_id(notes))
+    items = [write_part(part, role) for part in parts]
+    extra = notes.get("extra")
+    said = notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
+    plain = len(items) == 1 and items[0].keys() == {"type", "text"} and notes.get("content") != "parts"
+    if items or not said:
+        body["content"] = "" if not items else items[0]["text"] if plain else items
+    return restored(body, notes, _KEYS)

@@ -1,0 +1,212 @@
+"""What all codecs share: telling JSON values apart, naming the place of a mistake, and times; it knows no format.
+
+Every error names the place and the type found there, never the text itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, ReasoningPart, TextPart, ToolPart
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from typing_extensions import TypeIs
+
+    from penstock.engine.values.messages import Message, Part
+
+
+Value: TypeAlias = Any
+"""A JSON value as it came."""
+
+Json: TypeAlias = dict[str, Value]
+"""A JSON object."""
+
+_MILLISECONDS = 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def is_object(value: Value) -> TypeIs[Json]:
+    """Whether it is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: Value) -> TypeIs[list[Value] | tuple[Value, ...]]:
+    """Whether it is a JSON array, frozen or not."""
+    return isinstance(value, (list, tuple))
+
+
+def is_iterable(value: Value) -> TypeIs[Iterable[Value]]:
+    """Whether it can be iterated over."""
+    return isinstance(value, Iterable)
+
+
+def is_empty(value: Value) -> bool:
+    """Whether it says nothing: null, an empty text, an empty array or object."""
+    return value is None or (isinstance(value, (str, list, tuple, dict)) and not value)
+
+
+def wrong(value: Value, place: str, expected: str) -> MessageError:
+    """Return the error for a value of the wrong type."""
+    return MessageError(place, f"expected {expected}, not {type(value).__name__}")
+
+
+def expect_object(value: Value, place: str, expected: str = "an object") -> Json:
+    """Return the JSON object.
+
+    Raises:
+        MessageError: it is something else.
+    """
+    if not is_object(value):
+        raise wrong(value, place, expected)
+    return value
+
+
+def expect_array(value: Value, place: str, expected: str = "a list") -> list[Value] | tuple[Value, ...]:
+    """Return the JSON array.
+
+    Raises:
+        MessageError: it is something else.
+    """
+    if not is_array(value):
+        raise wrong(value, place, expected)
+    return value
+
+
+def expect_text(item: Json, key: str, place: str) -> str:
+    """Return the text under a key.
+
+    Raises:
+        MessageError: it is missing or something else.
+    """
+    if key not in item:
+        raise MessageError(f"{place}.{key}", "expected a str, but it is missing")
+    value = item[key]
+    if not isinstance(value, str):
+        raise wrong(value, f"{place}.{key}", "a str")
+    return value
+
+
+def maybe_text(item: Json, key: str, place: str) -> str | None:
+    """Return the text under a key, None if there is none.
+
+    Raises:
+        MessageError: it is something else.
+    """
+    return None if item.get(key) is None else expect_text(item, key, place)
+
+
+def expect_role(item: Json, place: str, roles: Iterable[str]) -> str:
+    """Return the role.
+
+    Raises:
+        MessageError: it is missing or none of those roles.
+    """
+    role = item.get("role")
+    if isinstance(role, str) and role in roles:
+        return role
+    found = "but it is missing" if "role" not in item else "not another str"
+    if "role" in item and not isinstance(role, str):
+        found = f"not {type(role).__name__}"
+    raise MessageError(f"{place}.role", f"expected one of {', '.join(roles)}, {found}")
+
+
+def read_time(value: Value) -> datetime | None:
+    """Return an aware time from ISO text (without zone: UTC), epoch milliseconds or a datetime; None if it is none."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return _EPOCH + timedelta(milliseconds=value)
+        except (OverflowError, ValueError):
+            return None
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+
+
+def write_time(time: datetime) -> str:
+    """Return ISO text with its zone: UTC as JavaScript writes it (``2026-01-01T00:00:00.000Z``), to the microsecond."""
+    aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    precision = "microseconds" if aware.microsecond % _MILLISECONDS else "milliseconds"
+    text = aware.isoformat(timespec=precision)
+    return f"{text.removesuffix('+00:00')}Z" if aware.utcoffset() == timedelta(0) else text
+
+
+def named(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return the messages with every nameless tool result named after the earlier call of the same id."""
+    names: dict[str, str] = {}
+    made: list[Message] = []
+    for message in messages:
+        parts = tuple(_named(part, names, message.role == "tool") for part in message.parts)
+        made.append(message if parts == message.parts else message.with_parts(parts))
+    return tuple(made)
+
+
+def _named(part: Part, names: dict[str, str], is_result: bool) -> Part:  # noqa: FBT001
+    """Return the part, named if it is a nameless result; note the name if it is a call."""
+    if not isinstance(part, ToolPart):
+        return part
+    if part.name:
+        names[part.call_id] = part.name
+    elif is_result and part.call_id in names:
+        return ToolPart(
+            part.call_id, names[part.call_id], part.arguments, part.state, part.result, part.error, part.metadata
+        )
+    return part
+
+
+CONTENT_PARTS = (TextPart, ImagePart, AudioPart, FilePart)
+"""What a message says or shows."""
+
+SPOKEN_PARTS = (*CONTENT_PARTS, ReasoningPart)
+"""What a model utters in one go, before its tools run."""
+
+
+def unknown(item: Json, known: Collection[str], handled: Collection[str] = ()) -> Json:
+    """Return what stands under keys that are not known, and what is known but says nothing, save for those handled."""
+    return {key: value for key, value in item.items() if key not in handled and (key not in known or is_empty(value))}
+
+
+def kept(fmt: str, notes: Json, metadata: Mapping[str, Value] | None = None) -> Json:
+    """Return the metadata with the notes for a format, without those that say nothing."""
+    found = telling(notes)
+    return {**(metadata or {}), fmt: found} if found else dict(metadata or {})
+
+
+def telling(notes: Json) -> Json:
+    """Return the notes without those that say nothing."""
+    return {key: value for key, value in notes.items() if value is not None and value != {}}
+
+
+def notes_of(value: Message | Part, fmt: str) -> Json:
+    """Return the notes for a format, empty if there are none."""
+    found = value.metadata.get(fmt)
+    return thaw(found) if is_object(found) else {}
+
+
+def foreign(value: Message | Part, fmt: str) -> Json:
+    """Return the metadata without the format's own notes."""
+    return {key: thaw(item) for key, item in value.metadata.items() if key != fmt}
+
+
+def restored(body: Json, notes: Json, known: Collection[str], key: str = "extra") -> Json:
+    """Return a wire object with the unknown keys laid under it; an unknown key never says what a known one could."""
+    found = notes.get(key)
+    if not is_object(found):
+        return body
+    return {**{name: value for name, value in found.items() if name not in known or is_empty(value)}, **body}
+
+
+def array_in(notes: Json, key: str) -> Sequence[Value]:
+    """Return the array under a key of the notes, empty if there is none."""
+    found = notes.get(key)
+    return found if is_array(found) else ()

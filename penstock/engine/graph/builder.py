@@ -1,0 +1,182 @@
+"""What `Workflow` builds with: its options, read and checked, and the nodes made of what users place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, cast
+
+from penstock.engine.graph.nodes import (
+    DEFAULT,
+    Condition,
+    DagEdge,
+    DagMember,
+    Node,
+    OnError,
+    Policy,
+    Sequence,
+    Step,
+    steps_of,
+)
+from penstock.engine.merging.rules import Pick
+from penstock.engine.processor.processor import Processor, is_processor, one_of
+from penstock.engine.values.errors import ProcessorError, UsageError
+
+if TYPE_CHECKING:
+    from collections import abc
+    from collections.abc import Iterable
+
+    from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.processor.processor import AnyProcessor
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.ports import Clock, Ids, Observer
+
+
+class PolicyOptions(TypedDict, total=False):
+    """The fields of a `Policy`, as keywords."""
+
+    timeout: float | None
+    on_error: OnError
+    mode: Literal["enforce", "shadow"]
+    overlap: Literal["model"] | None
+    offload: Literal["thread"] | None
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of a `Run`, as keywords."""
+
+    request_context: dict[str, Value] | None
+    run_id: str | None
+    records: bool
+    observers: abc.Sequence[Observer]
+    overlap: bool
+    max_processor_retries: int | None
+    max_error_retries: int
+    ids: Ids
+    clock: Clock
+
+
+def policy_of(given: PolicyOptions) -> Policy:
+    """Return the policy that keywords say.
+
+    Raises:
+        UsageError: there is no such keyword.
+        OptionError: a value is not allowed.
+    """
+    _check_names("policy", given, PolicyOptions.__annotations__)
+    return Policy(**given) if given else DEFAULT
+
+
+def check_run_options(given: RunOptions) -> None:
+    """Refuse an option that no run has.
+
+    Raises:
+        UsageError: there is no such option.
+    """
+    _check_names("option of a run", given, RunOptions.__annotations__)
+
+
+def check_stage(stage: str, stages: Iterable[str]) -> None:
+    """Refuse a stage that does not exist.
+
+    Raises:
+        UsageError: it does not; the error names those that do.
+    """
+    _check_names("stage", (stage,), stages)
+
+
+def _check_names(kind: str, given: Iterable[str], known: Iterable[str]) -> None:
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        close = difflib.get_close_matches(str(unknown[0]), known, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"no {kind} is called {', '.join(unknown)}; {meant}there are {', '.join(known)}")
+
+
+After: TypeAlias = "str | DagEdge | Iterable[str | DagEdge] | Mapping[str, Condition | None]"
+"""What a member comes after: ids, edges, or ids with the condition under which each way is taken."""
+
+
+def is_name(given: object) -> bool:
+    """Tell whether it can be a workflow's name or a step's id."""
+    return isinstance(given, str) and bool(given.strip()) and "/" not in given
+
+
+def processor_of(item: object) -> AnyProcessor:
+    """Return a processor as it is.
+
+    Raises:
+        ProcessorError: it is none; the error says what to do.
+    """
+    if is_processor(item):
+        return item
+    label: str = getattr(item, "__name__", repr(item))
+    if _is_processor_class(item):
+        raise ProcessorError(label, f"it is a class; place an instance: {label}(...)")
+    if callable(item):
+        raise ProcessorError(label, "it is a plain function; make it a processor with @processor")
+    kind = type(item)
+    hint = "; place its items one by one: *items" if kind in (list, tuple) else ""
+    raise ProcessorError(kind.__name__, f"it is neither a processor nor a workflow{hint}")
+
+
+def _is_processor_class(item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, Processor)
+
+
+def edges_of(after: After) -> tuple[DagEdge, ...]:
+    """Return the edges that ``after=`` says."""
+    if isinstance(after, (str, DagEdge)):
+        after = (after,)
+    if isinstance(after, Mapping):
+        conditions = cast("Mapping[str, Condition | None]", after)
+        return tuple(DagEdge(source, when) for source, when in conditions.items())
+    return tuple(edge if isinstance(edge, DagEdge) else DagEdge(edge) for edge in after)
+
+
+def numbered(members: tuple[DagMember, ...]) -> tuple[DagMember, ...]:
+    """Number ids that repeat where nobody set them: ``a``, ``a#2``; the edges of the others speak of the numbered."""
+    named = {member.id for member in members if not (isinstance(member.node, Step) and not member.node.named)}
+    taken = {member.id for member in members}
+    seen: set[str] = set()
+    made: list[DagMember] = []
+    for member in members:
+        own = member.id
+        if own in seen and own not in named:
+            number = 2
+            while f"{own}#{number}" in taken:
+                number += 1
+            own = f"{own}#{number}"
+            taken.add(own)
+        seen.add(own)
+        made.append(DagMember(own, member.node, member.after))
+    return tuple(made)
+
+
+def timeable(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Take a timeout given for all off those that cannot be stopped, unless that is every one (a mistake)."""
+    stoppable = [any(hook.awaits for step in steps_of(node) for hook in step.claims.hooks.values()) for node in nodes]
+    if not any(stoppable):
+        return nodes
+    return tuple(node if can else _untimed(node) for node, can in zip(nodes, stoppable, strict=True))
+
+
+def _untimed(node: Node) -> Node:
+    if not isinstance(node, (Step, Sequence)) or node.policy.timeout is None or node.policy.offload is not None:
+        return node
+    policy = Policy(None, node.policy.on_error, node.policy.mode, node.policy.overlap, node.policy.offload)
+    if isinstance(node, Step):
+        return Step(node.processor, policy, node.id)
+    return Sequence(node.nodes, node.name, policy)
+
+
+def merge_policy(merge: MergePolicy) -> MergePolicy:
+    """Return a merge policy as it is.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if merge is None or isinstance(merge, Pick) or callable(merge):
+        return merge
+    one_of("join", "merge", merge, ("first", "last", "sequence"))
+    return merge

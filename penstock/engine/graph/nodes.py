@@ -1,0 +1,253 @@
+"""The nodes of a workflow, as inert values, and the policy of a placed step; they know processors, not how to run.
+
+A node compares by what it holds. Paths are given when the whole graph is known, by `resolve`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
+
+from penstock.engine.processor.context import View
+from penstock.engine.processor.processor import Claims, Processor, claims_of, one_of
+from penstock.engine.values.errors import DefinitionError, OptionError
+
+if TYPE_CHECKING:
+    from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.processor.processor import AnyProcessor
+
+Condition: TypeAlias = Callable[[View], "bool | Awaitable[bool]"]
+OnError: TypeAlias = 'Literal["block", "raise", "allow"] | AnyProcessor | None'
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a placed step is treated; given as keywords of the call that places it.
+
+    Attributes:
+        timeout: seconds after which the step has failed.
+        on_error: what its failure means: ``block``, ``raise``, ``allow``, or a processor that runs in its place. None:
+            what the processor itself says. On a nested workflow, ``allow`` would put back the payload from before it,
+            redactions of its earlier steps included, so it is refused there where a guard is inside. A fallback of a
+            guard stands in for it: where it fails too, it blocks (or raises), whatever it declares.
+        mode: ``enforce``, or ``shadow``: it runs beside and only its record counts.
+        overlap: ``model``: an input check that may run beside the model call.
+        offload: ``thread``: a sync hook that is run off the event loop.
+    """
+
+    timeout: float | None = None
+    on_error: OnError = None
+    mode: Literal["enforce", "shadow"] = "enforce"
+    overlap: Literal["model"] | None = None
+    offload: Literal["thread"] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is not allowed, before anything runs."""
+        if not _is_timeout(self.timeout):
+            raise OptionError("policy", "timeout", self.timeout, "a finite number of seconds above 0")
+        if self.on_error is not None and not isinstance(self.on_error, Processor):
+            one_of("policy", "on_error", self.on_error, ("block", "raise", "allow"))
+        one_of("policy", "mode", self.mode, ("enforce", "shadow"))
+        if self.overlap is not None:
+            one_of("policy", "overlap", self.overlap, ("model",))
+        if self.offload is not None:
+            one_of("policy", "offload", self.offload, ("thread",))
+
+
+def _is_timeout(given: object) -> bool:
+    if given is None:
+        return True
+    return isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given) and given > 0
+
+
+DEFAULT = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A processor placed in a graph. ``path`` is given by `resolve`, and what the processor declares is read there."""
+
+    processor: AnyProcessor
+    policy: Policy = DEFAULT
+    id: str = ""
+    path: str = ""
+    declared: Claims | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def claims(self) -> Claims:
+        """What the processor declares: as it was when the graph was resolved, before that as it is now."""
+        return self.declared or claims_of(self.processor)
+
+    @property
+    def named(self) -> bool:
+        """Whether somebody set its id."""
+        return bool(self.id) or self.claims.named
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Nodes one after another; one with a name is a nested workflow."""
+
+    nodes: tuple[Node, ...] = ()
+    name: str = ""
+    policy: Policy = DEFAULT
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Nodes beside each other on one payload; ``merge`` settles what their edits disagree about."""
+
+    nodes: tuple[Node, ...]
+    merge: MergePolicy = None
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way out of a branch: taken when the condition holds."""
+
+    condition: Condition
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Arms by condition: the first that holds (``match="first"``), or every one, in parallel (``match="all"``)."""
+
+    arms: tuple[Arm, ...]
+    otherwise: Node | None = None
+    match: Literal["first", "all"] = "first"
+    merge: MergePolicy = None
+    on_error: Literal["block", "raise"] = "raise"
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DagEdge:
+    """A way from one member of a `Dag` to another, taken when the condition holds (None: always)."""
+
+    source: str
+    when: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DagMember:
+    """A node in a `Dag`, under an id, with the edges that lead to it; without any it is an entry."""
+
+    id: str
+    node: Node
+    after: tuple[DagEdge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dag:
+    """Members with ``after=``, for shapes that sequences and parallels cannot say."""
+
+    members: tuple[DagMember, ...]
+    merge: MergePolicy = None
+    path: str = ""
+
+
+Node: TypeAlias = "Step | Sequence | Parallel | Branch | Dag"
+NODES = (Step, Sequence, Parallel, Branch, Dag)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Return the nodes directly inside a node, in declared order."""
+    if isinstance(node, Branch):
+        inside = tuple(arm.node for arm in node.arms)
+        return inside if node.otherwise is None else (*inside, node.otherwise)
+    if isinstance(node, Dag):
+        return tuple(member.node for member in node.members)
+    return () if isinstance(node, Step) else node.nodes
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes inside it, each before those inside it, in declared order; however deep they are."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        waiting.extend(reversed(children(current)))
+
+
+def steps_of(node: Node) -> Iterator[Step]:
+    """Yield the steps of a node, in declared order."""
+    return (inner for inner in walk(node) if isinstance(inner, Step))
+
+
+def fallback_of(node: Node) -> Step | None:
+    """Return the step that stands in for a node where it fails, if its policy says one."""
+    if not isinstance(node, (Step, Sequence)) or not isinstance(node.policy.on_error, Processor):
+        return None
+    fallback = node.policy.on_error
+    return Step(fallback, path=f"{node.path}.fallback", declared=claims_of(fallback))
+
+
+DEEPEST_GRAPH = 100
+"""How many workflows may stand in each other: what compiles and runs graphs does it by recursion."""
+
+
+def too_deep(root: Node) -> str | None:
+    """Return what is wrong with a graph that is nested deeper than `DEEPEST_GRAPH`; None where it is not."""
+    waiting = [(root, 0)]
+    while waiting:
+        node, above = waiting.pop()
+        levels = above + isinstance(node, Sequence)
+        if levels > DEEPEST_GRAPH + 1:  # the outermost workflow stands in none
+            return f"workflows are nested deeper than {DEEPEST_GRAPH} levels; place their steps in fewer"
+        waiting.extend((child, levels) for child in children(node))
+    return None
+
+
+class _Taken(NamedTuple):
+    """The paths that are given so far: of steps and workflows, and apart from them of joins, which nobody names."""
+
+    steps: dict[str, int]
+    joins: dict[str, int]
+
+
+def resolve(node: Sequence) -> Sequence:
+    """Return the graph with a path on every node, unique: ids that repeat are numbered in declared order.
+
+    Raises:
+        DefinitionError: it is nested too deep.
+    """
+    problem = too_deep(node)
+    if problem:
+        raise DefinitionError(problem)
+    return cast("Sequence", _resolved(node, "", _Taken({}, {})))
+
+
+def _resolved(node: Node, prefix: str, taken: _Taken) -> Node:
+    if isinstance(node, Step):
+        claims = node.claims
+        return replace(node, path=_unique(prefix + (node.id or claims.id), taken.steps), declared=claims)
+    if isinstance(node, Sequence):
+        path = _unique(prefix + node.name, taken.steps) if node.name else ""
+        below = f"{path}/" if path else prefix
+        return replace(node, path=path, nodes=tuple(_resolved(child, below, taken) for child in node.nodes))
+    if isinstance(node, Parallel):
+        path = _unique(f"{prefix}parallel", taken.joins)
+        return replace(node, path=path, nodes=tuple(_resolved(child, prefix, taken) for child in node.nodes))
+    if isinstance(node, Branch):
+        path = _unique(f"{prefix}branch", taken.joins)
+        arms = tuple(Arm(arm.condition, _resolved(arm.node, prefix, taken)) for arm in node.arms)
+        otherwise = None if node.otherwise is None else _resolved(node.otherwise, prefix, taken)
+        return replace(node, path=path, arms=arms, otherwise=otherwise)
+    path = _unique(f"{prefix}dag", taken.joins)
+    return replace(
+        node, path=path, members=tuple(replace(m, node=_resolved(m.node, prefix, taken)) for m in node.members)
+    )
+
+
+def _unique(path: str, taken: dict[str, int]) -> str:
+    count = taken.get(path, 0) + 1
+    taken[path] = count
+    if count == 1:
+        return path
+    numbered = f"{path}#{count}"
+    return numbered if numbered not in taken else _unique(path, taken)

@@ -1,0 +1,389 @@
+"""A plan: a workflow compiled for one stage, as inert blocks; it knows nodes and stages, not how to run.
+
+Steps that lack the stage are not in it. Ids, paths, hooks and policies are settled here, once, so that running a plan
+decides nothing. ``sync`` of a block tells that nothing in it can suspend.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.engine.graph.nodes import DEFAULT, Branch, Dag, Parallel, Policy, Sequence, Step, steps_of
+from penstock.engine.processor.processor import Processor, claims_of, is_async
+from penstock.engine.processor.stages import STAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from penstock.engine.graph.nodes import Condition, DagMember, Node
+    from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.processor.processor import AnyProcessor, Claims, EditsClaim
+    from penstock.engine.processor.stages import Stage
+    from penstock.engine.processor.state import NewState
+    from penstock.engine.values.facts import AnyKey
+
+
+class PlanStep:
+    """One step, ready to run: who it is and what it may do. Lives as long as the plan."""
+
+    __slots__ = (
+        "edits",
+        "ends",
+        "new_state",
+        "on_error",
+        "path",
+        "processor",
+        "processor_id",
+        "provides",
+        "role",
+        "stage",
+        "timed",
+        "told_open",
+    )
+
+    def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str) -> None:
+        self.path = step.path
+        self.processor = step.processor
+        self.processor_id = step.path.rsplit("/", 1)[-1]
+        self.provides: frozenset[AnyKey] = claims.provides
+        self.new_state: NewState = step.processor.new_state
+        self.on_error = on_error
+        self.edits: EditsClaim = claims.edits
+        self.role = claims.role
+        self.timed = step.processor.timed
+        self.ends = step.processor.ends
+        self.stage = stage
+        self.told_open = False  # whether the log has said that its failures let runs go on
+
+
+Orders: TypeAlias = "Mapping[str, tuple[int, ...]]"
+"""Which of a graph's nodes, and in which order, stand in each of an agent's arrays (`Stage.array`)."""
+
+HookCall: TypeAlias = "Callable[..., Any]"
+"""A hook, given its context (in the stream: chunk and context); what it gives is awaited or judged by the boundary."""
+
+Call: TypeAlias = "tuple[PlanStep, HookCall, bool, type[AnyContext]]"
+"""A step, its hook, whether to await it, and the class of its context: unpacked in the hot loop."""
+
+
+@dataclass(slots=True, eq=False, repr=False)  # not frozen: that would double what each costs at import
+class PlanSteps:
+    """Steps one after another, with nothing around them."""
+
+    calls: tuple[Call, ...]
+    sync: bool
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanSequence:
+    """Blocks one after another."""
+
+    blocks: tuple[Block, ...]
+    sync: bool
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanPolicy:
+    """A block under a policy: a timeout, or a failure that means something else than the steps inside say."""
+
+    block: Block
+    path: str
+    stage: Stage
+    on_error: str | None
+    timeout: float | None
+    fallback: Block | None
+    sync: bool
+    told_open: bool = False
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanShadow:
+    """A block that runs beside and changes nothing."""
+
+    block: Block
+    sync: bool
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanOverlap:
+    """A check that may wait for the model call and run beside it."""
+
+    block: Block
+    sync: bool
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanArm:
+    """One branch of a fork: its id (for conflicts and merge policies), its block, whether a guard is in it."""
+
+    id: str
+    block: Block
+    guards: bool
+
+    @property
+    def name(self) -> str:
+        """Its id within the workflow it stands in: what `pick` and a function of a conflict call it."""
+        return self.id.rsplit("/", 1)[-1]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanParallel:
+    """Ways beside each other, and the join where they meet."""
+
+    ways: tuple[PlanArm, ...]
+    merge: MergePolicy
+    path: str
+    stage: Stage
+    sync: bool
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanBranch:
+    """Ways by condition; ``all``: every one that holds, as a fork. A way of None has nothing in this stage."""
+
+    conditions: tuple[Condition, ...]
+    ways: tuple[PlanArm | None, ...]
+    otherwise: PlanArm | None
+    every: bool
+    merge: MergePolicy
+    on_error: str
+    path: str
+    stage: Stage
+    sync: bool
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanDagMember:
+    """One member of a mesh: what to run (None: nothing in this stage), and the edges that lead to it."""
+
+    id: str
+    way: PlanArm | None
+    after: tuple[tuple[int, Condition | None], ...]
+    ancestors: frozenset[int]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanDag:
+    """A dag, its members in topological order."""
+
+    stops: tuple[PlanDagMember, ...]
+    merge: MergePolicy
+    path: str
+    stage: Stage
+    sync: bool
+
+
+Block: TypeAlias = (
+    "PlanSteps | PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanParallel | PlanBranch | PlanDag"
+)
+
+
+def compile_plan(root: Node, stage_name: str) -> Block | None:
+    """Return the plan of a resolved and validated graph for one stage; None if nothing in it has that stage."""
+    return _compile(root, STAGES[stage_name])
+
+
+def serving(root: Sequence, stage: Stage, orders: Orders | None) -> Sequence:
+    """Return what of a graph serves a stage: all of it, or the nodes of the array that serves the stage."""
+    return root if orders is None else Sequence(tuple(root.nodes[index] for index in orders[stage.array]))
+
+
+def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[PlanStep]:
+    """Yield the steps of a plan, in declared order; on request, also those that stand in for others."""
+    if block is None:
+        return
+    if isinstance(block, PlanSteps):
+        yield from (call[0] for call in block.calls)
+        return
+    for inner in _inside(block):
+        yield from plan_steps(inner, fallbacks=fallbacks)
+    if fallbacks and isinstance(block, PlanPolicy):
+        yield from plan_steps(block.fallback, fallbacks=True)
+
+
+def waiting_steps(block: Block | None) -> tuple[str, ...]:
+    """Return the paths of the steps of a plan that may wait."""
+    if isinstance(block, PlanSteps):
+        return tuple(step.path for step, _, awaits, _ in block.calls if awaits)
+    return () if block is None else tuple(path for inner in _inside(block) for path in waiting_steps(inner))
+
+
+def enforced_steps(block: Block | None) -> Iterator[PlanStep]:
+    """Yield the steps of a plan whose verdicts count: those in shadow are left out."""
+    if block is None or isinstance(block, PlanShadow):
+        return
+    if isinstance(block, PlanSteps):
+        yield from (call[0] for call in block.calls)
+        return
+    for inner in _inside(block):
+        yield from enforced_steps(inner)
+
+
+def _inside(
+    block: PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanParallel | PlanBranch | PlanDag,
+) -> tuple[Block, ...]:
+    if isinstance(block, PlanSequence):
+        return block.blocks
+    if isinstance(block, (PlanPolicy, PlanShadow, PlanOverlap)):
+        return (block.block,)
+    if isinstance(block, PlanParallel):
+        return tuple(way.block for way in block.ways)
+    if isinstance(block, PlanBranch):
+        return tuple(way.block for way in (*block.ways, block.otherwise) if way is not None)
+    return tuple(stop.way.block for stop in block.stops if stop.way is not None)
+
+
+def _compile(node: Node, stage: Stage) -> Block | None:
+    if isinstance(node, Step):
+        return _step(node, stage)
+    if isinstance(node, Sequence):
+        return _under(node.policy, _sequence(node.nodes, stage), node.path, stage)
+    if isinstance(node, Parallel):
+        if node.merge == "sequence":
+            return _sequence(node.nodes, stage)
+        ways = tuple(way for child in node.nodes if (way := _way(child, stage)) is not None)
+        return _fork(ways, node.merge, node.path, stage)
+    if isinstance(node, Branch):
+        return _choice(node, stage)
+    return _mesh(node, stage)
+
+
+def _step(step: Step, stage: Stage) -> Block | None:
+    claims = claims_of(step.processor)
+    hook = claims.hooks.get(stage.name)
+    if hook is None:
+        return None
+    policy = step.policy
+    on_error = policy.on_error or claims.on_error
+    wrapped = policy.timeout is not None or isinstance(on_error, Processor)
+    placed = PlanStep(step, claims, stage, "raise" if wrapped else str(on_error))
+    call = offloaded(hook.call) if policy.offload else hook.call
+    awaits = hook.awaits or policy.offload is not None
+    block = PlanSteps(((placed, call, awaits, stage.context),), sync=not awaits)
+    return _under(Policy(policy.timeout, on_error, policy.mode, policy.overlap), block, step.path, stage, wrapped)
+
+
+def _under(policy: Policy, block: Block | None, path: str, stage: Stage, wrapped: bool | None = None) -> Block | None:  # noqa: FBT001
+    """Put a policy around a block, where it says anything."""
+    if block is None:
+        return None
+    if wrapped or (wrapped is None and (policy.timeout is not None or policy.on_error is not None)):
+        block = _placed(policy, block, path, stage)
+    if policy.overlap is not None and stage.overlaps:
+        block = PlanOverlap(block, block.sync)
+    return PlanShadow(block, block.sync) if policy.mode == "shadow" else block
+
+
+def _placed(policy: Policy, block: Block, path: str, stage: Stage) -> PlanPolicy:
+    fallback = None
+    on_error = policy.on_error
+    if isinstance(on_error, Processor):
+        fallback = _step(Step(on_error, _fallback_policy(on_error, block), path=f"{path}.fallback"), stage)
+        on_error = "block"
+    timeout = None if block.sync else policy.timeout
+    sync = block.sync and (fallback is None or fallback.sync)
+    return PlanPolicy(block, path, stage, on_error, timeout, fallback, sync)
+
+
+def _fallback_policy(fallback: AnyProcessor, block: Block) -> Policy:
+    """Return the policy of what stands in for a block: where a guard is in it, its failure lets nothing through."""
+    lenient = claims_of(fallback).on_error == "allow"
+    return Policy(on_error="block") if lenient and _guards(block) else DEFAULT
+
+
+def _guards(block: Block) -> bool:
+    return any(step.role == "guard" for step in plan_steps(block))
+
+
+def _sequence(nodes: tuple[Node, ...], stage: Stage) -> Block | None:
+    blocks: list[Block] = []
+    for node in nodes:
+        block = _compile(node, stage)
+        for inner in block.blocks if isinstance(block, PlanSequence) else (block,):
+            before = blocks[-1] if blocks else None
+            if isinstance(inner, PlanSteps) and isinstance(before, PlanSteps):
+                blocks[-1] = PlanSteps(before.calls + inner.calls, before.sync and inner.sync)
+            elif inner is not None:
+                blocks.append(inner)
+    if len(blocks) <= 1:
+        return blocks[0] if blocks else None
+    return PlanSequence(tuple(blocks), all(block.sync for block in blocks))
+
+
+def _way(node: Node, stage: Stage) -> PlanArm | None:
+    block = _compile(node, stage)
+    if block is None:
+        return None
+    return PlanArm(_way_id(node), block, _guards(block))
+
+
+def _way_id(node: Node) -> str:
+    """The path of a step or of a nested workflow; of anything else, that of its first step."""
+    return node.path or next((step.path for step in steps_of(node)), "empty")
+
+
+def _fork(ways: tuple[PlanArm, ...], merge: MergePolicy, path: str, stage: Stage) -> Block | None:
+    if len(ways) <= 1:  # a parallel of one is that one
+        return ways[0].block if ways else None
+    return PlanParallel(ways, merge, path, stage, all(way.block.sync for way in ways))
+
+
+def _choice(branch: Branch, stage: Stage) -> Block | None:
+    ways = tuple(_way(arm.node, stage) for arm in branch.arms)
+    otherwise = None if branch.otherwise is None else _way(branch.otherwise, stage)
+    taken = [way for way in (*ways, otherwise) if way is not None]
+    if not taken:
+        return None
+    conditions = tuple(arm.condition for arm in branch.arms)
+    sync = all(way.block.sync for way in taken) and not any(is_async(condition) for condition in conditions)
+    every = branch.match == "all"
+    return PlanBranch(conditions, ways, otherwise, every, branch.merge, branch.on_error, branch.path, stage, sync)
+
+
+def _mesh(dag: Dag, stage: Stage) -> Block | None:
+    ordered = topological(dag)
+    where = {member.id: index for index, member in enumerate(ordered)}
+    ancestors: list[frozenset[int]] = []
+    stops: list[PlanDagMember] = []
+    for member in ordered:
+        after = tuple((where[edge.source], edge.when) for edge in member.after)
+        above = frozenset(source for source, _ in after).union(*(ancestors[source] for source, _ in after))
+        ancestors.append(above)
+        stops.append(PlanDagMember(member.id, _way(member.node, stage), after, above))
+    ways = [stop.way for stop in stops if stop.way is not None]
+    if not ways:
+        return None
+    conditions = [when for stop in stops for _, when in stop.after if when is not None]
+    sync = all(way.block.sync for way in ways) and not any(map(is_async, conditions))
+    return PlanDag(tuple(stops), dag.merge, dag.path, stage, sync)
+
+
+def topological(dag: Dag) -> tuple[DagMember, ...]:
+    """Return the members so that each comes after those it follows; declared order where there is a choice.
+
+    Members on a cycle, and those behind one, are left out; `validate` reports them.
+    """
+    done: dict[str, DagMember] = {}
+    waiting: list[DagMember] = list(dag.members)
+    while waiting:
+        ready = next((m for m in waiting if all(edge.source in done for edge in m.after)), None)
+        if ready is None:
+            break
+        waiting = [member for member in waiting if member is not ready]
+        done[ready.id] = ready
+    return tuple(done.values())
+
+
+def offloaded(call: HookCall) -> HookCall:
+    """Return what makes the call in a worker thread."""
+    return functools.partial(_in_thread, call)
+
+
+async def _in_thread(hook: HookCall, *given: object) -> object:
+    """Run a sync hook in a worker thread; a cancelled or timed-out one is left to end by itself, its result unused."""
+    from anyio import to_thread
+
+    return await to_thread.run_sync(hook, *given, abandon_on_cancel=True)

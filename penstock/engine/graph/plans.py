@@ -1,0 +1,96 @@
+"""`Plans`: a workflow's graph, checked once, and its plan for each stage; shared by all of its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from penstock.engine.graph.checks import problems
+from penstock.engine.graph.nodes import Sequence, Step, resolve, walk
+from penstock.engine.graph.plan import compile_plan, enforced_steps, plan_steps, serving
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.values.errors import WorkflowError
+
+if TYPE_CHECKING:
+    from penstock.engine.graph.nodes import Node
+    from penstock.engine.graph.plan import Block, Orders
+
+Release: TypeAlias = Literal["live", "step", "result"]
+
+
+class Plans:
+    """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs.
+
+    With ``orders``, of what stands in an agent's arrays: each stage is served by the nodes of its array.
+    """
+
+    __slots__ = ("_beside", "_compiled", "_release", "_resolved", "name", "orders", "root", "shadowed", "told_live")
+
+    def __init__(self, name: str, root: Sequence, orders: Orders | None = None) -> None:
+        self.name = name
+        self.root = root
+        self.orders = orders
+        self._resolved: Sequence | None = None
+        self._compiled: dict[str, Block | None] = {}
+        self._release: Release | None = None
+        self._beside: bool | None = None
+        self.shadowed = _in_shadow(root)
+        self.told_live = False  # whether the log has said that answers leave before all guards have judged them
+
+    @property
+    def resolved(self) -> Sequence:
+        """The graph with paths, checked.
+
+        Raises:
+            WorkflowError: the graph has problems; all of them at once.
+        """
+        if self._resolved is None:
+            found = problems(self.root, None, self.orders)
+            if found:
+                raise WorkflowError(self.name, found)
+            self._resolved = resolve(self.root)
+        return self._resolved
+
+    @property
+    def release(self) -> Release:
+        """When a streamed answer may leave: live if every guard that judges it later judges in the stream, too."""
+        if self._release is None:
+            self._release = self._found_release()
+        return self._release
+
+    @property
+    def wants_retries(self) -> int:
+        """How often a failed model call is made again if all processors get what they ask for (``wants_retries``)."""
+        steps = plan_steps(self.stage("process_api_error"))
+        return max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
+
+    @property
+    def waits_beside(self) -> bool:
+        """Whether something of it may go on beside the model: timers in its stream, checks that overlap."""
+        if self._beside is None:
+            timed = any(step.timed for step in plan_steps(self.stage("process_output_stream"), fallbacks=True))
+            self._beside = timed or _overlaps(self.root)
+        return self._beside
+
+    def _found_release(self) -> Release:
+        streams = {step.path for step in enforced_steps(self.stage("process_output_stream"))}
+        for name in ("process_output_result", "process_output_step", "process_llm_response"):
+            late = [step for step in enforced_steps(self.stage(name)) if step.role == "guard"]
+            if any(step.path not in streams for step in late):
+                return "result" if name == "process_output_result" else "step"
+        return "live"
+
+    def stage(self, name: str) -> Block | None:
+        """Return the plan for a stage; None where no step has it."""
+        try:
+            return self._compiled[name]
+        except KeyError:
+            served = serving(self.resolved, STAGES[name], self.orders)
+            return self._compiled.setdefault(name, compile_plan(served, name))
+
+
+def _in_shadow(root: Node) -> bool:
+    return any(isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow" for node in walk(root))
+
+
+def _overlaps(root: Node) -> bool:
+    return any(isinstance(node, (Step, Sequence)) and node.policy.overlap is not None for node in walk(root))

@@ -1,0 +1,1 @@
+"""Merging the edits of parallel branches into one payload."""

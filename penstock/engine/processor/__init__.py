@@ -1,0 +1,1 @@
+"""`Processor`, the contexts it is called with, and the table of stages."""

@@ -1,0 +1,448 @@
+"""The contexts that hooks and conditions are given, one class a stage; they know values and calls, no executor.
+
+A context is made for one step and one call of a stage, and is of no use once the hook has returned.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, overload
+
+from typing_extensions import TypeVar
+
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import freeze
+from penstock.engine.values.message_list import Watch
+from penstock.engine.values.tripwire import Tripwire, TripwireSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.engine.processor.payload import Payload
+    from penstock.engine.processor.state import AtEnd, StageCall, StepLike
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.facts import AnyKey, Key
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.model import ModelRequest, Usage
+    from penstock.engine.values.usage import UsageEntry
+
+
+class Effects:
+    """What a hook did through its context, beside what it returned."""
+
+    __slots__ = ("data", "facts", "notes", "tripwire", "watch")
+
+    def __init__(self) -> None:
+        self.tripwire: Tripwire | None = None
+        self.facts: dict[AnyKey, Value] | None = None
+        self.notes: dict[str, Value] | None = None
+        self.data: list[Chunk] | None = None
+        self.watch: Watch | None = None
+
+
+class Writer:
+    """Collects the data chunks of one hook; they are sent when its step's result counts."""
+
+    __slots__ = ("effects",)
+
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+
+    def write(self, chunk: Chunk) -> None:
+        """Send a data chunk to the client.
+
+        Raises:
+            UsageError: the chunk is none of an application's own (``data-<name>``).
+        """
+        if not chunk.is_data:
+            raise UsageError(f"the writer takes chunks of type 'data-<name>', not {chunk.type!r}")
+        if self.effects.data is None:
+            self.effects.data = []
+        self.effects.data.append(chunk)
+
+
+T = TypeVar("T")
+
+
+class View:
+    """What a condition may look at: the payload as it stands, read-only."""
+
+    __slots__ = ("_call", "_payload")
+
+    _call: StageCall
+    _payload: Payload
+
+    def __init__(self, call: StageCall, payload: Payload) -> None:
+        self._call = call
+        self._payload = payload
+
+    @property
+    def stage_name(self) -> str:
+        """The stage that is running, for example ``process_input``."""
+        return self._call.stage.name
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages that this stage shows, as edited so far, in order."""
+        return self._call.stage.shows(self._payload.message_list)
+
+    @property
+    def system_messages(self) -> tuple[Message, ...]:
+        """The system messages that have no owner; `MessageList.system` has those of all."""
+        return self._payload.message_list.tagged(None)
+
+    @property
+    def text(self) -> str:
+        """The text that this stage is about, as edited so far: of the shown messages, or of the answer at hand."""
+        return self._call.stage.text(self._payload, self._call)
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._call.run.run_id
+
+    @property
+    def request_context(self) -> dict[str, Value]:
+        """The caller's mapping for this request; what a hook sets, later ones see."""
+        return self._call.run.request_context
+
+    @property
+    def thread_id(self) -> str | None:
+        """The id of the conversation's thread, if the caller named one: ``request_context["thread_id"]``."""
+        return self._call.run.request_context.get("thread_id")
+
+    @property
+    def resource_id(self) -> str | None:
+        """The id of whose thread it is, if the caller named it: ``request_context["resource_id"]``."""
+        return self._call.run.request_context.get("resource_id")
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether checks that run beside the model have given no verdict yet: nothing may be stored before they do."""
+        return bool(self._call.run.pending)
+
+    @property
+    def retry_count(self) -> int:
+        """How often the model's answer was rejected since the last accepted one."""
+        return self._call.run.retry_count
+
+    @property
+    def step_number(self) -> int:
+        """The number of the model step at hand, from 0; rejected attempts count."""
+        return self._call.run.step_number
+
+    @overload
+    def get(self, key: Key[T]) -> T | None: ...
+    @overload
+    def get(self, key: Key[T], default: D) -> T | D: ...
+    def get(self, key: Key[T], default: D | None = None) -> T | D | None:
+        """Return the fact under the key, or the default."""
+        found: T | D | None = self._payload.facts.get(key, default)
+        return found
+
+
+D = TypeVar("D")
+S = TypeVar("S", default=dict[str, Any])
+
+
+class Context(View, Generic[S]):
+    """What a hook is given. ``S`` is the type of the processor's state."""
+
+    __slots__ = ("_step", "effects")
+
+    stage: ClassVar[str] = ""
+    _step: StepLike
+    effects: Effects | None
+
+    def __init__(self, call: StageCall, step: StepLike, payload: Payload) -> None:
+        self._call = call
+        self._step = step
+        self._payload = payload
+        self.effects = None
+
+    @property
+    def message_list(self) -> MessageList:
+        """The whole conversation. To change it, return a list derived from this one."""
+        effects = self._touch()
+        if effects.watch is None:
+            effects.watch = Watch()
+        return self._payload.message_list.watched(effects.watch)
+
+    @property
+    def state(self) -> S:
+        """This step's own object for this request: the same in all stages, steps, retries and chunks."""
+        found: S = self._call.run.state_of(self._step)
+        return found
+
+    @property
+    def step_path(self) -> str:
+        """The path of the step in its workflow, ids joined by ``/``."""
+        return self._step.path
+
+    @property
+    def writer(self) -> Writer:
+        """Writes data chunks for the client."""
+        return Writer(self._touch())
+
+    @overload
+    def get(self, key: Key[T]) -> T | None: ...
+    @overload
+    def get(self, key: Key[T], default: D) -> T | D: ...
+    def get(self, key: Key[T], default: D | None = None) -> T | D | None:
+        """Return the fact under the key, one put in this very hook included, or the default."""
+        if self.effects is not None and self.effects.facts is not None and key in self.effects.facts:
+            own: T = self.effects.facts[key]
+            return own
+        found: T | D | None = self._payload.facts.get(key, default)
+        return found
+
+    def put(self, key: Key[T], value: T) -> None:
+        """Put a fact for later steps, stages and conditions.
+
+        Raises:
+            UsageError: the processor does not declare the key in ``provides``.
+        """
+        if key not in self._step.provides:
+            raise UsageError(f"{self._step.processor_id!r} puts {key!r} but does not declare it in provides=")
+        effects = self._touch()
+        if effects.facts is None:
+            effects.facts = {}
+        effects.facts[key] = value
+
+    def note(self, **details: Value) -> None:
+        """Tell something about this step for its record; never put text there that is to be hidden."""
+        effects = self._touch()
+        effects.notes = freeze({**(effects.notes or {}), **details})
+
+    @property
+    def spent(self) -> tuple[UsageEntry, ...]:
+        """What models took in this run so far, judges included, in the order in which it became known."""
+        return self._call.run.account.spent
+
+    def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
+        """Enter what a model took that this hook asked, so that whoever minds the cost knows of it at once."""
+        from penstock.engine.values.usage import UsageEntry  # loaded where somebody asks a model
+
+        self._call.run.account.enter(UsageEntry(model, usage, self._step.path, attempts))
+
+    def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:
+        """Have all that is spent in this run told to a listener: what was already, then each further spend, at once."""
+        self._call.run.account.listen(listener)
+
+    def at_end(self, callback: AtEnd) -> None:
+        """Have it told how the run ended, once, however it ends; what was lent for the run is given back there.
+
+        Runs that are used without ``async with``, and those in sync form, have no end that anybody is told of.
+        """
+        self._call.run.at_end.append(callback)
+
+    def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
+        """Stop the run with a verdict. Does not return; the verdict holds whatever the hook does afterwards.
+
+        Args:
+            reason: a sentence for people; do not quote what is to be hidden.
+            retry: ask for another attempt of the model, where the stage allows one.
+            metadata: details for programs.
+        """
+        effects = self._touch()
+        if effects.tripwire is None:  # the first verdict holds, even if its details turn out to be odd
+            own = (self._step.processor_id, self._call.stage.name, bool(retry))
+            told = reason if isinstance(reason, str) and reason else f"stopped by {self._step.processor_id}"
+            effects.tripwire = Tripwire(told, *own)
+            if metadata is not None:
+                effects.tripwire = Tripwire(told, *own, metadata)
+        raise TripwireSignal(effects.tripwire)
+
+    def _touch(self) -> Effects:
+        effects = self.effects
+        if effects is None:
+            effects = self.effects = Effects()
+        return effects
+
+
+def _info(name: str, doc: str) -> Any:
+    """Return a property that reads what the caller told about this call."""
+    return property(lambda self: self._call.info.get(name), doc=doc)
+
+
+def _field(name: str, doc: str) -> Any:
+    """Return a property that reads what the stage lets steps change."""
+    return property(lambda self: self._payload.fields.get(name), doc=doc)
+
+
+class InputContext(Context[S]):
+    """`process_input`: once, before the loop; shows what the caller sent."""
+
+    __slots__ = ()
+    stage = "process_input"
+
+
+class InputStepContext(Context[S]):
+    """`process_input_step`: before every model call; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_input_step"
+
+    model: Value = _field("model", "The model for this step.")
+    tools: Values | None = _field("tools", "The tools for this step, by name.")
+    tool_choice: Value = _field("tool_choice", "How the model may choose tools in this step.")
+    active_tools: tuple[str, ...] | None = _field("active_tools", "The names of tools on offer; None for all.")
+    model_settings: Values | None = _field("model_settings", "Temperature and the like, for this step.")
+    provider_options: Values | None = _field("provider_options", "Options for one provider only.")
+    response_format: Value = _field("response_format", "What structure the answer must have.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far.")
+
+
+class LLMRequestContext(Context[S]):
+    """`process_llm_request`: on the provider prompt, for this call only; shows the prompt, system messages included."""
+
+    __slots__ = ()
+    stage = "process_llm_request"
+
+    model: Value = _info("model", "The model to be called.")
+    tools: Values | None = _info("tools", "The tools on offer, by name.")
+    model_settings: Values | None = _info("model_settings", "Temperature and the like.")
+    request: ModelRequest | None = _info("request", "All that the model would be sent, with the prompt as it came in.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far.")
+    answer: Value = _field("answer", "The answer that stands in for the call, if an earlier step gave one.")
+
+
+class APIErrorContext(Context[S]):
+    """`process_api_error`: a model call failed; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_api_error"
+
+    error: BaseException = _info("error", "What the model call raised.")
+    model: Value = _info("model", "The model that was called.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far.")
+
+    @property
+    def retry_count(self) -> int:
+        """How often the call of this step was made again already; it has a budget of its own."""
+        return self._call.run.error_retries
+
+
+class OutputStreamContext(Context[S]):
+    """`process_output_stream`: every chunk; made once for each model step. The answer's text is not there yet."""
+
+    __slots__ = ("end", "timer")
+    stage = "process_output_stream"
+    timer: float | None
+    end: str | None
+
+    def __init__(self, call: StageCall, step: StepLike, payload: Payload) -> None:
+        super().__init__(call, step, payload)
+        self.timer = None
+        self.end = None
+
+    def end_source(self, reason: str = "length") -> None:
+        """Read no more of the source and close it; what is held leaves, then a ``finish`` with that reason.
+
+        Raises:
+            UsageError: the processor does not declare that it ``ends`` streams.
+        """
+        if not self._step.ends:
+            raise UsageError(f"{self._step.processor_id!r} ends a stream early; declare ends = True")
+        self.end = reason
+        self._touch()  # so that it is seen
+
+    def wake_after(self, seconds: float | None) -> None:
+        """Ask for a call of ``wake`` after so many seconds of a silent source; None takes it back.
+
+        The processor declares ``timed = True``. A new call replaces the last.
+
+        Raises:
+            UsageError: the processor is not ``timed``, or the seconds are negative.
+        """
+        if not self._step.timed:
+            raise UsageError(f"{self._step.processor_id!r} asks to be woken; declare timed = True, and write wake(ctx)")
+        if seconds is not None and not seconds >= 0:
+            raise UsageError(f"wake_after takes seconds, 0 or more, or None, not {seconds!r}")
+        self.timer = math.inf if seconds is None else seconds
+
+
+class LLMResponseContext(Context[S]):
+    """`process_llm_response`: the model's stream has ended; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_llm_response"
+
+    chunks: Sequence[Chunk] | None = _info("chunks", "What the model sent, unprocessed.")
+    model: Value = _info("model", "The model that was called.")
+    request: ModelRequest | None = _info("request", "All that the model was sent.")
+    finish_reason: str | None = _info("finish_reason", "Why the model stopped.")
+    usage: Value = _info("usage", "The tokens of this step.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far, without this one.")
+    from_cache: bool | None = _info("from_cache", "Whether the answer stood in for a call.")
+
+
+class OutputStepContext(Context[S]):
+    """`process_output_step`: after every response, before its tools run; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_output_step"
+
+    finish_reason: str | None = _info("finish_reason", "Why the model stopped.")
+    tool_calls: Sequence[Value] | None = _info("tool_calls", "The tools that the model wants to call.")
+    usage: Value = _info("usage", "The tokens of this step.")
+    steps: Sequence[Value] | None = _info("steps", "The steps completed so far, without this one.")
+
+
+class ToolCallContext(Context[S]):
+    """`process_tool_call`: before a tool runs; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_tool_call"
+
+    tool_name: str = _info("tool_name", "The tool's name.")
+    call_id: str = _info("call_id", "The call's id.")
+    arguments: Value = _field("arguments", "The call's arguments, a frozen JSON value, as edited so far.")
+    answer: Value = _field("answer", "The result that stands in for the tool, if an earlier step gave one.")
+
+
+class ToolResultContext(Context[S]):
+    """`process_tool_result`: before a result enters the history; shows the whole conversation."""
+
+    __slots__ = ()
+    stage = "process_tool_result"
+
+    tool_name: str = _info("tool_name", "The tool's name.")
+    call_id: str = _info("call_id", "The call's id.")
+    arguments: Value = _info("arguments", "What the tool was called with.")
+    result: Value = _field("result", "The tool's result, a frozen JSON value, as edited so far; of an error its text.")
+    is_error: bool | None = _info("is_error", "Whether the tool failed, and the result is the text of its error.")
+
+
+class OutputResultContext(Context[S]):
+    """`process_output_result`: once, at the end; shows what the model answered in this run."""
+
+    __slots__ = ()
+    stage = "process_output_result"
+
+    finish_reason: str | None = _info("finish_reason", "Why the run ended.")
+    usage: Value = _info("usage", "The tokens of all steps.")
+    steps: Sequence[Value] | None = _info("steps", "All steps of the run.")
+
+
+AnyContext: TypeAlias = Context[Any]
+"""A context, whatever its processor's state is."""
+
+CONTEXTS: dict[str, type[AnyContext]] = {
+    context.stage: context
+    for context in (
+        InputContext,
+        InputStepContext,
+        LLMRequestContext,
+        APIErrorContext,
+        OutputStreamContext,
+        LLMResponseContext,
+        OutputStepContext,
+        ToolCallContext,
+        ToolResultContext,
+        OutputResultContext,
+    )
+}
+"""The context of each stage, in the order of a run; its keys are the stages' names."""

@@ -1,0 +1,364 @@
+"""`Processor`, the unit; `@processor`, which makes one of a function; and what a processor declares. It knows no graph.
+
+A processor has an ``id`` and any of the stages' methods, sync or async. Its attributes (of the class, or set in the
+constructor) say what it may do; they are read once, when it is placed in a workflow.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, cast, get_args, overload
+
+from typing_extensions import TypeVar
+
+from penstock.engine.processor.context import CONTEXTS
+from penstock.engine.values.errors import OptionError, ProcessorError
+from penstock.engine.values.facts import AnyKey, Key, is_key
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from penstock.engine.values.frozen import Value
+
+S = TypeVar("S", default=dict[str, Any])
+
+Function: TypeAlias = Callable[..., Any]
+"""A function, whatever it takes and gives: one that users wrote."""
+
+EditsClaim = Literal["nothing", "spans", "anything"]
+ProcessorRole = Literal["guard", "transform", "observer"]
+ErrorPolicy = Literal["block", "raise", "allow"]
+StageName = Literal[
+    "process_input",
+    "process_input_step",
+    "process_llm_request",
+    "process_api_error",
+    "process_output_stream",
+    "process_llm_response",
+    "process_output_step",
+    "process_tool_call",
+    "process_tool_result",
+    "process_output_result",
+]
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+
+
+CLAIMS: tuple[str, ...] = ("id", "edits", "role", "on_error", "provides", "requires", "stores", "stages")
+"""What a processor may declare, by name."""
+
+
+def _close(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+
+
+def _is_misspelt_claim(name: str, value: object, claims: Iterable[str]) -> bool:
+    """Tell whether a class attribute is a claim but for a slip; methods and private names are the author's own."""
+    if (
+        name.startswith("_")
+        or name in claims
+        or callable(value)
+        or isinstance(value, (property, staticmethod, classmethod))
+    ):
+        return False
+    return bool(difflib.get_close_matches(name, claims, n=1, cutoff=0.85))
+
+
+class Processor(Generic[S]):
+    """A unit of work on what flows through an agent. Lives as long as the workflow; serves all requests at once.
+
+    Subclass it and write any of the stages' methods. What belongs to one request goes into ``ctx.state``, never onto
+    ``self``.
+
+    Attributes:
+        id: its name in the graph; by default the class name in kebab-case. Ids that nobody set are numbered when they
+            repeat.
+        edits: what it may change. ``nothing``; ``spans``: stretches of text, metadata of messages by key, and it may
+            remove messages; ``anything``.
+        role: ``guard`` protects, ``transform`` improves, ``observer`` watches and changes nothing.
+        on_error: what its own failure means by default: ``block``, ``raise``, or ``allow`` (go on without it).
+        provides: the facts that it puts.
+        requires: the facts that must be there before it runs.
+        stores: whether it writes to a store; such a step cannot run in shadow.
+        stages: which of its methods to use; None for all that it has.
+        awaits: whether its methods give awaitables although they are no coroutine functions.
+        timed: whether it asks to be woken in a silent stream (``ctx.wake_after``); it has a method ``wake`` then.
+        ends: whether it may end a stream before its source does (``ctx.end_source``).
+    """
+
+    claim_names: ClassVar[tuple[str, ...]] = CLAIMS
+    id: str = ""
+    edits: EditsClaim | None = None
+    role: ProcessorRole = "guard"
+    on_error: ErrorPolicy = "raise"
+    provides: Iterable[AnyKey] = ()
+    requires: Iterable[AnyKey] = ()
+    stores: bool = False
+
+    stages: Iterable[str] | None = None
+    awaits: bool = False
+    timed: bool = False
+    ends: bool = False
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Name the class and refuse hooks that no stage calls."""
+        super().__init_subclass__(**kwargs)
+        cls.id = cls.__dict__.get("id") or _kebab(cls.__name__)
+        for name in vars(cls):
+            if name.startswith("process_") and name not in CONTEXTS:
+                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_close(name, CONTEXTS)}")
+            if _is_misspelt_claim(name, vars(cls)[name], cls.claim_names):
+                raise ProcessorError(cls.__name__, f"no claim is called {name!r}{_close(name, cls.claim_names)}")
+
+    def checked(self) -> None:
+        """Refuse to be placed with claims that cannot be meant; a subclass may add its own.
+
+        Raises:
+            ProcessorError: it asks to be woken, and has no ``wake``.
+        """
+        if self.timed and not callable(getattr(self, "wake", None)):
+            raise ProcessorError(self.id, "it is timed and has nothing to be woken by; write wake(self, ctx)")
+
+    def new_state(self) -> S:
+        """Return the state of one request; an empty dict unless a subclass says otherwise."""
+        return cast("S", {})
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both are of one class with equal options."""
+        return self is other or (type(self) is type(other) and vars(self) == vars(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show class and options (public attributes that are not the class's defaults)."""
+        options = {
+            name: value for name, value in vars(self).items() if not name.startswith("_") and name not in CONTEXTS
+        }
+        shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        return f"{type(self).__name__}({shown})"
+
+
+class FunctionProcessor(Processor):
+    """A processor made of one function; see `processor`."""
+
+    def __init__(self, hook: Function, stage: str, **claims: object) -> None:
+        self._hook = hook
+        self._stage = stage
+        self.id = getattr(hook, "__name__", "processor").replace("_", "-").strip("-<>") or "processor"
+        self._named = claims.get("id") is not None
+        for name, value in claims.items():
+            if name not in CLAIMS:
+                raise ProcessorError(self.id, f"no claim is called {name!r}{_close(name, CLAIMS)}")
+            if value is not None:
+                setattr(self, name, value)
+        setattr(self, stage, hook)
+        functools.update_wrapper(cast("Function", self), hook, updated=())
+
+    def __call__(self, *args: Value, **kwargs: Value) -> Value:
+        """Call the function itself, as if it were undecorated."""
+        return self._hook(*args, **kwargs)
+
+
+AnyProcessor: TypeAlias = Processor[Any]
+"""A processor, whatever its state is."""
+
+
+def is_processor(item: object) -> TypeIs[AnyProcessor]:
+    """Tell whether an object is a processor, to a type checker too."""
+    return isinstance(item, Processor)
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One stage's method of a processor: what to call, and whether to await it."""
+
+    call: Function
+    awaits: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claims:
+    """What a processor declares, read once and checked."""
+
+    id: str
+    named: bool
+    hooks: dict[str, Hook]
+    edits: EditsClaim
+    role: ProcessorRole
+    on_error: ErrorPolicy
+    provides: frozenset[AnyKey]
+    requires: frozenset[AnyKey]
+    stores: bool
+
+
+def claims_of(processor: AnyProcessor) -> Claims:
+    """Return what a processor declares.
+
+    Raises:
+        ProcessorError: it has no hook, or a claim of it cannot be meant.
+        OptionError: a claim is none of the allowed words.
+    """
+    name = type(processor).__name__
+    named = vars(processor).get("_named", "id" in vars(processor))
+    own_id = processor.id
+    _check_id(name, own_id)
+    processor.checked()
+    role = one_of(name, "role", processor.role, get_args(ProcessorRole))
+    edits = processor.edits or ("nothing" if role == "observer" else "anything")
+    if role == "observer" and edits != "nothing":
+        raise ProcessorError(own_id, f"an observer edits nothing, but it declares edits={edits!r}")
+    hooks = _hooks_of(processor)
+    if not hooks:
+        raise ProcessorError(own_id, f"it has none of the stages' methods: {', '.join(CONTEXTS)}")
+    return Claims(
+        own_id,
+        bool(named),
+        hooks,
+        cast("EditsClaim", one_of(name, "edits", edits, get_args(EditsClaim))),
+        cast("ProcessorRole", role),
+        cast("ErrorPolicy", one_of(name, "on_error", processor.on_error, get_args(ErrorPolicy))),
+        _keys(name, "provides", processor.provides),
+        _keys(name, "requires", processor.requires),
+        bool(processor.stores),
+    )
+
+
+def one_of(processor: str, option: str, given: object, allowed: Iterable[str]) -> str:
+    """Return the option if it is one of the allowed words.
+
+    Raises:
+        OptionError: it is not; the message names the processor, the option and what is allowed.
+    """
+    words = tuple(allowed)
+    if given not in words:
+        raise OptionError(processor, option, given, f"one of {', '.join(map(repr, words))}")
+    return str(given)
+
+
+@overload
+def processor(hook: Function, /) -> FunctionProcessor: ...
+@overload
+def processor(
+    stage: StageName | None = None,
+    /,
+    *,
+    id: str | None = None,
+    edits: EditsClaim | None = None,
+    role: ProcessorRole | None = None,
+    on_error: ErrorPolicy | None = None,
+    provides: Iterable[AnyKey] | None = None,
+    requires: Iterable[AnyKey] | None = None,
+    stores: bool | None = None,
+) -> Callable[[Function], FunctionProcessor]: ...
+def processor(
+    hook_or_stage: Function | str | None = None, /, **claims: object
+) -> FunctionProcessor | Callable[[Function], FunctionProcessor]:
+    """Make a processor of a plain function, sync or async.
+
+    Bare, ``@processor``, or with claims, ``@processor("process_input", edits="spans")``. The stage is the one named,
+    else the one of the context that the function's parameter is annotated with. The claims are those of `Processor`.
+
+    Raises:
+        ProcessorError: neither names a stage, or both name different ones.
+    """
+    if callable(hook_or_stage):
+        return FunctionProcessor(hook_or_stage, _stage_of(hook_or_stage, None), **claims)
+    if hook_or_stage is not None:
+        one_of("@processor", "stage", hook_or_stage, CONTEXTS)
+
+    def decorate(hook: Function) -> FunctionProcessor:
+        return FunctionProcessor(hook, _stage_of(hook, hook_or_stage), **claims)
+
+    return decorate
+
+
+def flag(processor: str, option: str, given: object) -> bool:
+    """Return the option if it is a bool.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if not isinstance(given, bool):
+        raise OptionError(processor, option, given, "True or False")
+    return given
+
+
+def _stage_of(hook: Function, named: str | None) -> str:
+    """Return the stage a function is for: from its name given, or from the annotation of its parameters."""
+    label = getattr(hook, "__name__", repr(hook))
+    by_context = {context.__name__: stage for stage, context in CONTEXTS.items()}
+    parameters = inspect.signature(hook).parameters.values()
+    found = {by_context[name] for name in map(_class_name, parameters) if name in by_context}
+    if named is not None:
+        if found and found != {named}:
+            raise ProcessorError(label, f"it is for {named!r}, but its context is the one of {min(found)!r}")
+        return named
+    if len(found) != 1:
+        contexts = ", ".join(by_context)
+        cure = f"annotate its parameter with one of {contexts}, or name the stage: @processor('process_input')"
+        raise ProcessorError(label, f"its stage is not known; {cure}")
+    return found.pop()
+
+
+def _class_name(parameter: inspect.Parameter) -> str:
+    """Return the bare name of a parameter's annotation, however it was written."""
+    annotation = parameter.annotation
+    if not isinstance(annotation, str):
+        return getattr(getattr(annotation, "__origin__", annotation), "__name__", "")
+    match = re.search(r"(\w+)\s*(\[.*\])?$", annotation.strip("'\" "))
+    return match.group(1) if match else ""
+
+
+def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
+    wanted = (
+        None if processor.stages is None else {one_of(processor.id, "stages", s, CONTEXTS) for s in processor.stages}
+    )
+    hooks: dict[str, Hook] = {}
+    for stage in CONTEXTS:
+        call = getattr(processor, stage, None)
+        if call is None or (wanted is not None and stage not in wanted):
+            continue
+        if not callable(call):
+            raise ProcessorError(processor.id, f"{stage} is no method: {type(call).__name__}")
+        _check_signature(processor.id, stage, call)
+        hooks[stage] = Hook(call, processor.awaits or is_async(call))
+    return hooks
+
+
+def _check_signature(processor: str, stage: str, call: Function) -> None:
+    """Refuse a hook that could not be called: found now, it cannot fail open later."""
+    given = ("chunk", "ctx") if stage == "process_output_stream" else ("ctx",)
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):  # a builtin, which tells nothing of its parameters
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise ProcessorError(processor, f"{stage} is called with ({', '.join(given)}): {error}") from None
+
+
+def is_async(call: object) -> bool:
+    """Tell whether calling it gives an awaitable."""
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+
+
+def _keys(processor: str, option: str, keys: AnyKey | Iterable[AnyKey]) -> frozenset[AnyKey]:
+    given = (keys,) if isinstance(keys, Key) else tuple(keys)
+    for key in given:
+        if not is_key(key):
+            raise OptionError(processor, option, key, "keys: Key('name')")
+    return frozenset(given)
+
+
+def _check_id(processor: str, given: object) -> None:
+    if not isinstance(given, str) or not given.strip() or "/" in given:
+        raise OptionError(processor, "id", given, "a non-empty str without '/'")

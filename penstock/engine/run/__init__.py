@@ -1,0 +1,1 @@
+"""`Run`: one request on its way through the stages."""

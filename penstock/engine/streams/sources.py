@@ -1,0 +1,220 @@
+"""Reads a source of chunks: at once, or through a task of its own where something else may happen meanwhile.
+
+One chunk is asked for at a time, so that a source is never ahead of who reads. It knows chunks, no processor.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import anyio
+
+from penstock.engine.execution.boundary import close_awaitable, log
+from penstock.engine.values.chunks import CONTENT, Chunk
+from penstock.engine.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+Source: TypeAlias = "AsyncIterable[Chunk | str] | Iterable[Chunk | str]"
+"""Where chunks come from; a str is a piece of text."""
+
+
+PATIENCE = 5.0
+"""Seconds that a source may take to close."""
+
+
+def as_chunk(item: object) -> Chunk:
+    """Return an item of a source as a chunk.
+
+    Raises:
+        UsageError: it is neither a chunk nor a str.
+    """
+    if isinstance(item, Chunk):
+        return item
+    if isinstance(item, str):
+        return Chunk("text-delta", item)
+    raise UsageError(f"a stream's source gives chunks, or str for pieces of text, not {type(item).__name__}")
+
+
+def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
+    """Return what reads a source.
+
+    Raises:
+        UsageError: it cannot be iterated over.
+    """
+    if isinstance(source, AsyncIterable):
+        return cast("AsyncIterable[Chunk | str]", source).__aiter__()
+    given: object = source
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)):
+        return FromSync(iter(cast("Iterable[Chunk | str]", source)))
+    named = type(source).__name__
+    if inspect.isawaitable(source):
+        close_awaitable(source)
+        named += ", which is to be awaited"
+    elif callable(source):
+        named += ", which is to be called"
+    raise UsageError(f"a stream's source is an iterable of chunks, sync or async, not a {named}")
+
+
+class FromSync(AsyncIterator[Chunk | str]):
+    """A sync iterator in async form; it never waits."""
+
+    def __init__(self, items: Iterator[Chunk | str]) -> None:
+        self._items = items
+
+    async def __anext__(self) -> Chunk | str:
+        """Return the next item."""
+        for item in self._items:
+            return item
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """Close a generator."""
+        close = getattr(self._items, "close", None)
+        if close is not None:
+            close()
+
+
+class Ending(AsyncIterator[Chunk | str]):
+    """A source that ends when a step wants no more of it: its open blocks end, and a ``finish`` says why.
+
+    Attributes:
+        why: returns why no more is wanted; None while more is.
+    """
+
+    def __init__(self, source: AsyncIterator[Chunk | str]) -> None:
+        self._source = source
+        self._open: dict[tuple[str, str], None] = {}
+        self._last: Iterator[Chunk] | None = None
+        self.why: Callable[[], str | None] = _more
+
+    async def __anext__(self) -> Chunk | str:
+        """Return the next item."""
+        reason = self.why()
+        if reason is None:
+            return self._noted(await self._source.__anext__())
+        if self._last is None:
+            await close_source(self._source)
+            ends = [Chunk(f"{kind}-end", id=id) for kind, id in self._open]
+            self._last = iter([*ends, Chunk("finish", payload={"reason": reason})])
+        for chunk in self._last:
+            return chunk
+        raise StopAsyncIteration
+
+    def _noted(self, item: Chunk | str) -> Chunk | str:
+        """Note which blocks are open."""
+        if isinstance(item, Chunk) and item.type.endswith("-start") and item.type in CONTENT:
+            self._open[item.type.removesuffix("-start"), item.id] = None
+        elif isinstance(item, Chunk) and item.type.endswith("-end"):
+            self._open.pop((item.type.removesuffix("-end"), item.id), None)
+        return item
+
+    async def aclose(self) -> None:
+        """Close the source."""
+        await close_source(self._source)
+
+
+def _more() -> None:
+    """Want more of a source."""
+
+
+async def close_source(source: object) -> None:
+    """Close a source that can be closed, also while being cancelled; what it raises then concerns nobody."""
+    if isinstance(source, Ending):
+        await source.aclose()
+        return
+    if isinstance(source, FromSync):
+        source.close()
+        return
+    close: Callable[[], Awaitable[object]] | None = getattr(source, "aclose", None)
+    if close is None or getattr(source, "ag_frame", source) is None:  # a generator that has ended is closed
+        return
+    with anyio.move_on_after(PATIENCE, shield=True):
+        try:
+            await close()
+        except Exception as error:  # noqa: BLE001 - it has given all that is wanted of it
+            log.warning("a stream's source failed while it was closed (%s)", type(error).__name__)
+
+
+NEWS = Chunk("raw")
+"""What a reader gives where no chunk has come, and something else has happened."""
+
+
+class TaskReader:
+    """Reads a source in a task of its own. Lives from `open` to `close`, in the frame of who reads.
+
+    Attributes:
+        news: is set when something has happened: a chunk is there, or what else runs beside says so.
+    """
+
+    def __init__(self, source: AsyncIterator[Chunk | str]) -> None:
+        self._source = source
+        self._group = anyio.create_task_group()
+        self._asked = anyio.Event()
+        self._waiting = False
+        self._item: Chunk | str = NEWS
+        self._error: Exception | None = None
+        self._ended = False
+        self.news = anyio.Event()
+
+    async def open(self, beside: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Start reading, and what runs beside."""
+        await self._group.__aenter__()
+        self._group.start_soon(self._read)
+        if beside is not None:
+            self._group.start_soon(self._beside, beside)
+
+    async def close(self) -> None:
+        """End the tasks; the source is closed by the one that reads it."""
+        self._group.cancel_scope.cancel()
+        await self._group.__aexit__(None, None, None)
+
+    async def next(self, seconds: float | None) -> Chunk | str:
+        """Return the next chunk; `NEWS` if the time runs out, or something else happened, before one is there.
+
+        Raises:
+            StopAsyncIteration: the source has ended.
+        """
+        if not self._waiting:
+            self._waiting = True
+            self._asked.set()
+        if not self._there:
+            with anyio.move_on_after(seconds):
+                await self.news.wait()
+        self.news = anyio.Event()
+        if not self._there:
+            return NEWS
+        self._waiting = False
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        if self._ended:
+            raise StopAsyncIteration
+        item, self._item = self._item, NEWS
+        return item
+
+    @property
+    def _there(self) -> bool:
+        return self._item is not NEWS or self._ended or self._error is not None
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked = anyio.Event()
+                self._item = await self._source.__anext__()
+                self.news.set()
+        except StopAsyncIteration:
+            self._ended = True
+        except Exception as error:  # noqa: BLE001 - raised where the chunks are read
+            self._error, self._ended = error, True
+        finally:
+            self.news.set()
+            await close_source(self._source)
+
+    async def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+        self.news.set()

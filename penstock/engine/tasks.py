@@ -1,0 +1,199 @@
+"""Run several things at once: task groups, `gather`, background tasks, and coroutines that need no event loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self, TypeVar, cast
+
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.tripwire import TripwireSignal
+
+# asyncio and anyio take long to import, so they are imported where something waits.
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from types import TracebackType
+
+    import anyio
+
+T = TypeVar("T")
+
+
+def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
+    """Run a coroutine that does not suspend, without an event loop.
+
+    Raises:
+        UsageError: it suspends after all.
+    """
+    try:
+        stepping.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    stepping.close()
+    raise UsageError(f"{what} waits for something, so it cannot run in sync form; await it instead")
+
+
+def new_task_group() -> AsyncioTaskGroup | AnyioTaskGroup:
+    """Return a task group for the event loop that runs: asyncio's own, which costs a quarter of anyio's, or anyio's."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return AnyioTaskGroup()
+    return AsyncioTaskGroup()
+
+
+class AsyncioTaskGroup:
+    """Tasks on asyncio that start, end and are cancelled together. A task must handle its own errors."""
+
+    __slots__ = ("_group", "_tasks", "cancelled")
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self._group = asyncio.TaskGroup()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.cancelled = False
+
+    def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
+        """Start a task; nothing after the group was cancelled."""
+        if not self.cancelled:
+            self._tasks.append(self._group.create_task(work(*args)))
+
+    def cancel(self) -> None:
+        """Cancel every task but the one that calls."""
+        self.cancelled = True
+        import asyncio
+
+        current = asyncio.current_task()
+        for task in self._tasks:
+            if task is not current:
+                task.cancel()
+
+    async def __aenter__(self) -> Self:
+        """Open the group."""
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for all tasks."""
+        await self._group.__aexit__(kind, error, trace)
+
+
+class AnyioTaskGroup:
+    """The same on whatever anyio runs on."""
+
+    __slots__ = ("_group", "cancelled")
+
+    def __init__(self) -> None:
+        import anyio
+
+        self._group = anyio.create_task_group()
+        self.cancelled = False
+
+    def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
+        """Start a task; nothing after the group was cancelled."""
+        if not self.cancelled:
+            self._group.start_soon(work, *args)
+
+    def cancel(self) -> None:
+        """Cancel every task."""
+        self.cancelled = True
+        self._group.cancel_scope.cancel()
+
+    async def __aenter__(self) -> Self:
+        """Open the group."""
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Wait for all tasks."""
+        return await self._group.__aexit__(kind, error, trace)
+
+
+async def gather(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Return what each work gives, in order. One by itself is done in the caller's own task.
+
+    Raises:
+        TripwireSignal: a verdict of one; it cancels the others. Of several the first in order.
+        Exception: what the first in order raised, if no verdict was given.
+    """
+    if len(works) <= 1:
+        return [await work() for work in works]
+
+    done: list[T | None] = [None] * len(works)
+    ends: list[BaseException | None] = [None] * len(works)
+    async with new_task_group() as group:
+
+        async def run(index: int, work: Callable[[], Awaitable[T]]) -> None:
+            try:
+                done[index] = await work()
+            except Exception as error:  # noqa: BLE001 - raised below: another may yet give a verdict, which beats it
+                ends[index] = error
+            except TripwireSignal as verdict:
+                ends[index] = verdict
+                group.cancel()
+
+        for index, work in enumerate(works):
+            group.start(run, index, work)
+    raised = sorted(filter(None, ends), key=lambda end: not isinstance(end, TripwireSignal))
+    if raised:
+        raise raised[0]
+    return cast("list[T]", done)
+
+
+PATIENCE = 10.0
+"""Seconds that a run waits for its shadows when it is closed; what takes longer is cancelled."""
+
+
+class BackgroundTasks:
+    """Tasks that belong to a run. Lives from the run's ``async with`` to its end."""
+
+    __slots__ = ("_group", "_scopes")
+
+    def __init__(self) -> None:
+        import anyio
+
+        self._group = anyio.create_task_group()
+        self._scopes: set[anyio.CancelScope] = set()
+
+    async def open(self) -> None:
+        """Make room for tasks."""
+        await self._group.__aenter__()
+
+    def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
+        """Start a task; it must deal with its own errors."""
+        self._group.start_soon(self._run, work, args)
+
+    async def _run(self, work: Callable[..., Coroutine[object, None, None]], args: tuple[object, ...]) -> None:
+        import anyio
+
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                await work(*args)
+            finally:
+                self._scopes.discard(scope)
+
+    def cancel(self) -> None:
+        """Cancel every task, and nothing else."""
+        for scope in list(self._scopes):
+            scope.cancel()
+
+    async def close(self, error: BaseException | None) -> None:
+        """Wait for the tasks, `PATIENCE` at most; after an error they are cancelled at once."""
+        import anyio
+
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            await self._group.__aexit__(type(error), error, error.__traceback__)  # which raises it again
+        else:
+            if error is not None:
+                self.cancel()  # and leave the error as it is: a task group would wrap it
+            self._group.cancel_scope.deadline = anyio.current_time() + PATIENCE
+            await self._group.__aexit__(None, None, None)

@@ -1,0 +1,1 @@
+"""`TextGuard`: guards that read text, whole or streamed."""

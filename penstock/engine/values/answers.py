@@ -1,0 +1,232 @@
+"""An answer put together from the chunks that leave a stream: its text, and the message they make. It knows no driver.
+
+A chunk's payload may name things as the reference does (``toolCallId``) or as Penstock does (``call_id``).
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, cast
+
+from penstock.engine.values.frozen import EMPTY, FrozenDict, json_value
+from penstock.engine.values.messages import (
+    AudioPart,
+    DataPart,
+    FilePart,
+    Message,
+    ReasoningPart,
+    SourcePart,
+    TextPart,
+    ToolPart,
+    UnknownPart,
+)
+from penstock.engine.values.model import FINISH_REASONS, ModelAnswer, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Mapping
+
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.messages import Part
+    from penstock.engine.values.model import FinishReason
+
+
+_DELTAS: Mapping[str, Literal["text", "reasoning"]] = {"text-delta": "text", "reasoning-delta": "reasoning"}
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "call_id": ("call_id", "tool_call_id", "toolCallId"),
+    "name": ("name", "tool_name", "toolName"),
+    "arguments": ("arguments", "args", "input"),
+    "result": ("result", "output"),
+    "error": ("error",),
+    "media_type": ("media_type", "mediaType", "mimeType"),
+    "id": ("id", "sourceId"),
+}
+_RAW = ("provider_part", "provider_sealed")
+_ENDS: Mapping[str, str] = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
+
+
+class Assembly:
+    """What has left a stream so far. Lives as long as the stream."""
+
+    __slots__ = ("_announced", "_metadata", "_parts", "_writing")
+
+    def __init__(self) -> None:
+        self._announced: set[tuple[str, str]] = set()
+        self._metadata: Values = EMPTY
+        self._parts: list[Block | Part] = []
+        self._writing: dict[tuple[str, str], Callable[[str], object]] = {}
+
+    def add(self, chunk: Chunk) -> None:
+        """Take in a chunk that leaves."""
+        if chunk.type in _DELTAS:
+            self.write(chunk)
+        else:
+            self._other(chunk)
+
+    def write(self, chunk: Chunk) -> None:
+        """Take in a piece of a text."""
+        key = (chunk.type, chunk.id)
+        write = self._writing.get(key)
+        if write is None:
+            self._end_bare(chunk.type)
+            block = Block(_DELTAS[chunk.type], chunk.id)
+            write = self._writing[key] = block.text.write
+            self._parts.append(block)
+        write(chunk.text)
+
+    def _end_bare(self, type: str) -> None:
+        """Take it that texts which nothing announced have ended: nothing else will end them."""
+        for key in [key for key in self._writing if key[0] == type and key not in self._announced]:
+            del self._writing[key]
+
+    @property
+    def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
+        """The id of the text that was written to last, and what writes to it; no id before and between texts."""
+        key, write = next(reversed(self._writing.items()), (("", None), _unwritten))
+        return (key[1], write) if key[0] == "text-delta" else (None, write)
+
+    @property
+    def text(self) -> str:
+        """The text of the answer so far."""
+        return "".join(part.text.getvalue() for part in self._parts if isinstance(part, Block) and part.kind == "text")
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The ids of the texts that are out."""
+        return tuple(dict.fromkeys(part.id for part in self._parts if isinstance(part, Block)))
+
+    @property
+    def message(self) -> Message:
+        """The answer as a message; without parts where nothing has left."""
+        parts = tuple(part.part() if isinstance(part, Block) else part for part in self._parts)
+        return Message("assistant", parts, metadata=self._metadata)
+
+    def _other(self, chunk: Chunk) -> None:
+        if chunk.type in ("text-start", "reasoning-start"):
+            self._announced.add((chunk.type.replace("-start", "-delta"), chunk.id))
+        elif chunk.type in _ENDS:
+            self._end(chunk)
+        elif chunk.type in ("tool-call", "tool-result", "tool-error"):
+            self._tool(chunk)
+        elif chunk.type == "finish":
+            self._metadata = _values(chunk, "provider_metadata")
+        else:
+            self._parts += _parts_of(chunk)
+
+    def _end(self, chunk: Chunk) -> None:
+        """Note that a text has ended, and what its end says of it."""
+        key = (_ENDS[chunk.type], chunk.id)
+        self._announced.discard(key)
+        if self._writing.pop(key, None) is not None and chunk.payload:
+            blocks = (part for part in reversed(self._parts) if isinstance(part, Block))
+            kind = _DELTAS[key[0]]
+            block = next(block for block in blocks if block.kind == kind and block.id == chunk.id)
+            block.metadata = metadata_of(chunk)
+
+    def _tool(self, chunk: Chunk) -> None:
+        """Note a call; a result or an error completes the call that it answers."""
+        call_id = str(named(chunk, "call_id") or chunk.id)
+        known = next(
+            (part for part in self._parts if isinstance(part, ToolPart) and part.call_id == call_id),
+            None,
+        )
+        name = str(named(chunk, "name") or (known.name if known is not None else ""))
+        arguments = named(chunk, "arguments") if known is None else known.arguments
+        metadata = metadata_of(chunk) if known is None else known.metadata
+        made = _tool_part(chunk, ToolPart(call_id, name, EMPTY if arguments is None else arguments, metadata=metadata))
+        if known is None:
+            self._parts.append(made)
+        else:
+            self._parts[self._parts.index(known)] = made
+
+
+class Block:
+    """A text that is being written: what it is, its id, and what is there."""
+
+    __slots__ = ("id", "kind", "metadata", "text")
+
+    def __init__(self, kind: Literal["text", "reasoning"], id: str) -> None:
+        self.kind = kind
+        self.metadata: Values = EMPTY
+        self.id = id
+        self.text = io.StringIO()
+
+    def part(self) -> Part:
+        """Return the part of a message that it is."""
+        text = self.text.getvalue()
+        return TextPart(text, self.metadata) if self.kind == "text" else ReasoningPart(text, self.metadata)
+
+
+def _parts_of(chunk: Chunk) -> list[Part]:
+    """Return the part that a chunk is by itself; none if it is none."""
+    get, metadata = chunk.payload.get, metadata_of(chunk)
+    if chunk.type == "source":
+        return [SourcePart(named(chunk, "id"), get("url"), get("title"), metadata)]
+    if chunk.type == "file" and "transcript" in chunk.payload:
+        return [AudioPart(get("data"), get("url"), named(chunk, "media_type"), get("transcript"), metadata)]
+    if chunk.type == "file":
+        kind = named(chunk, "media_type")
+        return [FilePart(get("data"), get("url"), media_type=kind, name=get("name"), metadata=metadata)]
+    if chunk.type == "raw":
+        return [UnknownPart(get(name), metadata) for name in _RAW if name in chunk.payload]
+    if chunk.is_data and not chunk.transient:
+        return [DataPart(chunk.type.removeprefix("data-"), get("data", chunk.payload))]
+    return []
+
+
+def metadata_of(chunk: Chunk) -> Values:
+    """Return what a chunk says of the part that it becomes, and what its provider needs back with it."""
+    said, provider = _values(chunk, "metadata"), _values(chunk, "provider_metadata")
+    return FrozenDict({**said, **provider}) if said and provider else said or provider
+
+
+def _values(chunk: Chunk, name: str) -> Values:
+    found = chunk.payload.get(name)
+    return cast("Values", found) if isinstance(found, FrozenDict) else EMPTY
+
+
+def named(chunk: Chunk, what: str) -> Value:
+    """Return what a chunk's payload says under any of the names it goes by; None if it says nothing."""
+    return next((chunk.payload[name] for name in _NAMES[what] if name in chunk.payload), None)
+
+
+def _tool_part(chunk: Chunk, call: ToolPart) -> ToolPart:
+    """Return the call as it stands after the chunk."""
+    if chunk.type == "tool-call":
+        return call
+    if chunk.type == "tool-error":
+        return replace(call, state="error", error=str(named(chunk, "error")))
+    return replace(call, state="result", result=json_value(named(chunk, "result"), "result"))
+
+
+def _unwritten(text: str) -> None:
+    """Write nowhere: there is no text."""
+
+
+async def collected(stream: AsyncIterable[Chunk]) -> ModelAnswer:
+    """Return a streamed answer whole; what the model raises comes out.
+
+    An answer that has no ``finish`` has finished for the reason ``other``.
+    """
+    answer = Assembly()
+    chunks: list[Chunk] = []
+    async for chunk in stream:
+        chunks.append(chunk)
+        answer.add(chunk)
+    end = next((chunk.payload for chunk in reversed(chunks) if chunk.type == "finish"), EMPTY)
+    told = next((chunk.payload for chunk in chunks if chunk.type == "response-metadata"), EMPTY)
+    reason = end.get("reason")
+    return ModelAnswer(
+        answer.message,
+        cast("FinishReason", reason) if reason in FINISH_REASONS else "other",
+        usage_of(end.get("usage")),
+        FrozenDict({**told, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})}),
+        any(chunk.type == "text-start" and chunk.payload.get("refusal") is True for chunk in chunks),
+        tuple(chunks),
+    )
+
+
+def usage_of(told: Values | None) -> Usage | None:
+    """Return the usage that a ``finish`` chunk tells of."""
+    return None if told is None else Usage(**told)

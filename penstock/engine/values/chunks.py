@@ -1,0 +1,182 @@
+"""Chunks: the pieces of a stream, as immutable values; this module knows no driver and no provider.
+
+``CONTROL`` names the kinds whose bookkeeping is done before processors see them, so that dropping one loses nothing;
+content and data chunks can be dropped for good.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.tripwire import Tripwire
+
+
+CONTENT: frozenset[str] = frozenset(
+    {
+        "text-start",
+        "text-delta",
+        "text-end",
+        "reasoning-start",
+        "reasoning-delta",
+        "reasoning-end",
+        "source",
+        "file",
+        "tool-input-start",
+        "tool-input-delta",
+        "tool-input-end",
+        "tool-call",
+        "tool-result",
+        "tool-error",
+        "object",
+        "object-result",
+        "raw",
+    }
+)
+"""What an answer is made of; a processor may change or drop it."""
+
+CONTROL: frozenset[str] = frozenset(
+    {"start", "step-start", "response-metadata", "step-finish", "finish", "error", "abort", "tripwire", "retract"}
+)
+"""How a stream is driven; bookkept before processors see it, so it cannot be lost by dropping it."""
+
+KNOWN: frozenset[str] = CONTENT | CONTROL
+
+DELTAS: frozenset[str] = frozenset({"text-delta", "reasoning-delta", "tool-input-delta"})
+"""The kinds that add a text."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece of a stream.
+
+    Attributes:
+        type: its kind: one of `CONTENT`, one of `CONTROL`, or ``data-<name>``.
+        text: the text it adds (deltas of text, reasoning and tool input), else empty.
+        id: the block it belongs to, where there is one.
+        payload: everything else, read-only.
+        run_id: the run that sent it.
+        transient: a data chunk that is shown but not kept.
+    """
+
+    type: str
+    text: str = ""
+    id: str = ""
+    payload: Values = EMPTY
+    run_id: str = ""
+    transient: bool = False
+
+    def __post_init__(self) -> None:
+        """Freeze the payload; refuse a kind that no guard would know, and text where none belongs.
+
+        Raises:
+            MessageError: the type is not one of those, or the text is in a chunk that adds none.
+        """
+        if self.type not in KNOWN and not self.type.startswith("data-"):
+            raise MessageError("chunk", _unknown(self.type))
+        if self.text and self.type not in DELTAS:
+            raise MessageError("chunk", f"only {', '.join(sorted(DELTAS))} have a text; a {self.type!r} has a payload")
+        if type(self.payload) is not FrozenDict:
+            object.__setattr__(self, "payload", freeze(self.payload))
+
+    def with_text(self, text: str) -> Chunk:
+        """Return the chunk with another text, without validating it anew."""
+        made = _new(Chunk)
+        _set_type(made, self.type)
+        _set_text(made, text)
+        _set_id(made, self.id)
+        _set_payload(made, self.payload)
+        _set_run_id(made, self.run_id)
+        _set_transient(made, self.transient)
+        return made
+
+    def differs_in_text(self, other: Chunk) -> bool:
+        """Tell whether it is the other chunk, or differs from it in the text alone."""
+        return (
+            self.type == other.type
+            and self.id == other.id
+            and (self.payload is other.payload or self.payload == other.payload)
+            and self.run_id == other.run_id
+            and self.transient == other.transient
+        )
+
+    def with_id(self, block: str) -> Chunk:
+        """Return the chunk as one of another block."""
+        return Chunk(self.type, self.text, block, self.payload, self.run_id, self.transient)
+
+    def with_payload(self, payload: Values) -> Chunk:
+        """Return the chunk with another payload."""
+        return Chunk(self.type, self.text, self.id, payload, self.run_id, self.transient)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether dropping it changes nothing but what is shown."""
+        return self.type in CONTROL
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it is an application's own."""
+        return self.type.startswith("data-")
+
+
+def _unknown(type: str) -> str:
+    close = difflib.get_close_matches(type.replace("_", "-"), KNOWN, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return (
+        f"no chunk is of type {type!r}: {meant}what a provider sends that is none of these is 'raw', and your own are "
+        f"'data-<name>'; there are {', '.join(sorted(KNOWN))}"
+    )
+
+
+_new = object.__new__
+# The slots' own setters: a frozen dataclass refuses assignment, and `object.__setattr__` looks each name up anew.
+_set_type = Chunk.__dict__["type"].__set__
+_set_text = Chunk.__dict__["text"].__set__
+_set_id = Chunk.__dict__["id"].__set__
+_set_payload = Chunk.__dict__["payload"].__set__
+_set_run_id = Chunk.__dict__["run_id"].__set__
+_set_transient = Chunk.__dict__["transient"].__set__
+
+
+def tripwire_chunk(tripwire: Tripwire, run_id: str) -> Chunk:
+    """Return the one chunk that tells a client of a verdict."""
+    payload = {
+        "reason": tripwire.reason,
+        "retry": tripwire.retry,
+        "metadata": tripwire.metadata,
+        "processor_id": tripwire.processor_id,
+        "stage": tripwire.stage,
+    }
+    return Chunk("tripwire", payload=freeze(payload), run_id=run_id)
+
+
+def retry_chunk(tripwire: Tripwire, run_id: str) -> Chunk:
+    """Return the chunk that ends a rejected attempt which the model may make again."""
+    payload = {
+        "reason": "retry",
+        "retry_reason": tripwire.reason,
+        "metadata": tripwire.metadata,
+        "processor_id": tripwire.processor_id,
+    }
+    return Chunk("step-finish", payload=freeze(payload), run_id=run_id)
+
+
+def retract_chunk(blocks: Iterable[str], run_id: str) -> Chunk:
+    """Return the chunk that takes texts back which are out already."""
+    return Chunk("retract", payload=freeze({"blocks": tuple(blocks)}), run_id=run_id)
+
+
+def notices(tripwire: Tripwire, run_id: str, out: Iterable[str], *, retry: bool) -> tuple[Chunk, ...]:
+    """Return what a client is told of a rejection: what is out is taken back where the answer goes on without it."""
+    blocks = tuple(out)
+    back = (retract_chunk(blocks, run_id),) if blocks else ()
+    return (*back, retry_chunk(tripwire, run_id) if retry else tripwire_chunk(tripwire, run_id))

@@ -1,0 +1,365 @@
+"""Edits: what changed in a text, as sorted, disjoint spans. Merge, streams, records and viewer all speak of them.
+
+Positions are code points of the text before the edits. This module knows texts and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from penstock.engine.values.errors import EditError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+EditKind = Literal["redact", "replace", "insert"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """``text`` stands in place of ``[start, end)`` of the text before.
+
+    ``redact`` hides what was there, ``replace`` says it otherwise, ``insert`` adds at a point (``start == end``).
+    ``step`` is the path of the step that made it; the engine fills it in. ``hides`` marks the union of a redaction with
+    other edits: it says more than the redaction did, and still must not be dropped. Two edits are equal without it.
+
+    Raises:
+        EditError: the span is negative or reversed, or an insert has a width.
+    """
+
+    start: int
+    end: int
+    text: str = ""
+    kind: EditKind = "replace"
+    step: str = ""
+    hides: bool = field(default=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse spans that cannot be."""
+        if not 0 <= self.start <= self.end:
+            raise EditError(f"an edit needs 0 <= start <= end, not {self.start}..{self.end}")
+        if self.kind == "insert" and self.start != self.end:
+            raise EditError(f"an insert has no width, not {self.start}..{self.end}")
+
+    @property
+    def hidden(self) -> bool:
+        """Whether something is hidden by it that must not show again."""
+        return self.kind == "redact" or self.hides
+
+
+Edits: TypeAlias = tuple[Edit, ...]
+"""Sorted by position, disjoint."""
+
+
+def normalise(edits: Iterable[Edit], text: str) -> Edits:
+    """Return the edits sorted and checked against the text they are for, without those that do nothing.
+
+    Raises:
+        EditError: two of them overlap, or one reaches beyond the text.
+    """
+    ordered = in_order(edit for edit in edits if edit.text or edit.start < edit.end)
+    at = 0
+    for edit in ordered:
+        if edit.start < at:
+            raise EditError(f"edits overlap at {edit.start}: unite them first")
+        at = edit.end
+    if at > len(text):
+        raise EditError(f"an edit ends at {at}, but the text has {len(text)} characters")
+    return ordered
+
+
+def apply(text: str, edits: Edits) -> str:
+    """Return the text with the (normalised) edits made."""
+    if not edits:
+        return text
+    pieces: list[str] = []
+    at = 0
+    for edit in edits:
+        pieces.append(text[at : edit.start])
+        pieces.append(edit.text)
+        at = edit.end
+    pieces.append(text[at:])
+    return "".join(pieces)
+
+
+def difference(before: str, after: str, step: str = "") -> Edits:
+    """Return the one edit that leads from one text to the other, common prefix and suffix trimmed; none if equal."""
+    if before == after:
+        return ()
+    limit = min(len(before), len(after))
+    head = _common(limit, lambda size: before[:size] == after[:size])
+    rest = limit - head
+    tail = _common(rest, lambda size: size == 0 or before[-size:] == after[-size:])
+    start, end = head, len(before) - tail
+    kind: EditKind = "insert" if start == end else "replace"
+    return (Edit(start, end, after[head : len(after) - tail], kind, step),)
+
+
+def _common(limit: int, same: Callable[[int], bool]) -> int:
+    """Return the largest size up to the limit that is still the same, by halving (slices compare at C speed)."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if same(middle) else (low, middle - 1)
+    return low
+
+
+def stamp(edits: Edits, step: str) -> Edits:
+    """Return the edits under a step's name; those that bear one keep it."""
+    for edit in edits:
+        if not edit.step:
+            break
+    else:
+        return edits
+    return tuple(
+        edit if edit.step else Edit(edit.start, edit.end, edit.text, edit.kind, step, edit.hides) for edit in edits
+    )
+
+
+def compose(first: Edits, second: Edits) -> Edits:
+    """Return the edits that do what ``first`` and then ``second`` (in positions after ``first``) do.
+
+    Edits of ``second`` that change what ``first`` wrote are united with it; insertions beside it stay by themselves.
+    """
+    if not first or not second:
+        return first or second
+    result: list[Edit] = []
+    shift = 0  # position after `first` minus position before it, up to where the walk stands
+    i = j = 0
+    while i < len(first) or j < len(second):
+        ahead = first[i] if i < len(first) else None
+        later = second[j] if j < len(second) else None
+        if ahead is not None and (later is None or _clear_of(ahead, later, shift, ahead_first=True)):
+            result.append(ahead)
+            shift += len(ahead.text) - (ahead.end - ahead.start)
+            i += 1
+        elif later is not None and (ahead is None or _clear_of(ahead, later, shift, ahead_first=False)):
+            result.append(shifted(later, -shift))
+            j += 1
+        else:
+            united, i, j, shift = _unite(first, second, i, j, shift)
+            if united.text or united.start < united.end:  # what was inserted may be gone again
+                result.append(united)
+    return tuple(result)
+
+
+def _clear_of(ahead: Edit, later: Edit, shift: int, *, ahead_first: bool) -> bool:
+    """Tell whether the two do not overlap and ``ahead`` (of the first edits) lies before, or after, ``later``."""
+    start = ahead.start + shift
+    end = start + len(ahead.text)
+    return end <= later.start if ahead_first else later.end <= start
+
+
+def _unite(first: Edits, second: Edits, i: int, j: int, shift: int) -> tuple[Edit, int, int, int]:
+    """Unite the touching edits from ``first[i]`` and ``second[j]`` on into one, in positions before ``first``."""
+    taken_first: list[Edit] = [first[i]]
+    taken_second: list[Edit] = []
+    begin = min(first[i].start + shift, second[j].start)
+    after = shift + len(first[i].text) - (first[i].end - first[i].start)
+    reach = first[i].end + after  # how far the union goes, in positions between the two
+    i += 1
+    grew = True
+    while grew:
+        grew = False
+        while j < len(second) and second[j].start < reach:
+            taken_second.append(second[j])
+            reach = max(reach, second[j].end)
+            j, grew = j + 1, True
+        while i < len(first) and first[i].start + after < reach:
+            taken_first.append(first[i])
+            after += len(first[i].text) - (first[i].end - first[i].start)
+            reach = max(reach, first[i].end + after)
+            i, grew = i + 1, True
+    start, end = begin - shift, reach - after
+    text = _rewrite(taken_first, taken_second, start, end, begin)
+    redacts = _only_redacted(taken_first, taken_second, shift)
+    kind: EditKind = "redact" if redacts else "insert" if start == end else "replace"
+    step = taken_second[-1].step if taken_second else taken_first[-1].step
+    return Edit(start, end, text, kind, step, _hides(taken_first) or _hides(taken_second)), i, j, after
+
+
+def _hides(edits: Iterable[Edit]) -> bool:
+    return any(edit.hidden for edit in edits)
+
+
+def shifted(edit: Edit, by: int) -> Edit:
+    """Return an edit as it is called from another place, ``by`` characters further."""
+    return Edit(edit.start + by, edit.end + by, edit.text, edit.kind, edit.step, edit.hides)
+
+
+def _only_redacted(first: Sequence[Edit], second: Sequence[Edit], shift: int) -> bool:
+    """Tell whether a redaction wrote whatever the union says; other words might quote what a sibling hides."""
+    if not any(edit.kind == "redact" for edit in (*first, *second)):
+        return False
+    for edit in first:
+        start = edit.start + shift
+        end = start + len(edit.text)
+        shift += len(edit.text) - (edit.end - edit.start)
+        covered = any(later.start <= start and end <= later.end for later in second)
+        if edit.text and edit.kind != "redact" and not covered:
+            return False
+    return all(edit.kind == "redact" or not edit.text for edit in second)
+
+
+def _rewrite(first: Sequence[Edit], second: Sequence[Edit], start: int, end: int, begin: int) -> str:
+    """Return what the union's text becomes; an edit covers every place of it, so the text itself is not needed."""
+    width = end - start
+    hole = "\0" * width  # stands for the text before; no character of it can survive where the union is covered
+    middle = apply(hole, tuple(Edit(e.start - start, e.end - start, e.text, e.kind) for e in first))
+    return apply(middle, tuple(Edit(e.start - begin, e.end - begin, e.text, e.kind) for e in second))
+
+
+def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
+    """Merge the edits that several steps made to one text, all in positions of that text.
+
+    Insertions at one point all stay, in the order of ``branches``; equal edits are one; overlapping redactions become
+    their union, with the wider one's replacement; a redaction swallows insertions inside it; a deletion swallows
+    what lies within it.
+
+    Returns:
+        The merged edits, and the clusters that no rule settles (empty when all is settled).
+    """
+    filled = [edits for edits in branches if edits]
+    if len(filled) <= 1:
+        return (filled[0] if filled else ()), []
+    ordered = in_order(_distinct(filled))
+    merged: list[Edit] = []
+    conflicts: list[Edits] = []
+    for cluster in _clusters(ordered):
+        settled = _settle(cluster)
+        if settled is None:
+            conflicts.append(tuple(cluster))
+        else:
+            merged.extend(settled)
+    return tuple(merged), conflicts
+
+
+def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
+    """Return each edit once; of equal ones that redact and do not, the redaction.
+
+    At one point they stand in declared order, but where a branch has several there, its own order holds.
+    """
+    seen: dict[_Mark, Edit] = {}
+    points: dict[tuple[int, int], list[_Mark]] = {}
+    for edits in branches:
+        for point, marks in _by_point(edits, seen).items():
+            points[point] = _woven(points.get(point, []), marks)
+    return [seen[mark] for marks in points.values() for mark in marks]
+
+
+_Mark = tuple[int, int, str, int]
+"""What makes an edit the same as another branch's: span, text, and the how many-th such of its branch it is."""
+
+
+def _by_point(edits: Edits, seen: dict[_Mark, Edit]) -> dict[tuple[int, int], list[_Mark]]:
+    """Return the marks of a branch's edits by point, in its order, and note the edits under their marks."""
+    points: dict[tuple[int, int], list[_Mark]] = {}
+    counts: dict[tuple[int, int, str], int] = {}
+    for edit in edits:
+        span = (edit.start, edit.end, edit.text)
+        counts[span] = counts.get(span, 0) + 1
+        mark = (*span, counts[span])
+        if mark not in seen or (edit.kind == "redact" and seen[mark].kind != "redact"):
+            seen[mark] = edit
+        points.setdefault(_position(edit), []).append(mark)
+    return points
+
+
+def _woven(known: list[_Mark], more: list[_Mark]) -> list[_Mark]:
+    """Return both lists as one: what is new stands before the next that both have, else at the end."""
+    if not known:
+        return more
+    woven = list(known)
+    for index, mark in enumerate(more):
+        if mark not in woven:
+            following = next((other for other in more[index + 1 :] if other in woven), None)
+            woven.insert(len(woven) if following is None else woven.index(following), mark)
+    return woven
+
+
+def in_order(edits: Iterable[Edit]) -> Edits:
+    """Return the edits by position; insertions at one point keep the order they came in."""
+    return tuple(sorted(edits, key=_position))
+
+
+def _position(edit: Edit) -> tuple[int, int]:
+    return (edit.start, edit.end)
+
+
+def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
+    """Split sorted edits (one at least) where none overlap; an insertion belongs to what strictly surrounds it."""
+    cluster: list[Edit] = []
+    reach = -1
+    for edit in ordered:
+        if cluster and edit.start >= reach:
+            yield cluster
+            cluster = []
+        cluster.append(edit)
+        reach = max(reach, edit.end) if len(cluster) > 1 else edit.end
+    yield cluster
+
+
+def _settle(cluster: list[Edit]) -> list[Edit] | None:
+    """Return what a cluster of overlapping edits becomes, or None where no rule says."""
+    if len(cluster) == 1:
+        return cluster
+    redactions = [edit for edit in cluster if edit.kind == "redact"]
+    others = [edit for edit in cluster if edit.kind != "redact"]
+    start = min(edit.start for edit in cluster)
+    end = max(edit.end for edit in cluster)
+    deletion = next((e for e in cluster if not e.text and e.start == start and e.end == end), None)
+    if deletion is not None:
+        return [replace(deletion, hides=any(edit.hidden for edit in cluster))]
+    if redactions and all(edit.start == edit.end for edit in others):
+        return [cover(cluster)]
+    return None
+
+
+def cover(cluster: Sequence[Edit]) -> Edit:
+    """Return the redaction of all that a cluster reaches, with the words of its widest redaction."""
+    hiding = [edit for edit in cluster if edit.hidden]
+    widest = max(hiding, key=lambda edit: (edit.kind == "redact", edit.end - edit.start))
+    start, end = min(edit.start for edit in cluster), max(edit.end for edit in cluster)
+    return Edit(start, end, widest.text, widest.kind, widest.step, hides=True)
+
+
+def remainder(done: Edits, whole: Edits, text: str) -> Edits:
+    """Return the edits that lead from the text after ``done`` to the one after ``whole``; both are in its positions."""
+    left: list[Edit] = []
+    shift = 0
+    marked = sorted(
+        [*((e, 0) for e in done), *((e, 1) for e in whole)], key=lambda item: (*_position(item[0]), item[1])
+    )
+    for start, end, group in _side_by_side(marked):
+        mine = tuple(edit for edit, which in group if which == 0)
+        both = tuple(edit for edit, which in group if which == 1)
+        was, now = _within(text, mine, start, end), _within(text, both, start, end)
+        if was != now:
+            at = start + shift
+            kind: EditKind = "redact" if any(e.kind == "redact" for e in both) else "replace" if was else "insert"
+            left.append(Edit(at, at + len(was), now, kind, both[-1].step if both else mine[-1].step))
+        shift += len(was) - (end - start)
+    return tuple(left)
+
+
+def _side_by_side(marked: Sequence[tuple[Edit, int]]) -> Iterable[tuple[int, int, list[tuple[Edit, int]]]]:
+    """Split sorted edits of two kinds into groups that overlap or, where one has no width, touch."""
+    group: list[tuple[Edit, int]] = []
+    start = reach = 0
+    for edit, which in marked:
+        pointed = edit.start == edit.end or any(other.start == other.end for other, _ in group)
+        if group and (edit.start > reach or (edit.start == reach and not pointed)):
+            yield start, reach, group
+            group = []
+        if not group:
+            start, reach = edit.start, edit.end
+        group.append((edit, which))
+        reach = max(reach, edit.end)
+    if group:
+        yield start, reach, group
+
+
+def _within(text: str, edits: Edits, start: int, end: int) -> str:
+    """Return what a stretch of the text becomes."""
+    return apply(text[start:end], tuple(Edit(e.start - start, e.end - start, e.text, e.kind) for e in edits))

@@ -1,0 +1,398 @@
+"""`MessageList`: the conversation of one run as an immutable value; it knows messages, no stage and no step.
+
+Every method that changes something returns a new list. Lists derived from one another share what gives them ids and
+times; by whom a list was handed out, a step's result is told from a stranger. Edits made through `edit_text` and
+`map_text` are remembered, so that merging parallel steps works on what was really changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace as _replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.errors import MessageError, UsageError
+from penstock.engine.values.frozen import Value, is_mapping
+from penstock.engine.values.messages import Message
+from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.texts import Path, TextPlace, part_texts, with_part_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from penstock.engine.values.edits import Edit, Edits
+    from penstock.engine.values.messages import PartKind
+    from penstock.engine.values.ports import Clock, Ids
+
+Source = Literal["input", "memory", "response", "context", "system"]
+
+TEXT_KINDS: frozenset[str] = frozenset({"text", "reasoning", "tool", "source", "file", "audio"})
+"""The kinds of parts whose texts are read by default: all that carry any, but an application's own data."""
+
+Messages: TypeAlias = "str | Message | Iterable[Message]"
+
+
+class Entry(NamedTuple):
+    """A message in a list: where it came from, and the owner of a system message."""
+
+    message: Message
+    source: Source
+    tag: str | None = None
+
+
+class Lineage:
+    """What lists derived from one another have in common: who gives ids and times."""
+
+    __slots__ = ("clock", "ids")
+
+    def __init__(self, ids: Ids, clock: Clock) -> None:
+        self.ids = ids
+        self.clock = clock
+
+
+class Watch:
+    """Notes that a list handed to a hook was derived from, so that a forgotten ``return`` can be told."""
+
+    __slots__ = ("derived",)
+
+    def __init__(self) -> None:
+        self.derived = False
+
+
+class MessageList:
+    """Messages in order, each with its source (input, memory, response, context, system); system messages have a tag.
+
+    Compared by what it holds; the lineage does not count.
+    """
+
+    __slots__ = ("_edits", "_entries", "_lineage", "_watch", "edits_only")
+
+    edits_only: bool
+    """Whether `recorded_edits` is all that changed since the list was handed out."""
+
+    def __init__(
+        self, messages: Messages = (), *, source: Source = "input", ids: Ids = RANDOM_IDS, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._entries: tuple[Entry, ...] = ()
+        self._lineage = Lineage(ids, clock)
+        self._edits: dict[TextPlace, Edits] = {}
+        self._watch: Watch | None = None
+        self.edits_only = False
+        self._entries = self._added(as_messages(messages), source, None)
+
+    # Views
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every message with its source and tag, in order."""
+        return self._entries
+
+    @property
+    def all(self) -> tuple[Message, ...]:
+        """Every message but the system's, in order."""
+        return tuple([entry[0] for entry in self._entries if entry[1] != "system"])
+
+    @property
+    def input(self) -> tuple[Message, ...]:
+        """What the caller sent."""
+        return self.of("input")
+
+    @property
+    def response(self) -> tuple[Message, ...]:
+        """What the model answered in this run."""
+        return self.of("response")
+
+    @property
+    def remembered(self) -> tuple[Message, ...]:
+        """What was loaded from memory."""
+        return self.of("memory")
+
+    @property
+    def system(self) -> tuple[Message, ...]:
+        """The system messages: untagged ones first, then by tag, in the order in which tags came."""
+        mine = [entry for entry in self._entries if entry.source == "system"]
+        tags = list(dict.fromkeys([None, *(entry.tag for entry in mine)]))
+        return tuple(entry.message for tag in tags for entry in mine if entry.tag == tag)
+
+    def of(self, source: Source) -> tuple[Message, ...]:
+        """Return the messages of one source, in order."""
+        return tuple([entry[0] for entry in self._entries if entry[1] == source])
+
+    def tagged(self, tag: str | None) -> tuple[Message, ...]:
+        """Return the system messages of one owner; None for those that have none."""
+        return tuple(entry.message for entry in self._entries if entry.source == "system" and entry.tag == tag)
+
+    def get(self, message_id: str) -> Message | None:
+        """Return the message of that id, or None."""
+        return next((entry.message for entry in self._entries if entry.message.id == message_id), None)
+
+    def texts(
+        self, messages: Iterable[Message] | None = None, kinds: Iterable[str] = TEXT_KINDS
+    ) -> Iterator[tuple[TextPlace, str]]:
+        """Yield every text of the messages (all of the list by default) in parts of those kinds, with its place."""
+        wanted = frozenset(kinds)
+        chosen = [entry.message for entry in self._entries] if messages is None else messages
+        for message in chosen:
+            for index, part in enumerate(message.parts):
+                if part.type in wanted:
+                    for path, text in part_texts(part):
+                        yield TextPlace(message.id, index, path), text
+
+    @property
+    def recorded_edits(self) -> Mapping[TextPlace, Edits]:
+        """The text edits made since the list was handed out, in positions of the text at that time."""
+        return self._edits
+
+    # Changes
+
+    def add(self, messages: Messages, *, source: Source | None = None, tag: str | None = None) -> MessageList:
+        """Return the list with the messages at its end; one whose id is known takes the other's place.
+
+        ``source`` is ``input`` for user messages and ``response`` for others where it is not given; a system message is
+        always ``system``, belongs to ``tag``, and is dropped where its owner has one of the same text already.
+        """
+        return self._derive(self._added(as_messages(messages), source, tag))
+
+    def replace(self, *messages: Message) -> MessageList:
+        """Return the list with those messages in place of the ones that bear their ids.
+
+        Raises:
+            UsageError: an id that the list does not hold.
+        """
+        changed = {message.id: message for message in messages}
+        self._require(changed)
+        entries = tuple(
+            entry._replace(message=changed[entry.message.id]) if entry.message.id in changed else entry
+            for entry in self._entries
+        )
+        return self._derive(entries, forget=changed)
+
+    def remove(self, *ids: str) -> MessageList:
+        """Return the list without the messages of those ids.
+
+        Raises:
+            UsageError: an id that the list does not hold.
+        """
+        gone = set(ids)
+        self._require(gone)
+        return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
+
+    def keep(self, places: Iterable[int]) -> MessageList:
+        """Return the list with only what stands at those places of `entries`, in order; the cost is that of the rest.
+
+        Raises:
+            IndexError: a place beyond the end.
+        """
+        entries = tuple([self._entries[place] for place in sorted(set(places))])
+        held = {entry[0].id for entry in entries} if self._edits else frozenset[str]()
+        return self._derive(entries, forget={place.message_id for place in self._edits} - held)
+
+    def clear(self, source: Source | None = None) -> MessageList:
+        """Return the list without its messages (of one source, if given); this is how to empty it on purpose."""
+        gone = {entry.message.id for entry in self._entries if source in (None, entry.source)}
+        return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
+
+    def replace_system(self, messages: Messages, *, tag: str | None = None) -> MessageList:
+        """Return the list with those as the only system messages of one owner (None: of nobody)."""
+        kept = tuple(entry for entry in self._entries if not (entry.source == "system" and entry.tag == tag))
+        bare = self._derive(kept)
+        fresh = [m if m.role == "system" else _replace(m, role="system") for m in as_messages(messages, "system")]
+        return self._derive(bare._added(fresh, "system", tag))
+
+    def edit_text(self, changes: Mapping[TextPlace, Iterable[Edit]]) -> MessageList:
+        """Return the list with the edits made to the texts at those places, everything else kept.
+
+        Raises:
+            UsageError: a place that the list does not have.
+            EditError: edits that overlap or do not fit their text.
+        """
+        by_message: dict[str, dict[TextPlace, Iterable[Edit]]] = {}
+        for place, edits in changes.items():
+            by_message.setdefault(place.message_id, {})[place] = edits
+        self._require(by_message)
+        recorded = dict(self._edits)
+        entries = tuple(
+            entry._replace(message=_edited(entry.message, by_message[entry.message.id], recorded))
+            if entry.message.id in by_message
+            else entry
+            for entry in self._entries
+        )
+        return self._derive(entries, edits=recorded)
+
+    def map_text(
+        self,
+        change: Callable[[str], str],
+        messages: Iterable[Message] | None = None,
+        kinds: Iterable[PartKind] = ("text",),
+    ) -> MessageList:
+        """Return the list with ``change`` called on every text of the messages (all by default); ids and order stay."""
+        found: dict[TextPlace, Edits] = {}
+        for place, text in self.texts(messages, kinds):
+            edits = edit_ops.difference(text, change(text))
+            if edits:
+                found[place] = edits
+        return self.edit_text(found) if found else self._derive(self._entries)
+
+    # For the engine
+
+    @property
+    def watch(self) -> Watch | None:
+        """By whom this list, or the one it is derived from, was handed out."""
+        return self._watch
+
+    def watched(self, watch: Watch) -> MessageList:
+        """Return the same list for a hook: changes are noted in ``watch``, edits recorded from here on."""
+        return self._made(self._entries, {}, watch, True)  # noqa: FBT003
+
+    def with_entries(self, entries: Sequence[Entry]) -> MessageList:
+        """Return a list of this lineage that holds those entries; nobody watches it, and no edit is on record."""
+        return self._made(tuple(entries), {}, None, False)  # noqa: FBT003
+
+    def completed(self, message: Message) -> Message:
+        """Return the message with an id and a time, if it has none."""
+        if message.id and message.created_at is not None:
+            return message
+        return _replace(
+            message,
+            id=message.id or self._lineage.ids.next(),
+            created_at=message.created_at or self._lineage.clock.now(),
+        )
+
+    def _derive(
+        self,
+        entries: tuple[Entry, ...],
+        *,
+        forget: Iterable[str] = (),
+        edits: dict[TextPlace, Edits] | None = None,
+    ) -> MessageList:
+        if self._watch is not None:
+            self._watch.derived = True
+        recorded = self._edits if edits is None else edits
+        dropped = frozenset(forget)
+        if dropped and recorded:
+            recorded = {place: edit for place, edit in recorded.items() if place.message_id not in dropped}
+        edits_only = self.edits_only and (edits is not None or entries is self._entries)
+        return self._made(entries, recorded, self._watch, edits_only)
+
+    def _made(
+        self,
+        entries: tuple[Entry, ...],
+        edits: dict[TextPlace, Edits],
+        watch: Watch | None,
+        edits_only: bool,  # noqa: FBT001 - a field, no switch
+    ) -> MessageList:
+        made = object.__new__(MessageList)
+        made._entries = entries
+        made._lineage = self._lineage
+        made._edits = edits
+        made._watch = watch
+        made.edits_only = edits_only
+        return made
+
+    def _require(self, ids: Iterable[str]) -> None:
+        if not set(ids) <= {entry.message.id for entry in self._entries}:
+            raise UsageError("the list holds no message of such an id: take ids from its messages, add() new ones")
+
+    def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
+        entries = list(self._entries)
+        where = {entry.message.id: index for index, entry in enumerate(entries)}
+        said = {(entry.tag, entry.message.text): entry.message.id for entry in entries if entry.source == "system"}
+        for given in messages:
+            message = self.completed(given)
+            entry = Entry(message, _source_of(message, source), tag if message.role == "system" else None)
+            if message.id in where:
+                entries[where[message.id]] = entry
+            elif entry.source != "system" or said.setdefault((entry.tag, message.text), message.id) == message.id:
+                where[message.id] = len(entries)
+                entries.append(entry)
+        return tuple(entries)
+
+    def __len__(self) -> int:
+        """Return the number of messages, system's included."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Iterate over the messages, system's included, in order."""
+        return iter([entry.message for entry in self._entries])
+
+    def __contains__(self, message_id: object) -> bool:
+        """Tell whether a message of that id is in the list."""
+        return any(entry.message.id == message_id for entry in self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both hold equal messages from equal sources in the same order."""
+        return isinstance(other, MessageList) and self._entries == other._entries
+
+    def __hash__(self) -> int:
+        """Hash by the messages' ids."""
+        return hash(tuple(entry.message.id for entry in self._entries))
+
+    def __repr__(self) -> str:
+        """Show roles and ids; never a text."""
+        inside = ", ".join(f"{entry.source}:{entry.message.id}" for entry in self._entries)
+        return f"MessageList({inside})"
+
+
+def as_messages(messages: object, role: Literal["system", "user", "assistant"] = "user") -> tuple[Message, ...]:
+    """Return messages from a str (one message of that role), a message, or several.
+
+    Raises:
+        MessageError: something else.
+    """
+    if isinstance(messages, str):
+        return (Message(role, messages),)  # type: ignore[arg-type]
+    if isinstance(messages, Message):
+        return (messages,)
+    found = as_items(messages)
+    ids: dict[str, int] = {}
+    for index, message in enumerate(found):
+        if isinstance(message, Message) and message.id and ids.setdefault(message.id, index) != index:
+            raise MessageError(f"messages[{index}]", f"it has the id of messages[{ids[message.id]}]; give it its own")
+        if not isinstance(message, Message):
+            cure = "use penstock.parse_messages(...) for dicts" if is_mapping(message) else "expected a Message"
+            raise MessageError(f"messages[{index}]", f"{cure}, not {type(message).__name__}")
+    return found
+
+
+def as_items(messages: Value) -> tuple[Value, ...]:
+    """Return what an iterable of messages holds.
+
+    Raises:
+        MessageError: it is no iterable.
+    """
+    try:
+        return tuple(messages)
+    except TypeError:
+        raise MessageError("messages", f"expected a str or messages, not {type(messages).__name__}") from None
+
+
+def _source_of(message: Message, given: Source | None) -> Source:
+    if message.role == "system":
+        return "system"
+    if given is None:
+        return "input" if message.role == "user" else "response"
+    return given
+
+
+def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], recorded: dict[TextPlace, Edits]) -> Message:
+    """Return the message with its texts edited, and note the edits."""
+    parts = list(message.parts)
+    by_part: dict[int, dict[TextPlace, Iterable[Edit]]] = {}
+    for place, edits in changes.items():
+        if not 0 <= place.part < len(parts):
+            raise UsageError(f"message {message.id!r} has no part {place.part}: it has {len(parts)}")
+        by_part.setdefault(place.part, {})[place] = edits
+    for index, wanted in by_part.items():
+        present = dict(part_texts(parts[index]))
+        after: dict[Path, str] = {}
+        for place, edits in wanted.items():
+            if place.path not in present:
+                raise UsageError(f"part {index} of message {message.id!r} has no text there: take places from texts()")
+            text = present[place.path]
+            fitting = edit_ops.normalise(edits, text)
+            if fitting:
+                after[place.path] = edit_ops.apply(text, fitting)
+                recorded[place] = edit_ops.compose(recorded.get(place, ()), fitting)
+        if after:
+            parts[index] = with_part_texts(parts[index], after)
+    return message.with_parts(parts)

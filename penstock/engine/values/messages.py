@@ -1,0 +1,307 @@
+"""Messages and their parts, as immutable values; this module knows no list, no stage and no wire format.
+
+All are frozen dataclasses, compared by value, with tuples and read-only mappings inside, so that parallel steps may
+share them. ``metadata`` of a part keeps whatever a wire format said beyond the fields here. ``texts`` names the fields
+of a part that carry text a guard may read and edit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict, get_args
+
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+    from typing import Unpack
+
+Role = Literal["system", "user", "assistant", "tool"]
+ToolState = Literal["partial", "call", "result", "error"]
+
+ROLES: tuple[str, ...] = get_args(Role)
+TOOL_STATES: tuple[str, ...] = get_args(ToolState)
+
+
+def _freeze_fields(value: object, *names: str) -> None:
+    """Freeze the named fields of a frozen dataclass, in its ``__post_init__``."""
+    for name in names:
+        item = getattr(value, name)
+        if type(item) is not FrozenDict and item is not None:
+            object.__setattr__(value, name, freeze(item))
+
+
+def _require_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise MessageError("", f"a text part needs a str, not {type(text).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Plain text."""
+
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    text: str
+    metadata: Values = EMPTY
+    type: Literal["text"] = field(default="text", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata and refuse what is no text."""
+        if type(self.text) is not str:
+            _require_text(self.text)
+        _freeze_fields(self, "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPart:
+    """What the model thought before it answered."""
+
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    text: str
+    metadata: Values = EMPTY
+    type: Literal["reasoning"] = field(default="reasoning", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata."""
+        _freeze_fields(self, "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """A picture: an URL (``https:`` or ``data:``) or base64 data with its media type."""
+
+    texts: ClassVar[tuple[str, ...]] = ()
+    url: str | None = None
+    data: str | None = field(default=None, repr=False)
+    media_type: str | None = None
+    metadata: Values = EMPTY
+    type: Literal["image"] = field(default="image", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata."""
+        _freeze_fields(self, "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """Sound: base64 data or an URL, with its media type; ``transcript`` is its text, where one is known."""
+
+    texts: ClassVar[tuple[str, ...]] = ("transcript",)
+    data: str | None = field(default=None, repr=False)
+    url: str | None = None
+    media_type: str | None = None
+    transcript: str | None = None
+    metadata: Values = EMPTY
+    type: Literal["audio"] = field(default="audio", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata."""
+        _freeze_fields(self, "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A file: base64 data, an URL or a provider's file id, with its media type; its name is text."""
+
+    texts: ClassVar[tuple[str, ...]] = ("name",)
+    data: str | None = field(default=None, repr=False)
+    url: str | None = None
+    file_id: str | None = None
+    media_type: str | None = None
+    name: str | None = None
+    metadata: Values = EMPTY
+    type: Literal["file"] = field(default="file", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata."""
+        _freeze_fields(self, "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPart:
+    """A tool call and, once there is one, its result.
+
+    ``state`` tells how far it is: ``partial`` (arguments still streaming), ``call``, ``result`` or ``error``.
+    ``arguments`` and ``result`` are JSON values, frozen; strings anywhere in them (keys too) are text.
+    """
+
+    texts: ClassVar[tuple[str, ...]] = ("arguments", "result", "error")
+    call_id: str
+    name: str
+    arguments: Value = EMPTY
+    state: ToolState = "call"
+    result: Value = None
+    error: str | None = None
+    metadata: Values = EMPTY
+    type: Literal["tool"] = field(default="tool", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the JSON values, and refuse what is none and an unknown state."""
+        if self.state not in TOOL_STATES:
+            raise MessageError("", f"a tool part's state is one of {', '.join(TOOL_STATES)}, not {self.state!r}")
+        for name in ("arguments", "result"):
+            object.__setattr__(self, name, json_value(getattr(self, name), name))
+        _freeze_fields(self, "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """A source that an answer cites."""
+
+    texts: ClassVar[tuple[str, ...]] = ("title", "url")
+    id: str | None = None
+    url: str | None = None
+    title: str | None = None
+    metadata: Values = EMPTY
+    type: Literal["source"] = field(default="source", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata."""
+        _freeze_fields(self, "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class DataPart:
+    """Data of an application, under a name (``data-<name>`` on the wire)."""
+
+    texts: ClassVar[tuple[str, ...]] = ("data",)
+    name: str
+    data: Value = None
+    metadata: Values = EMPTY
+    type: Literal["data"] = field(default="data", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the data."""
+        _freeze_fields(self, "data", "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class StepStartPart:
+    """The place where a further model step of one run begins."""
+
+    texts: ClassVar[tuple[str, ...]] = ()
+    metadata: Values = EMPTY
+    type: Literal["step-start"] = field(default="step-start", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the metadata."""
+        _freeze_fields(self, "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownPart:
+    """A part of a kind that Penstock does not know; ``raw`` passes through untouched."""
+
+    texts: ClassVar[tuple[str, ...]] = ()
+    raw: Value
+    metadata: Values = EMPTY
+    type: Literal["unknown"] = field(default="unknown", repr=False)
+
+    def __post_init__(self) -> None:
+        """Freeze the raw value."""
+        _freeze_fields(self, "raw", "metadata")
+
+
+Part = (
+    TextPart
+    | ReasoningPart
+    | ImagePart
+    | AudioPart
+    | FilePart
+    | ToolPart
+    | SourcePart
+    | DataPart
+    | StepStartPart
+    | UnknownPart
+)
+"""Any part of a message."""
+
+PART_TYPES: tuple[type[Part], ...] = get_args(Part)
+PartKind = Literal["text", "reasoning", "image", "audio", "file", "tool", "source", "data", "step-start", "unknown"]
+
+
+def _as_parts(parts: str | Iterable[Part]) -> tuple[Part, ...]:
+    return (TextPart(parts),) if isinstance(parts, str) else tuple(parts)
+
+
+if TYPE_CHECKING:
+
+    class MessageFields(TypedDict, total=False):
+        """What else a `Message` may be given."""
+
+        id: str
+        created_at: datetime | None
+        thread_id: str | None
+        resource_id: str | None
+        metadata: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation.
+
+    ``id`` and ``created_at`` may be left open: the `MessageList` that takes the message in gives both, from its ports.
+    ``parts`` may be given as a str, which becomes one text part.
+    """
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    id: str = ""
+    created_at: datetime | None = None
+    thread_id: str | None = None
+    resource_id: str | None = None
+    metadata: Values = EMPTY
+
+    def __post_init__(self) -> None:
+        """Check role and parts, and freeze what is inside."""
+        if self.role not in ROLES:
+            raise MessageError("", f"role is one of {', '.join(ROLES)}, not {self.role!r}")
+        parts = self.parts
+        if type(parts) is not tuple:
+            parts = _as_parts(parts)
+            object.__setattr__(self, "parts", parts)
+        for index, part in enumerate(parts):
+            if type(part) not in PART_TYPES:
+                raise MessageError(f"parts[{index}]", f"a part is one of penstock's parts, not {type(part).__name__}")
+        if type(self.metadata) is not FrozenDict:
+            object.__setattr__(self, "metadata", freeze(self.metadata))
+
+    @classmethod
+    def user(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
+        """Return a user message; ``fields`` are `Message`'s own."""
+        return cls("user", parts, **fields)  # type: ignore[arg-type]
+
+    @classmethod
+    def assistant(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
+        """Return an assistant message; ``fields`` are `Message`'s own."""
+        return cls("assistant", parts, **fields)  # type: ignore[arg-type]
+
+    @classmethod
+    def system(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
+        """Return a system message; ``fields`` are `Message`'s own."""
+        return cls("system", parts, **fields)  # type: ignore[arg-type]
+
+    @classmethod
+    def tool(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
+        """Return a tool message; ``fields`` are `Message`'s own."""
+        return cls("tool", parts, **fields)  # type: ignore[arg-type]
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined by newlines; other parts are left out."""
+        parts = self.parts
+        if len(parts) == 1:
+            only = parts[0]
+            return only.text if type(only) is TextPart else ""
+        return "\n".join(part.text for part in parts if type(part) is TextPart)
+
+    def with_parts(self, parts: Iterable[Part]) -> Message:
+        """Return the message with other parts; id, time and metadata stay."""
+        own = (self.id, self.created_at, self.thread_id, self.resource_id, self.metadata)
+        return Message(self.role, tuple(parts), *own)  # `dataclasses.replace` takes twice as long
+
+    def with_metadata(self, **items: Value) -> Message:
+        """Return the message with the items laid over its metadata."""
+        return replace(self, metadata={**self.metadata, **items})

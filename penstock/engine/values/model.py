@@ -1,0 +1,201 @@
+"""What is asked of a model, and what it answers, as values; it knows messages and chunks, no provider.
+
+A model streams: its answer is chunks, as `penstock.engine.values.chunks` lists them. One that does not is collected.
+
+The chunks of an answer, in order, and what their payloads hold (``id`` is the block's, or the call's):
+
+- ``response-metadata``: ``id``, ``model``, ``created`` (seconds since 1970), and what else the provider says
+- ``text-start``, ``text-delta``, ``text-end``; a refusal has ``{"refusal": True}`` in its start
+- ``reasoning-start``, ``reasoning-delta``, ``reasoning-end``
+- ``tool-input-start`` (``call_id``, ``name``), ``tool-input-delta``, ``tool-input-end``; then ``tool-call``:
+  ``call_id``, ``name``, ``arguments``, a JSON value; where the model wrote no JSON, its text, and ``invalid: True``
+- ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; spoken: its ``transcript``)
+- ``raw``: what must be sent back, though it shows nothing: with ``provider_sealed`` if nobody but the provider can read
+  it (an encrypted thought), with ``provider_part`` if somebody might: that one passes no guard of a stream
+- ``finish``: ``reason`` (one of `FINISH_REASONS`), ``raw_reason``, ``usage`` (a `Usage` as a mapping), ``metadata``,
+  and in ``provider_terms`` what the provider says that is no word of the answer (timings, fingerprints …)
+
+``provider_metadata`` of ``text-end``, ``reasoning-end``, ``tool-call`` and ``raw`` becomes the metadata of the part
+that they become, and that of ``finish`` the message's: what the provider needs to get back with it (a signature …),
+under the name of the format. Guards read the other keys of a payload, but none that begins with ``provider``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.values.messages import Message
+
+if TYPE_CHECKING:
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value, Values
+
+FinishReason = Literal["stop", "length", "tool-calls", "content-filter", "error", "other"]
+FINISH_REASONS: tuple[str, ...] = get_args(FinishReason)
+
+ToolChoice = Literal["auto", "none", "required"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool that a model may call.
+
+    Attributes:
+        name: what the model calls it by.
+        parameters: the JSON Schema of its arguments, an object's.
+        description: what it does, for the model.
+        strict: whether the arguments must fit the schema, where the provider can see to that; None: as it does.
+    """
+
+    name: str
+    parameters: Values = field(default_factory=lambda: FrozenDict(type="object", properties=EMPTY))
+    description: str = ""
+    strict: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Freeze the schema; refuse a tool without a name."""
+        if not self.name:
+            raise MessageError("tools", "a tool has a name")
+        object.__setattr__(self, "parameters", freeze(self.parameters))
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFormat:
+    """What form an answer must have: JSON, of a schema where one is given.
+
+    Attributes:
+        schema: the JSON Schema; None: any JSON object.
+        name: what the schema is called.
+        description: what it is for, for the model.
+        strict: whether the provider is to see to it that the answer fits.
+    """
+
+    schema: Values | None = None
+    name: str = "answer"
+    description: str = ""
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        """Freeze the schema."""
+        if self.schema is not None:
+            object.__setattr__(self, "schema", freeze(self.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What a model is asked.
+
+    Attributes:
+        messages: the prompt, system messages included, in order; a str is what the user says.
+        tools: the tools it may call.
+        tool_choice: ``auto``, ``none``, ``required``, or the names of the tools of which it must call one.
+        settings: temperature, max_tokens, top_p, stop, seed, presence_penalty, frequency_penalty, parallel_tool_calls,
+            reasoning_effort, timeout (seconds) …, as they are commonly named.
+        response_format: what form the answer must have; None for text.
+        provider_options: what goes to the provider as it stands, laid over everything else.
+
+    Raises:
+        MessageError: the choice of tools is a word that means none.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice | tuple[str, ...] = "auto"
+    settings: Values = EMPTY
+    response_format: ResponseFormat | None = None
+    provider_options: Values = EMPTY
+
+    def __post_init__(self) -> None:
+        """Freeze what is inside."""
+        given: Value = self.messages
+        if isinstance(given, str):
+            object.__setattr__(self, "messages", (Message.user(given),))
+        for name in ("messages", "tools"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        choice: Value = self.tool_choice
+        if isinstance(choice, str) and choice not in get_args(ToolChoice):
+            raise MessageError("tool_choice", "it is auto, none, required, or a tuple of names")
+        if not isinstance(choice, str):
+            object.__setattr__(self, "tool_choice", tuple(choice))
+        for name in ("settings", "provider_options"):
+            object.__setattr__(self, name, freeze(getattr(self, name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens that an answer took; None where the provider does not say.
+
+    Attributes:
+        input_tokens: those of the prompt, cached ones included.
+        output_tokens: those of the answer, reasoning included.
+        cached_tokens: those of the prompt that came from the provider's cache.
+        reasoning_tokens: those of the answer that were reasoning.
+        requests: how many requests it took.
+        details: what else the provider counts, by its own names.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    requests: int = 1
+    details: Values = EMPTY
+
+    @property
+    def total_tokens(self) -> int | None:
+        """The tokens of prompt and answer; None unless both are known."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return both together; what one does not say is the other's. Only the numbers of ``details`` are kept."""
+        return Usage(
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            self.requests + other.requests,
+            _sums(self.details, other.details),
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one + (other or 0)
+
+
+def _sums(one: Values, other: Values) -> Values:
+    sums: dict[str, Value] = {}
+    for name, count in (*one.items(), *other.items()):
+        if isinstance(count, (int, float)) and not isinstance(count, bool):
+            sums[name] = sums.get(name, 0) + count
+    return FrozenDict(sums)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """A whole answer.
+
+    Attributes:
+        message: what the model said, as a message.
+        finish_reason: why it stopped.
+        usage: the tokens it took; None if the provider did not say.
+        metadata: what the provider says about the answer: its id, the model that gave it …
+        refused: whether it is a refusal.
+        chunks: the chunks it was made of.
+    """
+
+    message: Message
+    finish_reason: FinishReason = "other"
+    usage: Usage | None = None
+    metadata: Values = EMPTY
+    refused: bool = False
+    chunks: tuple[Chunk, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text of the answer."""
+        return self.message.text

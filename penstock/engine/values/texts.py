@@ -1,0 +1,89 @@
+"""Text wherever it stands: walks the strings of JSON values and parts, and rewrites them in place; it knows no list.
+
+A path leads from a part (or a JSON value) to one string. A mapping's key is text too: its path ends with `KeyText`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.messages import TextPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.engine.values.frozen import Layer, Value
+    from penstock.engine.values.messages import Part
+
+Path = tuple[Any, ...]
+
+
+class KeyText(NamedTuple):
+    """The end of a path that leads to a mapping's key itself, not to the value under it."""
+
+    key: str
+
+
+class TextPlace(NamedTuple):
+    """Where a text stands in a list: the message's id, the part's index, and the path within the part."""
+
+    message_id: str
+    part: int
+    path: Path = ("text",)
+
+
+def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield every string of a JSON value (keys of mappings included) with the path to it."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(key, str):
+                yield (*path, KeyText(key)), key
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from leaves(item, (*path, index))
+
+
+def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
+    """Return the JSON value with the strings at the given paths replaced, and what is no string there taken out.
+
+    Two keys that become one are numbered.
+    """
+    if isinstance(value, str):
+        return texts.get(path, value)
+    if isinstance(value, dict):
+        made: dict[Value, Value] = {}
+        for key, item in value.items():
+            renamed = texts.get((*path, KeyText(key)), key) if isinstance(key, str) else key
+            made[free_key(renamed, made)] = rewrite(item, texts, (*path, key))
+        return FrozenDict(made)
+    if isinstance(value, (tuple, list)):
+        return tuple(rewrite(item, texts, (*path, index)) for index, item in enumerate(value))
+    return None if path in texts else value
+
+
+def free_key(key: Value, taken: Mapping[Value, Value]) -> Value:
+    """Return the key, numbered if it is taken: a redaction must not lose a value."""
+    made, number = key, 2
+    while made in taken:
+        made, number = f"{key} ({number})", number + 1
+    return made
+
+
+def part_texts(part: Part) -> Iterator[tuple[Path, str]]:
+    """Yield every text of a part with its path, which begins with the field's name."""
+    for name in part.texts:
+        yield from leaves(getattr(part, name), (name,))
+
+
+def with_part_texts(part: Part, texts: Mapping[Path, str]) -> Part:
+    """Return the part with the texts at the given paths replaced."""
+    if type(part) is TextPart:  # by far the most frequent
+        return TextPart(texts.get(("text",), part.text), part.metadata)
+    names = {path[0] for path in texts}
+    changes = {name: rewrite(getattr(part, name), texts, (name,)) for name in part.texts if name in names}
+    return replace(part, **changes)

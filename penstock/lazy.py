@@ -1,0 +1,42 @@
+"""Load the public names of a package when they are first used (PEP 562), as the package's stub lists them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def lazily(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    The names stand in one list, the ``__init__.pyi`` beside the package's ``__init__.py``: imports that type checkers
+    read, and that are made here when a name is first used.
+
+    Args:
+        package: the package's ``__name__``.
+        file: the package's ``__file__``.
+    """
+    home_of = names_in(Path(file).with_suffix(".pyi"))
+    public = sorted({*home_of, *(["__version__"] if "__version__" in vars(sys.modules[package]) else [])})
+
+    def load(name: str) -> object:
+        home = home_of.get(name)
+        if home is None:
+            raise AttributeError(f"{package} has no {name!r}")
+        value = getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, public.copy, public
+
+
+def names_in(stub: Path) -> dict[str, str]:
+    """Return each name that a stub imports, with the module that it comes from."""
+    imports = [node for node in ast.parse(stub.read_text("utf-8")).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}

@@ -1,0 +1,51 @@
+"""The one text of a message that is searched for and searched in, and how a long one is cut. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.detection.windows import Windows
+from penstock.engine.values.messages import AudioPart, TextPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.engine.values.messages import Message
+
+# Sentence embedders read 256 to 512 tokens and forget the rest; that is 1,000 characters and more of most languages.
+_WINDOWS = Windows(least=600, most=1_000, overlap=100)
+
+
+class Piece(NamedTuple):
+    """A stretch of a text, and where in it the stretch begins."""
+
+    start: int
+    text: str
+
+
+def memory_text(message: Message) -> str:
+    """Return what a message says: its text parts and the transcripts of its sounds, a line each; blank if nothing.
+
+    Both sides use it: what is indexed, and what is searched for. Thoughts, tools' traffic, files and data are left out.
+    """
+    said = [said_in(part) for part in message.parts if isinstance(part, (TextPart, AudioPart))]
+    return "\n".join(text for text in said if text.strip()).strip()
+
+
+def said_in(part: TextPart | AudioPart) -> str:
+    """Return the text of a part, or its transcript."""
+    return part.text if isinstance(part, TextPart) else part.transcript or ""
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """Yield a text in pieces of at most 1,100 characters, cut at ends of sentences; a short one is one piece.
+
+    Each begins with the last 100 characters of the piece before, so that nothing is cut in two that belongs together.
+    Blank pieces are left out.
+    """
+    start = 0
+    for end in _WINDOWS.cuts(text):
+        piece = _WINDOWS.view(text, start, end)
+        if piece.strip():
+            yield Piece(max(start - _WINDOWS.overlap, 0), piece)
+        start = end

@@ -1,0 +1,5 @@
+"""Asking models for verdicts, for the families of processors that do; it knows no family. Names load when used."""
+
+from penstock.lazy import lazily
+
+__getattr__, __dir__, __all__ = lazily(__name__, __file__)

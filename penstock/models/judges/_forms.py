@@ -1,0 +1,161 @@
+"""What a verdict must look like, and reading one from an answer; it knows no model.
+
+Every verdict is asked for as a JSON object: a type that is none stands in one of a single field, ``verdict``; verdicts
+about several contents stand in a list, each with its content's number.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar, cast, get_args
+
+from pydantic import TypeAdapter, ValidationError, create_model
+from pydantic_core.core_schema import ErrorType
+
+from penstock.engine.values.frozen import Value, is_mapping
+from penstock.models.judges._json import UnreadableError, objects
+from penstock.models.judges._schemas import is_strict, tightened
+from penstock.models.judges._shapes import Shape
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+V = TypeVar("V")
+
+ROUNDS = 10
+"""How often broken entries are left out of one answer: what is then still broken may be so inside of another union."""
+
+_TOLD = 5  # errors that a model is told of
+_TELLING = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}  # those may quote
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The data of a verdict, as JSON values that fit the type, and what was left out of it."""
+
+    data: Value
+    dropped: tuple[str, ...] = ()
+
+
+class Form(Generic[V]):
+    """How verdicts of a type are written about so many contents: one, or several. Lives as long as its judge."""
+
+    def __init__(self, verdict: type[V], *, several: bool) -> None:
+        own = TypeAdapter(verdict)
+        schema = own.json_schema()
+        shape = Shape(schema)
+        self._fields = shape.fields(schema)
+        self._several = several
+        self._bare = not several and shape.is_object(schema)
+        self._adapter: TypeAdapter[Value] = own if self._bare else TypeAdapter(_holder(verdict, several=several))
+        whole = schema if self._bare else self._adapter.json_schema()
+        self._shape = Shape(whole)
+        self._keys = self._shape.fields(whole)
+        self.schema = tightened(whole)
+        self.strict = is_strict(self.schema)
+
+    def read(self, text: str, count: int) -> Reading:
+        """Return the verdict that stands in an answer.
+
+        Raises:
+            UnreadableError: there is none, or there are several that differ; the text tells the model what is wrong.
+        """
+        data = _only(objects(_spoken(text)), self._keys)
+        dropped: list[str] = []
+        for _ in range(ROUNDS):
+            errors = self._errors(data)
+            if not errors:
+                self._check(data, count)
+                return Reading(data, tuple(dropped))
+            left = self._shape.without(data, [error["loc"] for error in errors])
+            dropped += [f"{self._shape.named(data, error['loc'])}: {error['type']}" for error in errors]
+            data = left
+        raise UnreadableError("it is not as the schema says in too many places")
+
+    def verdicts(self, data: Value, count: int) -> list[V]:
+        """Return the verdicts that data hold, made anew, in the order of the contents.
+
+        Raises:
+            UnreadableError: the data are of another type, or about other contents.
+        """
+        try:
+            whole = self._adapter.validate_json(json.dumps(data))
+        except ValidationError:
+            pass  # it quotes the answer, so it is to be no context of what is raised
+        else:
+            return self._parts(whole, count)
+        raise UnreadableError("it is not as the schema says")
+
+    def _parts(self, whole: Value, count: int) -> list[V]:
+        if self._bare:
+            return [cast("V", whole)]
+        if not self._several:
+            return [whole.verdict]
+        numbers: dict[int, V] = {entry.content: entry.verdict for entry in whole.verdicts}
+        if sorted(entry.content for entry in whole.verdicts) != list(range(1, count + 1)):
+            raise UnreadableError(f"there must be one verdict about each content, 1 to {count}, and none twice")
+        return [numbers[number] for number in range(1, count + 1)]
+
+    def _errors(self, data: Value) -> list[ErrorDetails]:
+        try:
+            self._adapter.validate_json(json.dumps(data))
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_input=False, include_context=False)
+        else:
+            return []
+        return self._entries_only(data, errors)  # out here: what is raised has no context, which would quote the answer
+
+    def _entries_only(self, data: Value, errors: list[ErrorDetails]) -> list[ErrorDetails]:
+        """Return the errors if each is in an entry that can be left out.
+
+        Raises:
+            UnreadableError: some are in no entry.
+        """
+        fatal = [error for error in errors if self._shape.entry(data, error["loc"]) is None]
+        if fatal:
+            raise UnreadableError("; ".join(self._told(data, error) for error in fatal[:_TOLD]))
+        return errors
+
+    def _told(self, data: Value, error: ErrorDetails) -> str:
+        what = error["msg"] if error["type"] in _TELLING else "it is not allowed"
+        missing = f" {error['loc'][-1]!r}" if error["type"] == "missing" else ""
+        return f"{self._shape.named(data, error['loc'])}: {what}{missing}"
+
+    def _check(self, data: Value, count: int) -> None:
+        """Refuse a verdict that holds none of its type's fields: with defaults, it would say that nothing was found."""
+        self.verdicts(data, count)
+        held = [entry["verdict"] for entry in data["verdicts"]] if self._several else [data]
+        for verdict in held if self._several or self._bare else [data["verdict"]]:
+            if is_mapping(verdict) and self._fields and self._fields.isdisjoint(verdict):
+                raise UnreadableError(f"a verdict holds none of the fields {', '.join(sorted(self._fields))}")
+
+
+def _holder(verdict: type[object], *, several: bool) -> type:
+    kind: Value = verdict
+    if not several:
+        return create_model("Answer", verdict=(kind, ...))
+    entry = create_model("Entry", content=(int, ...), verdict=(kind, ...))
+    return create_model("Answer", verdicts=(list[entry], ...))  # type: ignore[valid-type]
+
+
+def _spoken(text: str) -> str:
+    """Leave out what an open model thinks aloud before it answers."""
+    thought, end, said = text.partition("</think>")
+    return said if end and thought.lstrip().startswith("<think>") else text
+
+
+def _only(found: list[dict[str, Value]], keys: frozenset[str]) -> dict[str, Value]:
+    """Return the one object that is meant as the verdict.
+
+    Raises:
+        UnreadableError: there is none; or there are several, and they differ: one may be quoted from the content.
+    """
+    if not found:
+        raise UnreadableError("there is no JSON object in it")
+    meant = [item for item in found if not keys.isdisjoint(item)]
+    if not meant:
+        raise UnreadableError(f"it holds none of the fields {', '.join(sorted(keys))}")
+    if any(item != meant[0] for item in meant):
+        raise UnreadableError("there are several verdicts in it, and they differ")
+    return meant[0]

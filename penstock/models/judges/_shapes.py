@@ -1,0 +1,128 @@
+"""What a JSON Schema says about the places of a value: which are entries of lists and mappings; it knows no verdict.
+
+An entry can be left out, and the rest still says what it says. A field cannot: its default would say something new.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.models.judges._json import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from penstock.engine.values.frozen import Value
+
+Schema: TypeAlias = "dict[str, Value]"
+Place: TypeAlias = "tuple[str | int, ...]"
+
+_EITHER = ("anyOf", "oneOf", "allOf")
+
+
+class Shape:
+    """The places of the values that a schema describes. Lives as long as the schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._root = schema
+        self._defs: dict[str, Schema] = schema.get("$defs", {})
+
+    def fields(self, schema: Schema) -> frozenset[str]:
+        """Return the names of the fields of an object, or of all objects that it may be."""
+        return frozenset(name for node in self._plain(schema) for name in node.get("properties", ()))
+
+    def is_object(self, schema: Schema) -> bool:
+        """Tell whether it is an object with fields, whatever else is known."""
+        nodes = list(self._plain(schema))
+        return len(nodes) == 1 and bool(nodes[0].get("properties"))
+
+    def entry(self, data: Value, place: Sequence[str | int]) -> Place | None:
+        """Return the innermost entry of a list or mapping that a place is in; None if it is in none.
+
+        What a place names beyond the data, such as the member of a union, is overlooked.
+        """
+        return max((found for found, is_entry in self._steps(data, place) if is_entry), key=len, default=None)
+
+    def named(self, data: Value, place: Sequence[str | int]) -> str:
+        """Return a place in words; the keys of mappings, which may be what is to be hidden, are ``*``."""
+        words = ""
+        for found, is_entry in self._steps(data, place):
+            last = found[-1]
+            words += f"[{last}]" if isinstance(last, int) else f".{'*' if is_entry else last}"
+        return words.lstrip(".") or "the whole"
+
+    def _steps(self, data: Value, place: Sequence[str | int]) -> Iterator[tuple[Place, bool]]:
+        """Walk along a place; give each step that the data has, and whether it is an entry."""
+        nodes = list(self._plain(self._root))
+        at: Value = data
+        done: Place = ()
+        for name in place:
+            if is_items(at) and isinstance(name, int) and 0 <= name < len(at):
+                below: list[object] = [node["items"] for node in nodes if "items" in node]
+                is_entry = bool(below)
+            elif is_mapping(at) and name in at:
+                below = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
+                is_entry = not below
+                below = below or [node.get("additionalProperties") for node in nodes]
+            else:
+                continue
+            nodes = [plain for node in below if is_mapping(node) for plain in self._plain(node)]
+            at = _at(at, (name,))
+            done = (*done, name)
+            yield done, is_entry
+
+    def _plain(self, schema: Schema, depth: int = 0) -> Iterator[Schema]:
+        """Give what a schema may be, with references and unions resolved."""
+        if depth > len(self._defs) + 8:  # a type that is nothing but itself
+            return
+        if "$ref" in schema:
+            yield from self._plain(self._defs.get(schema["$ref"].rpartition("/")[2], {}), depth + 1)
+            return
+        members = [member for name in _EITHER for member in schema.get(name, ())]
+        if not members:
+            yield schema
+        for member in members:
+            yield from self._plain(member, depth + 1)
+
+    def without(self, data: Value, places: Iterable[Sequence[str | int]]) -> Value:
+        """Return a copy of the data without the entries that the places are in.
+
+        Raises:
+            UnreadableError: a place is in no entry, or nothing is left of a list or mapping, up to the whole: a verdict
+                of which nothing can be read does not say that there is nothing.
+        """
+        gone = {self._entry_of(data, place) for place in places}
+        more = gone
+        while more:
+            holders = {entry[:-1] for entry in more}
+            emptied = [holder for holder in holders if len(_at(data, holder)) == sum(e[:-1] == holder for e in gone)]
+            more = {self._entry_of(data, holder) for holder in emptied} - gone
+            gone |= more
+        data = copy.deepcopy(data)
+        _remove(data, gone)
+        return data
+
+    def _entry_of(self, data: Value, place: Sequence[str | int]) -> Place:
+        entry = self.entry(data, place)
+        if entry is None:
+            raise UnreadableError(f"{self.named(data, place)} is not as the schema says")
+        return entry
+
+
+def _at(data: Value, place: Place) -> Value:
+    for name in place:
+        data = data[name]
+    return data
+
+
+def _remove(data: Value, entries: set[Place]) -> None:
+    """Remove entries: the later ones of a list first, those inside of others not at all."""
+    outer = [entry for entry in entries if not any(entry[:size] in entries for size in range(1, len(entry)))]
+    for entry in sorted(outer, key=_rank, reverse=True):
+        del _at(data, entry[:-1])[entry[-1]]
+
+
+def _rank(place: Place) -> tuple[str, ...]:
+    return tuple(f"{name:09d}" if isinstance(name, int) else name for name in place)

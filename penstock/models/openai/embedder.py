@@ -1,0 +1,206 @@
+"""`OpenAICompatibleEmbedder`: embeddings of OpenAI, and of all who speak like it; it knows no store."""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import anyio
+
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import freeze, is_items, is_mapping, thaw
+from penstock.models.openai.connected import Connected
+from penstock.models.openai.failures import is_failure
+from penstock.models.openai.http import USUAL, TimeLimits
+from penstock.models.openai.place import Reach
+from penstock.models.openai.wire import object_of, objects_of, parsed, says
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import httpx
+
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.models.openai.http import Deadline
+    from penstock.models.openai.wire import Json
+    from penstock.models.providers import Provider
+
+_FLOAT_BYTES = 4
+_MOST_OF_AN_ANSWER = 256 * 1024 * 1024
+_MOST_OF_A_BATCH = 2048
+
+
+class OpenAICompatibleEmbedder(Connected):
+    """Turns texts into vectors, in batches. It keeps its connections until it is closed (``async with``).
+
+    Needs the extra ``openai``. Safe to share between tasks; each event loop has connections of its own.
+
+    Attributes:
+        name: what it is called, for people: ``openai/text-embedding-3-small``.
+        model: what the provider calls it.
+        provider: who offers it.
+    """
+
+    __slots__ = ("_batch", "_options", "_together")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        provider: str | Provider | None = None,
+        dimensions: int | None = None,
+        batch_size: int = 128,
+        concurrency: int = 4,
+        options: Values | None = None,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        timeout: TimeLimits = USUAL,
+        proxy: str | None = None,
+        verify: bool = True,
+        client: httpx.AsyncClient | None = None,
+    ) -> None:
+        """Find the place of an embedder; see `OpenAICompatibleModel` for what is not said here.
+
+        Args:
+            name: ``<provider>/<model>``; with a base URL or a provider, the model as that one calls it.
+            base_url: the address before ``/embeddings``; None: the provider's.
+            api_key: the key; None: the one in the environment.
+            provider: whose ways to follow at a base URL of one's own.
+            dimensions: how long vectors shall be, where the model lets one choose.
+            batch_size: how many texts go into one request, 1 to 2048.
+            concurrency: how many requests may be under way at once for one call.
+            options: what goes into the request besides, such as ``input_type``, or ``encoding_format="base64"``.
+            headers: what goes with every request besides.
+            query: what every address ends in; for no secrets.
+            timeout: how long to wait, for each batch.
+            proxy: a proxy's address; None: as the environment says.
+            verify: whether certificates are checked.
+            client: an httpx client to use; it is left open.
+
+        Raises:
+            OptionError: the provider is not known, there is no key, or an option cannot be.
+            MissingExtraError: the extra is not installed.
+        """
+        what = type(self).__name__
+        if not 1 <= batch_size <= _MOST_OF_A_BATCH:
+            raise OptionError(what, "batch_size", batch_size, f"a number of texts from 1 to {_MOST_OF_A_BATCH}")
+        if concurrency < 1:
+            raise OptionError(what, "concurrency", concurrency, "a number of requests, 1 or more")
+        if dimensions is not None and dimensions < 1:
+            raise OptionError(what, "dimensions", dimensions, "a number of dimensions, 1 or more")
+        reach = Reach(provider, base_url, api_key, headers, query, timeout, proxy, verify, client)
+        super().__init__(name, reach)
+        chosen = {} if dimensions is None else {"dimensions": dimensions}
+        self._options: Values = freeze({**chosen, **(options or {})})
+        self._batch = batch_size
+        self._together = concurrency
+
+    def body(self, texts: Sequence[str]) -> Json:
+        """Return what would be sent for a batch of texts: the body alone, no headers."""
+        return {"model": self.model, "input": list(texts), **thaw(dict(self._options))}
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text, in order; all of one length. No texts make no request.
+
+        Raises:
+            ModelError: it could not be asked, said no, or gave other vectors than it was asked for.
+            UsageError: it is given a text by itself, whose letters would be embedded.
+        """
+        if isinstance(texts, str):
+            raise UsageError("embed takes a list of texts; a single one goes in a list, too")
+        batches = list(_batches(texts, self._batch))
+        found: list[list[list[float]]] = [[] for _ in batches]
+        if len(batches) == 1:
+            return await self._embedded(batches[0])
+        problems: list[Exception] = []
+        limit = anyio.CapacityLimiter(self._together)
+
+        async def one(index: int) -> None:
+            async with limit:
+                try:
+                    found[index] = await self._embedded(batches[index])
+                except Exception as error:  # noqa: BLE001 - raised below, bare: callers expect no group
+                    problems.append(error)
+                    tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for index in range(len(batches)):
+                tasks.start_soon(one, index)
+        if problems:
+            raise problems[0]
+        vectors = [vector for batch in found for vector in batch]
+        self._check_lengths(vectors)
+        return vectors
+
+    async def _embedded(self, texts: Sequence[str]) -> list[list[float]]:
+        http = self._http
+        deadline = http.deadline()
+        async with http.answer("embeddings", self.body(texts), deadline) as answer:
+            body = await self._read(answer, deadline)
+            text = body.decode("utf-8", "replace")
+            item, status = parsed(text), answer.status_code
+            if is_failure(status):
+                raise http.failures.of_status(status, answer.headers, text, item)
+            if says(object_of(item).get("error")):
+                raise http.failures.of_error(status, answer.headers, text, item)
+            vectors = _vectors(item, len(texts))
+            if vectors is None:
+                problem = f"it was asked for {len(texts)} vectors, and answered something else"
+                raise http.failures.made(problem, status=status, headers=answer.headers, body=text)
+        self._check_lengths(vectors)
+        return vectors
+
+    async def _read(self, answer: httpx.Response, deadline: Deadline) -> bytes:
+        body = bytearray()
+        pieces = answer.aiter_bytes()
+        while piece := await deadline.keep(anext(pieces, b"")):
+            body += piece
+            if len(body) > _MOST_OF_AN_ANSWER:
+                raise self._http.failures.made(f"the answer has more than {_MOST_OF_AN_ANSWER} bytes")
+        return bytes(body)
+
+    def _check_lengths(self, vectors: list[list[float]]) -> None:
+        lengths = sorted({len(vector) for vector in vectors})
+        if len(lengths) > 1:
+            raise self._http.failures.made(f"its vectors have different lengths: {', '.join(map(str, lengths))}")
+
+
+def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _vectors(item: Value, count: int) -> list[list[float]] | None:
+    """Return the vectors of an answer in the order of the texts; None where it has not one, sound, for each."""
+    rows = objects_of(object_of(item).get("data"))
+    if not is_mapping(item) or len(rows) != count:
+        return None
+    made: dict[int, list[float]] = {}
+    for place, row in enumerate(rows):
+        vector = _vector(row.get("embedding"))
+        index = row.get("index", place)
+        if vector is None or not isinstance(index, int):
+            return None
+        made[index] = vector
+    return [made[index] for index in range(count)] if made.keys() == set(range(count)) else None
+
+
+def _vector(given: Value) -> list[float] | None:
+    """Return a vector from numbers, or from base64 of 32-bit floats in little-endian order; None if it is none."""
+    if isinstance(given, str):
+        try:
+            data = base64.b64decode(given, validate=True)
+        except ValueError:
+            return None
+        count, rest = divmod(len(data), _FLOAT_BYTES)
+        found: list[Value] = [] if rest else list(struct.unpack(f"<{count}f", data))
+    else:
+        found = list(given) if is_items(given) else []
+    sound = all(isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x) for x in found)
+    return [float(x) for x in found] if found and sound else None

@@ -1,0 +1,183 @@
+"""What went wrong with a request, as a `ModelError`, with no key in it; it knows statuses and headers, no request."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from penstock.engine.values.errors import ModelError
+from penstock.engine.values.frozen import is_items
+from penstock.models.openai.wire import object_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from penstock.engine.values.frozen import Value
+    from penstock.models.openai.wire import Json
+
+RETRYABLE = frozenset({408, 409, 425, 429})
+"""The statuses below 500 after which the same request may succeed: timeout, conflict, too early, too many."""
+
+_SERVER_ERROR, _FIRST_ERROR, _STATUSES = 500, 400, range(400, 600)
+_MILLISECONDS = 1000.0
+_HIDDEN = "[key]"
+_KEPT = frozenset({"retry-after", "retry-after-ms", "request-id", "cf-ray", "content-type", "date", "server", "via"})
+_KEPT_BEGINNINGS = (
+    "x-ratelimit",
+    "ratelimit",
+    "x-request",
+    "x-should-retry",
+    "openai-",
+    "x-groq",
+    "x-ms-",
+    "apim-",
+    "anthropic-",
+)
+
+
+class Failures:
+    """Makes the errors of one model. Lives as long as the model, and knows what must not be told."""
+
+    __slots__ = ("_model", "_secrets")
+
+    def __init__(self, model: str, secrets: Iterable[str]) -> None:
+        self._model = model
+        found = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
+        self._secrets = sorted(found, key=len, reverse=True)
+
+    def __repr__(self) -> str:
+        return f"Failures({self._model!r})"
+
+    def hidden(self, text: str) -> str:
+        """Return a text with every secret in it replaced."""
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        return text
+
+    def made(
+        self,
+        problem: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: str = "",
+        retryable: bool = False,
+    ) -> ModelError:
+        """Return an error of these facts."""
+        kept = {name: self.hidden(value) for name, value in kept_headers(headers or {}).items()}
+        return ModelError(
+            self._model,
+            self.hidden(problem),
+            status=status,
+            code=None if code is None else self.hidden(code),
+            retry_after=retry_after(headers or {}),
+            headers=kept,
+            body=self.hidden(body),
+            retryable=retryable,
+        )
+
+    def of_status(self, status: int, headers: Mapping[str, str], body: str, value: Value) -> ModelError:
+        """Return the error for an answer that is none: its status, and its body as text and as JSON."""
+        message, code = told(value)
+        problem = f"the provider says: {message}" if message else _SAYS.get(status, "the provider gave no answer")
+        retryable = is_retryable(status) and headers.get("x-should-retry") != "false"
+        return self.made(problem, status=status, code=code, headers=headers, body=body, retryable=retryable)
+
+    def of_error(self, status: int, headers: Mapping[str, str], body: str, value: Value) -> ModelError:
+        """Return the error for one that the provider put into an answer, whose status said that all was well."""
+        message, code = told(value)
+        number = int(code) if code is not None and code.isdigit() and int(code) in _STATUSES else None
+        return self.made(
+            f"the provider says: {message or 'there was an error'}",
+            status=number or status,
+            code=code,
+            headers=headers,
+            body=body,
+            retryable=_may_pass(code) if number is None else is_retryable(number),
+        )
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """Give the ways in which an answer may repeat a secret: as it is, or as JSON, HTML or an address have it."""
+    in_json = json.dumps(secret)[1:-1]
+    yield from (secret, in_json, in_json.replace("/", "\\/"), html.escape(secret), html.escape(secret, quote=False))
+    for quoted in (quote(secret, safe=""), quote(secret)):
+        yield quoted
+        yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), quoted)
+
+
+_SAYS = {401: "the key was refused", 403: "the key may not do this", 404: "there is no such model or address"}
+_PASSING = ("rate_limit", "overloaded", "server_error", "timeout", "unavailable", "internal", "capacity")
+
+
+def _may_pass(code: str | None) -> bool:
+    return code is None or any(word in code.lower() for word in _PASSING)
+
+
+def is_retryable(status: int) -> bool:
+    """Whether the same request may succeed after this status."""
+    return status in RETRYABLE or status >= _SERVER_ERROR
+
+
+def is_failure(status: int) -> bool:
+    """Whether an answer of this status is none."""
+    return status >= _FIRST_ERROR or status < 200 or status >= 300  # noqa: PLR2004 - the class of statuses that say yes
+
+
+def told(value: Value) -> tuple[str, str | None]:
+    """Return message and code of an error as providers send it: an object, in ``error``, in a list, or a text."""
+    if is_items(value):
+        value = next(iter(value), None)
+    item = object_of(value)
+    inner = item.get("error", item)
+    if isinstance(inner, str):
+        return inner, _code(item)
+    found = object_of(inner)
+    message = next((text for key in ("message", "detail", "msg") if (text := text_of(found.get(key)))), "")
+    raw = text_of(object_of(found.get("metadata")).get("raw"))
+    return f"{message}: {raw}" if message and raw else message, _code(found)
+
+
+def _code(item: Json) -> str | None:
+    given = next((item[key] for key in ("code", "type", "status") if item.get(key)), None)
+    return str(given) if isinstance(given, (str, int)) else None
+
+
+def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that say something about an answer, by their lower-case names."""
+    named = {name.lower(): value for name, value in headers.items()}
+    return {name: value for name, value in named.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return for how many seconds an answer asks to wait: as a number, or from now until a date; never below 0."""
+    named = {name.lower(): value for name, value in headers.items()}
+    milliseconds = _seconds(named.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / _MILLISECONDS
+    given = named.get("retry-after", "")
+    seconds = _seconds(given)
+    return seconds if seconds is not None else _until(given)
+
+
+def _seconds(given: str) -> float | None:
+    try:
+        number = float(given)
+    except ValueError:
+        return None
+    return max(number, 0.0) if number == number and number != float("inf") else None  # noqa: PLR0124 - not a number
+
+
+def _until(given: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(given)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return max((moment - datetime.now(UTC)).total_seconds(), 0.0)

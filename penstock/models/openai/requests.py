@@ -1,0 +1,171 @@
+"""A `ModelRequest` as the body of a chat completions request; it knows what providers differ in, no connection."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.engine.formats import openai_chat
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import is_items, thaw
+from penstock.engine.values.messages import ReasoningPart, UnknownPart
+from penstock.models.openai.wire import FORMAT, checksum, object_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.model import ModelRequest, ResponseFormat, ToolSpec
+    from penstock.models.openai.wire import Json
+    from penstock.models.providers import Provider, Thoughts
+
+_ELSEWHERE = frozenset({"timeout", "max_tokens", "max_output_tokens", "stop_sequences"})
+_SCHEMA = "Answer with one JSON object that fits this JSON Schema, and with nothing else:\n"
+
+
+def body_of(request: ModelRequest, model: str, provider: Provider, *, stream: bool = True) -> Json:
+    """Return the body; what the provider's options say is laid over it, save for tools, which are added.
+
+    Raises:
+        MessageError: a tool's arguments or result are no JSON values.
+        UsageError: a tool is to be called that is not among the tools.
+    """
+    messages = openai_chat.write(_with_thoughts(request.messages, provider.thoughts))
+    body: Json = {"model": model, "messages": messages, "stream": stream}
+    if stream and provider.stream_options:
+        body["stream_options"] = {"include_usage": True}
+    body |= _settings(request.settings, provider)
+    body |= _tools(request, provider)
+    if request.response_format is not None:
+        _form(body, request.response_format, provider)
+    options: Json = thaw(dict(request.provider_options))
+    if "tools" in body and is_items(options.get("tools")):
+        options["tools"] = [*body["tools"], *options["tools"]]
+    return body | options
+
+
+def _settings(settings: Values, provider: Provider) -> Json:
+    """Return the settings as the protocol names them; those that we do not know go out under their own names."""
+    made: Json = {key: thaw(value) for key, value in settings.items() if key not in _ELSEWHERE and value is not None}
+    limit = next((settings[key] for key in ("max_tokens", "max_output_tokens") if settings.get(key) is not None), None)
+    if limit is not None:
+        made[provider.limit] = limit
+    if settings.get("stop_sequences") is not None:
+        made.setdefault("stop", thaw(settings["stop_sequences"]))
+    return made
+
+
+# Tools
+
+
+def _tools(request: ModelRequest, provider: Provider) -> Json:
+    """Return the tools, and which of them may be called; where only some must be, the others are not offered."""
+    tools, choice = request.tools, request.tool_choice
+    if not isinstance(choice, str):
+        return _some(tools, choice, provider)
+    body: Json = {"tools": [_tool(tool) for tool in tools]} if tools else {}
+    if choice != "auto" and (tools or request.provider_options.get("tools")):
+        body["tool_choice"] = "none" if choice == "none" else provider.required
+    return body
+
+
+def _some(tools: Iterable[ToolSpec], names: tuple[str, ...], provider: Provider) -> Json:
+    chosen = _chosen(tools, names)
+    if len(names) > 1:
+        return {"tools": [_tool(tool) for tool in chosen], "tool_choice": provider.required}
+    choice = {"type": "function", "function": {"name": chosen[0].name}}
+    return {"tools": [_tool(tool) for tool in tools], "tool_choice": choice}
+
+
+def _chosen(tools: Iterable[ToolSpec], names: tuple[str, ...]) -> list[ToolSpec]:
+    known = {tool.name: tool for tool in tools}
+    missing = [name for name in names if name not in known]
+    if missing or not names:
+        told = ", ".join(map(repr, missing)) or "none"
+        there = f"the tools are {', '.join(map(repr, known))}" if known else "there are no tools"
+        raise UsageError(f"tool_choice names {told}, but {there}")
+    return [tool for tool in tools if tool.name in names]
+
+
+def _tool(tool: ToolSpec) -> Json:
+    function: Json = {"name": tool.name, "parameters": thaw(dict(tool.parameters))}
+    if tool.description:
+        function["description"] = tool.description
+    if tool.strict is not None:
+        function["strict"] = tool.strict
+    return {"type": "function", "function": function}
+
+
+# The form of the answer
+
+
+def _form(body: Json, form: ResponseFormat, provider: Provider) -> None:
+    """Ask for a form: of the provider, where it can see to it; of the model too, where the provider cannot."""
+    if form.schema is None or not provider.schemas:
+        body["response_format"] = {"type": "json_object"}
+        if form.schema is not None:
+            told = _SCHEMA + json.dumps(thaw(dict(form.schema)), ensure_ascii=False)
+            body["messages"] = _told(body["messages"], told)
+        return
+    schema: Json = {"name": form.name, "schema": thaw(dict(form.schema)), "strict": form.strict}
+    if form.description:
+        schema["description"] = form.description
+    body["response_format"] = {"type": "json_schema", "json_schema": schema}
+
+
+def _told(messages: list[Json], text: str) -> list[Json]:
+    """Return the messages with a further system message, behind those at their beginning."""
+    place = next((i for i, item in enumerate(messages) if item["role"] not in ("system", "developer")), len(messages))
+    return [*messages[:place], {"role": "system", "content": text}, *messages[place:]]
+
+
+# Thoughts
+
+
+def _with_thoughts(messages: Iterable[Message], thoughts: Thoughts) -> Iterator[Message]:
+    """Yield the messages with their thoughts where the provider wants them back."""
+    for message in messages:
+        edited = any(_is_edited(part) for part in message.parts)
+        if not edited and (thoughts == "as they came" or not any(_is_thought(part) for part in message.parts)):
+            yield message
+            continue
+        kept = [_placed(part, thoughts, edited=edited) if _is_thought(part) else (part,) for part in message.parts]
+        parts = [part for placed in kept for part in placed]
+        if parts:
+            yield message.with_parts(parts)
+
+
+def _is_edited(part: Part) -> bool:
+    """Whether it is a thought that the provider has signed, and somebody has edited since."""
+    return isinstance(part, ReasoningPart) and _notes(part).get("of", checksum(part.text)) != checksum(part.text)
+
+
+def _is_thought(part: Part) -> bool:
+    return isinstance(part, ReasoningPart) or (
+        isinstance(part, UnknownPart) and _notes(part).get("field") == "reasoning_details"
+    )
+
+
+def _placed(part: Part, thoughts: Thoughts, *, edited: bool) -> tuple[Part, ...]:
+    """Return a thought with the notes that put it into the right field; nothing where it has no place.
+
+    Of a message in which a thought was edited, no signature and no encrypted thought goes back: the provider would
+    refuse the one, and read what was edited away from the other.
+    """
+    notes = _notes(part)
+    if thoughts in ("details", "as they came") and notes.get("field") == "reasoning_details" and not edited:
+        return (part,)
+    if thoughts == "left out" or not isinstance(part, ReasoningPart) or not part.text:
+        return ()
+    if thoughts == "thinking":
+        return (part,) if notes.get("type") == "thinking" else (replace(part, metadata={FORMAT: {"type": "thinking"}}),)
+    if thoughts == "as they came" and notes.get("field") != "reasoning_details":
+        return (part,)
+    field = "reasoning" if thoughts in ("details", "as they came") else thoughts
+    return (replace(part, metadata={FORMAT: {"field": field}}),)
+
+
+def _notes(part: Part) -> Value:
+    return object_of(part.metadata.get(FORMAT))

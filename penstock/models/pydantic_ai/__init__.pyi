@@ -1,0 +1,1 @@
+from penstock.models.pydantic_ai.model import PydanticAIModel as PydanticAIModel

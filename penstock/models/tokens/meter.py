@@ -1,0 +1,155 @@
+"""`Meter`: lets a text through, piece by piece, until its tokens are used up; it knows no chunk and no processor.
+
+What comes out, put together, is the same for every way to cut the text into pieces, and the same as for the whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from penstock.models.tokens.boundaries import last_boundary
+from penstock.models.tokens.cutting import longest, sentence_end, word_end
+
+if TYPE_CHECKING:
+    from penstock.models.tokens.counters import Counting
+
+CutAt = Literal["token", "word", "sentence"]
+Place = Literal["token", "word", "sentence", "nowhere"]
+
+_LONG = 512  # characters not yet counted for good, beyond which they are looked at only as they grow
+
+
+class Meter:
+    """One text on its way out. Lives as long as the text.
+
+    Tokens do not add up over pieces, so the text so far is counted: what lies before the last place where they do add
+    up is counted once, the rest again. A piece is held back where its tokens may become fewer yet (half a word), where
+    room is kept for the ellipsis, and, on demand, until its word or sentence has ended; white space until more follows.
+
+    Attributes:
+        over: whether the text was cut; nothing further comes out.
+    """
+
+    __slots__ = (
+        "_at",
+        "_before",
+        "_budget",
+        "_counter",
+        "_ellipsis",
+        "_ended",
+        "_next",
+        "_out",
+        "_reserve",
+        "_text",
+        "over",
+    )
+
+    def __init__(self, counter: Counting, budget: int, at: Place = "token", ellipsis: str = "") -> None:
+        """Begin a text that may have ``budget`` tokens, the ellipsis of a cut included.
+
+        ``at`` says where a cut may fall; ``nowhere`` if nobody will look at what the cut leaves.
+        """
+        self.over = False
+        self._counter = counter
+        self._budget = budget
+        self._at: Place = at
+        self._ellipsis = ellipsis
+        self._reserve = counter.count(ellipsis) if ellipsis else 0
+        self._before = 0  # tokens before `_text`
+        self._text = ""  # from the last place where tokens add up that is out already
+        self._out = 0  # how much of `_text` is out
+        self._ended = False  # whether a word or a sentence came out, so that the cut need not fall inside of one
+        self._next = 0  # the length of `_text` at which it is looked at again
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all that came in until the cut."""
+        return self._before + self._counter.fresh(self._text)
+
+    @property
+    def holds(self) -> bool:
+        """Whether something that came in is neither out nor dropped."""
+        return not self.over and self._out < len(self._text)
+
+    def feed(self, piece: str, *, final: bool = False) -> str:
+        """Return what may go out now; ``final`` ends the text."""
+        if self.over:
+            return ""
+        self._text += piece
+        if self._cheap():
+            return self._release(self._free(final=final))
+        if not final and len(self._text) < self._next:
+            return ""
+        return self._weigh(final=final)
+
+    def _cheap(self) -> bool:
+        """Whether the text cannot have too many tokens, whatever they are."""
+        densest = self._counter.densest
+        room = self._budget - self._reserve - self._before
+        return densest is not None and densest * len(self._text) <= room
+
+    def _weigh(self, *, final: bool) -> str:
+        tokens = self._before + self._counter.fresh(self._text)
+        if tokens <= self._budget - (0 if final else self._reserve):
+            out = self._release(self._free(final=final))
+            self._settle()
+            return out
+        if final or self._settled(tokens):
+            return self._cut()
+        self._look_later()
+        return ""
+
+    def _free(self, *, final: bool) -> int:
+        """Return up to where the text may go out, if all of it fits."""
+        if final or self._at == "nowhere":
+            return len(self._text)
+        if self._at == "token":  # white space goes out with what follows it, so that a cut need not end in it
+            return max(self._out, len(self._text.rstrip()))
+        ends = word_end if self._at == "word" else sentence_end
+        free = ends(self._text, self._out, len(self._text) if self._at == "word" else len(self._text) - 1)
+        self._ended = self._ended or free > self._out
+        return free
+
+    def _settled(self, tokens: int) -> bool:
+        """Whether nothing that may follow brings the tokens down to the budget again."""
+        if tokens <= self._budget:
+            return False
+        if self._counter.monotone or not self._counter.additive:
+            return True
+        sure = last_boundary(self._text)
+        least = 1 if self._text[sure:].strip() else 0
+        return self._before + self._counter.fresh(self._text[:sure]) + least > self._budget
+
+    def _cut(self) -> str:
+        self.over = True
+        most = longest(self._counter, self._text, max(0, self._budget - self._reserve - self._before))
+        return self._release(max(self._out, self._nice(most))) + self._ellipsis
+
+    def _nice(self, most: int) -> int:
+        """Return the last end of a sentence or word up to there; there itself if that would leave nothing."""
+        if self._at in ("token", "nowhere"):
+            return len(self._text[:most].rstrip())
+        if self._at == "sentence":
+            end = sentence_end(self._text, self._out, most)
+            if end > self._out or self._ended:
+                return end
+        end = word_end(self._text, self._out, most)
+        return end if end > self._out or self._ended else len(self._text[:most].rstrip())
+
+    def _release(self, stop: int) -> str:
+        out = self._text[self._out : stop]
+        self._out = max(self._out, stop)
+        return out
+
+    def _settle(self) -> None:
+        """Count for good what lies before the last place, among what is out, where tokens add up."""
+        sure = last_boundary(self._text[: self._out + 1]) if self._counter.additive else 0
+        if sure:
+            self._before += self._counter.fresh(self._text[:sure])
+            self._text = self._text[sure:]
+            self._out -= sure
+        self._look_later()
+
+    def _look_later(self) -> None:
+        size = len(self._text)
+        self._next = size + size // 32 if size > _LONG else 0

@@ -1,1 +1,0 @@
-"""Texts as detectors read them: without disguises, word by word. Pure; it judges nothing."""

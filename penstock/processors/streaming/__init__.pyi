@@ -1,0 +1,1 @@
+from penstock.processors.streaming.batch_parts import BatchPartsProcessor as BatchPartsProcessor

@@ -1,0 +1,2 @@
+from penstock.processors.structure.facts import OBJECT as OBJECT
+from penstock.processors.structure.structured_output import StructuredOutputProcessor as StructuredOutputProcessor

@@ -1,1 +1,0 @@
-"""Tools: functions that a model may call. A low room: every family of processors may bring tools."""

@@ -1,0 +1,1 @@
+from penstock.stores.postgres.storage import PostgresStorage as PostgresStorage

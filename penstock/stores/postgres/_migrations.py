@@ -1,0 +1,135 @@
+"""The tables of a store, version by version, forward only; it knows no connection.
+
+Every process that opens a store looks which versions are there, and makes what is missing in one transaction, under a
+lock of the whole database. The tables of vectors are a part of their own, made when vectors are first stored: a server
+without pgvector keeps messages all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.values.errors import StorageError
+
+if TYPE_CHECKING:
+    from penstock.stores.postgres._sessions import Session
+
+LOCK = 0x70656E73746F636B
+"""The key of the lock under which tables are made: the bytes of "penstock"."""
+
+MEMORY = (
+    """
+    CREATE TABLE {schema}.threads (
+        id text COLLATE "C" PRIMARY KEY,
+        resource_id text COLLATE "C" NOT NULL,
+        title text NOT NULL,
+        metadata text NOT NULL,
+        created_at timestamptz NOT NULL,
+        updated_at timestamptz NOT NULL,
+        version bigint NOT NULL DEFAULT 1,
+        change text NOT NULL DEFAULT '',
+        last_order bigint NOT NULL DEFAULT 0
+    );
+    CREATE INDEX threads_by_change ON {schema}.threads (updated_at DESC, id);
+    CREATE INDEX threads_of_resource ON {schema}.threads (resource_id, updated_at DESC, id);
+    CREATE TABLE {schema}.messages (
+        id text COLLATE "C" PRIMARY KEY,
+        thread_id text COLLATE "C" NOT NULL REFERENCES {schema}.threads ON DELETE CASCADE,
+        order_key bigint NOT NULL,
+        created_at timestamptz NOT NULL,
+        body text NOT NULL,
+        UNIQUE (thread_id, order_key)
+    );
+    CREATE TABLE {schema}.working_memories (
+        scope text NOT NULL,
+        key text COLLATE "C" NOT NULL,
+        version bigint NOT NULL,
+        body text NOT NULL,
+        author text NOT NULL,
+        updated_at timestamptz NOT NULL,
+        change text NOT NULL,
+        PRIMARY KEY (scope, key, version)
+    );
+    """,
+)
+"""Titles, metadata, messages and memories are JSON as text: unlike ``jsonb``, it holds every character there is."""
+
+VECTORS = (
+    """
+    CREATE TABLE {schema}.vector_indexes (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text COLLATE "C" NOT NULL UNIQUE,
+        length integer NOT NULL,
+        has_hnsw boolean NOT NULL DEFAULT false
+    );
+    CREATE TABLE {schema}.vectors (
+        index_id integer NOT NULL REFERENCES {schema}.vector_indexes,
+        id text COLLATE "C" NOT NULL,
+        message_id text COLLATE "C" NOT NULL,
+        thread_id text COLLATE "C" NOT NULL,
+        resource_id text COLLATE "C" NOT NULL,
+        direction {vector}.vector,
+        PRIMARY KEY (index_id, id)
+    ) WITH (toast_tuple_target = 8160);
+    CREATE INDEX vectors_of_message ON {schema}.vectors (message_id);
+    CREATE INDEX vectors_of_thread ON {schema}.vectors (index_id, thread_id);
+    CREATE INDEX vectors_of_resource ON {schema}.vectors (index_id, resource_id);
+    CREATE FUNCTION {schema}.delete_vectors() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        DELETE FROM {schema}.vectors USING gone WHERE vectors.message_id = gone.id;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER delete_vectors AFTER DELETE ON {schema}.messages
+        REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.delete_vectors();
+    """,
+)
+"""A trigger deletes the vectors of deleted messages, in the same transaction, whoever deletes them and how.
+
+Vectors of up to 2,000 numbers stand in their rows: fetching each from where PostgreSQL puts long values by itself takes
+several times as long as comparing it.
+"""
+
+_PARTS = {"memory": MEMORY, "vectors": VECTORS}
+
+
+async def migrate(session: Session, part: str, label: str, **names: str) -> None:
+    """Bring a part of the tables to the newest version; ``names``: what stands in its statements for what.
+
+    Raises:
+        StorageError: the tables are of a newer Penstock.
+    """
+    versions = _PARTS[part]
+    if await version(session, part) == len(versions):
+        return
+    await session.run("SELECT pg_advisory_xact_lock($1)", LOCK)
+    await _make_schema(session)
+    there = await version(session, part)
+    if there > len(versions):
+        told = f"its tables ({part}) are of version {there}, but this Penstock knows {len(versions)}"
+        raise StorageError(label, f"{told}: use a newer Penstock")
+    for sql in versions[there:]:
+        for name, stands_for in names.items():
+            sql = sql.replace(f"{{{name}}}", stands_for)  # noqa: PLW2901 - the same statement, filled in
+        await session.run(sql)
+    await session.run(
+        "INSERT INTO {schema}.versions (part, version) VALUES ($1, $2) "
+        "ON CONFLICT (part) DO UPDATE SET version = excluded.version",
+        part,
+        len(versions),
+    )
+
+
+async def version(session: Session, part: str) -> int:
+    """Return the version of a part of the tables; 0 if there is none."""
+    if await session.value("SELECT to_regclass($1)::text", f"{session.schema}.versions") is None:
+        return 0
+    found: int | None = await session.value("SELECT version FROM {schema}.versions WHERE part = $1", part)
+    return found or 0
+
+
+async def _make_schema(session: Session) -> None:
+    """Make the schema and the table of versions; who may not make a schema may use one that is there."""
+    name = session.schema.strip('"')
+    if not await session.value("SELECT 1 FROM pg_namespace WHERE nspname = $1", name):
+        await session.run("CREATE SCHEMA {schema}")
+    await session.run("CREATE TABLE IF NOT EXISTS {schema}.versions (part text PRIMARY KEY, version integer NOT NULL)")

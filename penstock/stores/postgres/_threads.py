@@ -1,0 +1,155 @@
+"""The statements about threads, on a session; they know neither pools nor retries."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
+from penstock.engine.values.stored import Page, Thread
+from penstock.stores.bodies import read_time, read_values, write_time, write_values
+from penstock.stores.cursors import cursor, place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.stores.postgres._sessions import Session
+
+_COLUMNS = "id, resource_id, title, metadata, created_at, updated_at, version"
+_READ = "SELECT {columns} FROM {schema}.threads WHERE id = $1".replace("{columns}", _COLUMNS)
+_LOCK = "SELECT {columns}, change FROM {schema}.threads WHERE id = $1 FOR UPDATE".replace("{columns}", _COLUMNS)
+_CREATE = """
+    INSERT INTO {schema}.threads (id, resource_id, title, metadata, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING
+"""
+_UPDATE = """
+    UPDATE {schema}.threads
+    SET title = $2, metadata = $3, version = version + 1, change = $4, updated_at = greatest(updated_at, $5)
+    WHERE id = $1 RETURNING {columns}
+""".replace("{columns}", _COLUMNS)
+_PAGE = """
+    SELECT {columns} FROM {schema}.threads WHERE {condition} ORDER BY updated_at DESC, id LIMIT $1
+""".replace("{columns}", _COLUMNS)
+_DELETE_OF = """
+    DELETE FROM {schema}.threads WHERE id IN (
+        SELECT id FROM {schema}.threads WHERE resource_id = $1 ORDER BY id FOR UPDATE
+    ) RETURNING id
+"""
+"""In the order of ids, as they are locked by who stores messages in several of them."""
+_CURSOR = "threads"
+
+
+class Change(NamedTuple):
+    """A change of a thread: its title and metadata (None: as before), the version it must have, its name, its time.
+
+    By its name it is known if an attempt has made it before, of which nobody heard the end.
+    """
+
+    title: str | None
+    metadata: Values | None
+    expected: int | None
+    name: str
+    at: datetime
+
+
+def _thread(row: Values) -> Thread:
+    return Thread(
+        row["id"],
+        row["resource_id"],
+        json.loads(row["title"]),
+        read_values(row["metadata"]),
+        row["created_at"],
+        row["updated_at"],
+        row["version"],
+    )
+
+
+async def read(session: Session, thread_id: str) -> Thread | None:
+    """Return a thread, or None."""
+    row = await session.row(_READ, thread_id)
+    return None if row is None else _thread(row)
+
+
+async def create(session: Session, thread: Thread, now: datetime, label: str) -> Thread:
+    """Return the thread of that id as it is kept; it is stored if there is none."""
+    title, metadata = json.dumps(thread.title), write_values(thread.metadata, "metadata")
+    times = (thread.created_at or now, thread.updated_at or now)
+    await session.run(_CREATE, thread.id, thread.resource_id, title, metadata, *times)
+    kept = await read(session, thread.id)
+    if kept is None:
+        raise NotStoredError(label, "the thread was deleted by somebody else while it was made")
+    if kept.resource_id != thread.resource_id:
+        raise OwnershipError(label, "there is a thread of that id, and it is another resource's")
+    return kept
+
+
+async def update(session: Session, thread_id: str, change: Change, label: str) -> Thread:
+    """Make a change, unless it is made."""
+    row = await session.row(_LOCK, thread_id)
+    if row is None:
+        raise NotStoredError(label, "there is no such thread to change")
+    if row["change"] == change.name:
+        return _thread(row)
+    if change.expected not in {None, row["version"]}:
+        raise StorageConflictError(label, "the thread has been changed by now: read it again", row["version"])
+    if change.title is None and change.metadata is None:
+        return _thread(row)
+    title = row["title"] if change.title is None else json.dumps(change.title)
+    metadata = row["metadata"] if change.metadata is None else write_values(change.metadata, "metadata")
+    (found,) = await session.rows(_UPDATE, thread_id, title, metadata, change.name, change.at)
+    return _thread(found)
+
+
+async def page(session: Session, resource_id: str | None, limit: int, after: str | None) -> Page[Thread]:
+    """Return threads, the last changed first."""
+    values: list[Value] = [limit + 1]
+    where: list[str] = ["true"]
+    if resource_id is not None:
+        values.append(resource_id)
+        where.append("resource_id = $2")
+    if after is not None:
+        at, id = place(_CURSOR, after, str, str)
+        values += [_time(at), id]
+        time, name = f"${len(values) - 1}", f"${len(values)}"
+        where.append(f"updated_at <= {time} AND (updated_at < {time} OR id > {name})")
+    rows = await session.rows(_PAGE.replace("{condition}", " AND ".join(where)), *values)
+    return _page([_thread(row) for row in rows], limit)
+
+
+def _time(text: str) -> datetime:
+    """Return the time of a cursor.
+
+    Raises:
+        UsageError: it is none; nobody was given such a cursor.
+    """
+    try:
+        return read_time(text)
+    except ValueError:
+        raise UsageError("that is no place to go on from here: give a page's `following`") from None
+
+
+def _page(threads: Sequence[Thread], limit: int) -> Page[Thread]:
+    """Return the page of threads of which there is one more if others follow."""
+    if len(threads) <= limit:
+        return Page(tuple(threads))
+    shown = threads[:limit]
+    last = shown[-1]
+    at = write_time(last.updated_at) if last.updated_at else ""
+    return Page(tuple(shown), cursor(_CURSOR, at, last.id))
+
+
+async def delete(session: Session, thread_id: str) -> bool:
+    """Delete a thread with all that is its own; tell whether there was one."""
+    found = await session.value("DELETE FROM {schema}.threads WHERE id = $1 RETURNING 1", thread_id)
+    await session.run("DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = $1", thread_id)
+    return found is not None
+
+
+async def delete_of(session: Session, resource_id: str) -> Sequence[str]:
+    """Delete a resource's threads with all that is their own; return their ids."""
+    ids = [row["id"] for row in await session.rows(_DELETE_OF, resource_id)]
+    gone = "DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = ANY($1::text[])"
+    await session.run(gone, ids)
+    return ids

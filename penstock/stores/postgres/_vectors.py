@@ -1,0 +1,307 @@
+"""The statements about vectors, on a session, with pgvector; they know neither pools nor retries.
+
+All indexes are in one table, as vectors of length 1, whose inner product is the cosine. Those of zeros have no
+direction: they are kept, and never found. Scores are rounded to 6 digits, since numbers of 32 bits know seven.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from math import hypot
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.values.errors import NotStoredError, StorageError
+from penstock.engine.values.stored import VectorHit
+from penstock.stores.blobs import blob
+from penstock.stores.postgres._migrations import LOCK, migrate, version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.stored import VectorEntry
+    from penstock.stores.postgres._sessions import Session
+
+log = logging.getLogger("penstock")
+
+MOST_HNSW = 4000
+"""How many numbers a vector of an index with HNSW has at most; from 2,001 on they are indexed with 16 bits each.
+
+Source: pgvector's documentation, "HNSW".
+"""
+
+MOST_WHOLE = 2000
+"""How many numbers a vector has at most that HNSW indexes with 32 bits each."""
+
+LOOKED_THROUGH = 20_000
+"""Up to how many vectors of one resource are looked through, one by one, though there is an HNSW index: that takes
+few milliseconds, and finds what an index that was made for all resources together may miss."""
+
+BUILT_AT_ONCE = 1000
+"""Over up to how many vectors an HNSW index is built when something is stored: that takes a second or less, and who
+stores something else waits for it. Over more it is built when that is asked for, while others go on."""
+
+BUILDING = 7 * 86400.0
+"""Seconds that building an HNSW index may take."""
+
+_PGVECTOR = """
+    SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+    WHERE extname = 'vector'
+"""
+
+_INDEX = """
+    SELECT indexes.id, length, has_hnsw, quote_ident(nspname) AS pgvector,
+        string_to_array(extversion, '.')::int[] >= '{0,8}' AS goes_on
+    FROM {schema}.vector_indexes AS indexes, pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+    WHERE name = $1 AND extname = 'vector'
+"""
+
+_UPSERT = """
+    INSERT INTO {schema}.vectors (index_id, id, message_id, thread_id, resource_id, direction)
+    VALUES ($1, $2, $3, $4, $5, $6::real[]::{pgvector}.vector)
+    ON CONFLICT (index_id, id) DO UPDATE SET message_id = excluded.message_id, thread_id = excluded.thread_id,
+        resource_id = excluded.resource_id, direction = excluded.direction
+"""
+
+_DELETE_OF = "DELETE FROM {schema}.vectors WHERE resource_id = $1 OR thread_id = ANY($2::text[])"
+
+_BUILD = """
+    CREATE INDEX {concurrently} IF NOT EXISTS vectors_hnsw_{index} ON {schema}.vectors
+    USING hnsw ((direction::{kind}({length})) {pgvector}.{name}_ip_ops)
+    WHERE index_id = {index} AND direction IS NOT NULL
+"""
+
+_BUILT = "UPDATE {schema}.vector_indexes SET has_hnsw = true WHERE id = $1"
+
+_IS_WHOLE = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
+
+_LOOK_THROUGH = """
+    WITH scored AS (
+        SELECT id, message_id, thread_id, resource_id,
+            round(-(direction OPERATOR({pgvector}.<#>) $1::real[]::{pgvector}.vector) * 1e6) / 1e6 AS score
+        FROM {schema}.vectors WHERE index_id = {index} AND direction IS NOT NULL{filters}
+    )
+    SELECT * FROM scored{least} ORDER BY score DESC, id LIMIT $2
+"""
+
+_WALK = """
+    WITH near AS MATERIALIZED (
+        SELECT id, message_id, thread_id, resource_id, direction
+        FROM {schema}.vectors WHERE index_id = {index} AND direction IS NOT NULL{filters}
+        ORDER BY (direction::{kind}({length})) OPERATOR({pgvector}.<#>) $1::real[]::{kind} LIMIT $2 * 2 + 20
+    ), scored AS (
+        SELECT id, message_id, thread_id, resource_id,
+            round(-(direction OPERATOR({pgvector}.<#>) $1::real[]::{pgvector}.vector) * 1e6) / 1e6 AS score
+        FROM near
+    )
+    SELECT * FROM scored{least} ORDER BY score DESC, id LIMIT $2
+"""
+
+
+class Search(NamedTuple):
+    """What is looked for; see `VectorStore.query_vectors`."""
+
+    vector: Sequence[float]
+    limit: int
+    thread_id: str | None
+    resource_id: str | None
+    threshold: float | None
+
+
+class Index(NamedTuple):
+    """An index as it is: its number, the length of its vectors, what searches it, and where pgvector's types are."""
+
+    id: int
+    length: int
+    has_hnsw: bool
+    pgvector: str
+    goes_on: bool
+
+    def filled(self, sql: str) -> str:
+        """Return a statement with what is the index's own filled in: numbers, and names that the server quoted."""
+        name = "vector" if self.length <= MOST_WHOLE else "halfvec"
+        sql = sql.replace("{kind}", f"{self.pgvector}.{name}").replace("{name}", name)
+        sql = sql.replace("{pgvector}", self.pgvector)
+        return sql.replace("{index}", str(self.id)).replace("{length}", str(self.length))
+
+
+def _direction(vector: Sequence[float], label: str, length: int | None = None) -> list[float] | None:
+    """Return a vector of length 1 that points where this one does; None if it points nowhere."""
+    numbers: tuple[float, ...] = struct.unpack(f"<{len(vector)}f", blob(vector, label, length))
+    size = hypot(*numbers)
+    return [number / size for number in numbers] if size else None
+
+
+class Vectors:
+    """The vectors of one store, searched through, or with an HNSW index.
+
+    Attributes:
+        needs_settings: whether a query has settings of its own, as one with HNSW does: it needs a transaction.
+    """
+
+    def __init__(self, label: str, *, hnsw: bool) -> None:
+        self._label = label
+        self.needs_settings = hnsw
+        self._are_there = False
+        self._has_told = False
+
+    def forget(self) -> None:
+        """Look again whether there are tables: the store was closed."""
+        self._are_there = False
+
+    async def upsert(self, session: Session, index: str, entries: Sequence[VectorEntry]) -> None:
+        """Store vectors, all or none; the tables, and the index, are made at first use."""
+        length = len(entries[0].vector)
+        directions = [_direction(entry.vector, self._label, length) for entry in entries]
+        if not await self._is_ready(session):
+            await self._make_tables(session)
+        found = await self._index(session, index) or await self._make_index(session, index, length)
+        if found.length != length:
+            raise StorageError(self._label, _other_length(length, found.length))
+        if self.needs_settings and not found.has_hnsw:
+            await self._build_if_small(session, found)
+        rows = zip(entries, directions, strict=True)
+        await session.run_each(
+            found.filled(_UPSERT),
+            [
+                (found.id, entry.id, entry.message_id, entry.thread_id, entry.resource_id, direction)
+                for entry, direction in sorted(rows, key=lambda row: row[0].id)
+            ],
+        )
+
+    async def query(self, session: Session, index: str, search: Search) -> tuple[VectorHit, ...]:
+        """Return the nearest by cosine, the nearest first; of equal ones by id."""
+        direction = _direction(search.vector, self._label)
+        found = await self._index(session, index) if await self._is_ready(session) else None
+        if found is None:
+            return ()
+        if found.length != len(search.vector):
+            raise StorageError(self._label, _other_length(len(search.vector), found.length))
+        if direction is None:
+            return ()
+        values: list[Value] = [direction, search.limit]
+        filters = ""
+        for column in ("thread_id", "resource_id"):
+            if (value := getattr(search, column)) is not None:
+                values.append(value)
+                filters += f" AND {column} = ${len(values)}"
+        least = ""
+        if search.threshold is not None:
+            values.append(float(search.threshold))
+            least = f" WHERE score >= ${len(values)}"
+        walks = self.needs_settings and found.has_hnsw and await self._are_many(session, found, search)
+        if walks:
+            await _look_wide(session, found, search.limit)
+        sql = found.filled(_WALK if walks else _LOOK_THROUGH).replace("{filters}", filters).replace("{least}", least)
+        return tuple(_hit(row) for row in await session.rows(sql, *values))
+
+    async def delete(self, session: Session, index: str, message_ids: Sequence[str]) -> Sequence[str]:
+        """Delete the vectors of messages from an index; return their ids."""
+        found = await self._index(session, index) if await self._is_ready(session) else None
+        if found is None:
+            return ()
+        rows = await session.rows(
+            "DELETE FROM {schema}.vectors WHERE index_id = $1 AND message_id = ANY($2::text[]) RETURNING id",
+            found.id,
+            list(message_ids),
+        )
+        return [row["id"] for row in rows]
+
+    async def delete_thread(self, session: Session, thread_id: str) -> None:
+        """Delete the vectors of a thread from all indexes, those of messages that are kept elsewhere included."""
+        if await self._is_ready(session):
+            await session.run("DELETE FROM {schema}.vectors WHERE thread_id = $1", thread_id)
+
+    async def delete_resource(self, session: Session, resource_id: str, thread_ids: Sequence[str]) -> None:
+        """Delete the vectors of a resource, and of its threads, from all indexes."""
+        if await self._is_ready(session):
+            await session.run(_DELETE_OF, resource_id, list(thread_ids))
+
+    async def _is_ready(self, session: Session) -> bool:
+        if not self._are_there:
+            self._are_there = await version(session, "vectors") > 0
+        return self._are_there
+
+    async def _make_tables(self, session: Session) -> None:
+        await session.run("SELECT pg_advisory_xact_lock($1)", LOCK)
+        pgvector: str | None = await session.value(_PGVECTOR)
+        if pgvector is None:
+            if not await session.value("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
+                raise StorageError(self._label, "the server has no pgvector, which keeps vectors; install it there")
+            await session.run("CREATE EXTENSION IF NOT EXISTS vector")
+            pgvector = await session.value(_PGVECTOR)
+        await migrate(session, "vectors", self._label, vector=str(pgvector))
+
+    async def _index(self, session: Session, name: str) -> Index | None:
+        row = await session.row(_INDEX, name)
+        return None if row is None else Index(*row.values())
+
+    async def _make_index(self, session: Session, name: str, length: int) -> Index:
+        await session.run(
+            "INSERT INTO {schema}.vector_indexes (name, length) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
+            name,
+            length,
+        )
+        found = await self._index(session, name)
+        if found is None:
+            raise StorageError(self._label, "pgvector was taken out of the database")
+        return found
+
+    async def build(self, session: Session, index: str) -> None:
+        """Build the HNSW index over an index's vectors while others read and write; not in a transaction."""
+        found = await self._index(session, index) if await self._is_ready(session) else None
+        if found is None:
+            raise NotStoredError(self._label, "there is no index of that name to build; it is made by storing in it")
+        self._check_length(found)
+        await session.run("SET statement_timeout = 0")  # every transaction of the store sets its own
+        await session.run(found.filled(_BUILD).replace("{concurrently}", "CONCURRENTLY"), timeout=BUILDING)
+        name = f"{session.schema}.vectors_hnsw_{found.id}"
+        if not await session.value(_IS_WHOLE, name):
+            told = "the HNSW index is being built by somebody else, or a build of it broke off"
+            raise StorageError(self._label, f"{told}: wait, or DROP INDEX {name}")
+        await session.run(_BUILT, found.id)
+
+    async def _build_if_small(self, session: Session, index: Index) -> None:
+        """Build the HNSW index where that takes no time; else say, once, that it is to be built."""
+        self._check_length(index)
+        some = "SELECT 1 FROM {schema}.vectors WHERE index_id = $1 OFFSET $2 LIMIT 1"
+        if await session.value(some, index.id, BUILT_AT_ONCE):
+            if not self._has_told:
+                self._has_told = True
+                log.warning("%s: vectors are looked through until `await build_hnsw(index)` was called", self._label)
+            return
+        await session.run("SELECT pg_advisory_xact_lock($1)", LOCK)
+        await session.run(index.filled(_BUILD).replace("{concurrently}", ""))
+        await session.run(_BUILT, index.id)
+
+    def _check_length(self, index: Index) -> None:
+        if index.length > MOST_HNSW:
+            told = f"vectors of {index.length} numbers are too long for HNSW ({MOST_HNSW} at most)"
+            raise StorageError(self._label, f"{told}; use vector_search='exact'")
+
+    async def _are_many(self, session: Session, index: Index, search: Search) -> bool:
+        """Tell whether so many vectors are asked for that they are not looked through."""
+        if search.thread_id is not None:
+            return False
+        if search.resource_id is None:
+            return True
+        few = "SELECT 1 FROM {schema}.vectors WHERE index_id = $1 AND resource_id = $2 OFFSET $3 LIMIT 1"
+        return bool(await session.value(few, index.id, search.resource_id, LOOKED_THROUGH))
+
+
+async def _look_wide(session: Session, index: Index, limit: int) -> None:
+    """Let HNSW look at more than the few it does by itself; from pgvector 0.8 on until there are enough."""
+    wide = str(min(1000, max(100, limit * 2 + 20)))
+    await session.run("SELECT set_config('hnsw.ef_search', $1, true)", wide)
+    if index.goes_on:
+        await session.run("SELECT set_config('hnsw.iterative_scan', 'strict_order', true)")
+
+
+def _hit(row: Values) -> VectorHit:
+    score: float = min(1.0, max(-1.0, row["score"]))
+    return VectorHit(row["id"], row["message_id"], row["thread_id"], row["resource_id"], score)
+
+
+def _other_length(given: int, length: int) -> str:
+    return f"a vector has {given} numbers, but those of its index have {length}: use one index for each embedder"

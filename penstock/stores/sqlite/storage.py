@@ -1,0 +1,348 @@
+"""`SQLiteStorage`, the embedded store; what its methods do stands in the modules beside it, by what they are about."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Literal, get_args
+
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.ports import SYSTEM_CLOCK
+from penstock.stores import checks
+from penstock.stores.blobs import blob
+from penstock.stores.bodies import write_values
+from penstock.stores.matrices import Search
+from penstock.stores.sqlite import _messages, _threads, _vectors, _working
+from penstock.stores.sqlite._connections import Connections
+from penstock.stores.sqlite._databases import FileDatabase, MemoryDatabase
+from penstock.stores.sqlite._opening import IN_MEMORY
+from penstock.stores.sqlite._searches import Searches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from sqlite3 import Connection
+    from typing import Self
+
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.stored import (
+        MemoryRecord,
+        MemoryScope,
+        Page,
+        StoredMessage,
+        Thread,
+        VectorEntry,
+        VectorHit,
+    )
+    from penstock.stores.sqlite._databases import Database
+
+Synchronous = Literal["full", "normal"]
+
+LEAST_VERSIONS = 10
+"""So many versions of a working memory every store keeps."""
+
+
+class SQLiteStorage:
+    """Keeps threads, messages, working memories and vectors in one SQLite file: a `Storage` and a `VectorStore`.
+
+    Safe under many tasks, threads and event loops, and under several processes of one machine (not over a network file
+    system, where SQLite cannot lock). What was awaited is on the disk. A call that is cancelled or killed is done whole
+    or not at all. A call that finds the file locked by another process waits, and can be cancelled meanwhile.
+    Statements run in worker threads, so event loops go on. It opens itself, and makes the file, at first use.
+
+    Vectors are compared one and all, with numpy where it is installed (extra ``vectors``), and are then held in memory:
+    4 bytes a number. What is deleted is overwritten in the file.
+
+    Args:
+        path: the file; its folder must be there. ``":memory:"``: no file, but the memory of this object.
+        synchronous: ``"full"``: what was awaited survives a loss of power, too; ``"normal"``: only that of the process
+            (a few writes may be lost with the power, the file stays whole), for less waiting.
+        busy_timeout: for how many seconds a call waits for other processes before it gives up; more than 0.
+        memory_versions: how many versions of a working memory are kept, the current one included; 10 or more.
+        clock: what tells when something was stored.
+
+    Raises:
+        OptionError: an option is not allowed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Synchronous = "full",
+        busy_timeout: float = 30.0,
+        memory_versions: int = LEAST_VERSIONS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        name = type(self).__name__
+        self.path = _path(name, path)
+        _check_options(name, synchronous, busy_timeout, memory_versions)
+        self._again = partial(
+            SQLiteStorage,
+            self.path,
+            synchronous=synchronous,
+            busy_timeout=busy_timeout,
+            memory_versions=memory_versions,
+            clock=clock,
+        )
+        self._name = f"{name} {self.path!r}"
+        self._versions = memory_versions
+        self._clock = clock
+        self._searches = Searches()
+        self._database: Database = self._file(synchronous, busy_timeout)
+
+    def _file(self, synchronous: str, patience: float) -> Database:
+        if self.path == IN_MEMORY:
+            return MemoryDatabase(self._name)
+        connections = Connections(self.path, synchronous.upper(), self._name, self._searches.forget)
+        return FileDatabase(connections, patience, self._name)
+
+    async def thread(self, thread_id: str) -> Thread | None:
+        """Return a thread; see `Storage.thread`."""
+        return await self._database.read(partial(_threads.found, thread_id=thread_id))
+
+    async def create_thread(self, thread: Thread) -> Thread:
+        """Store a thread if there is none of its id; see `Storage.create_thread`."""
+        checks.check_name(thread.id, "the id of a thread")
+        checks.check_name(thread.resource_id, "the resource of a thread")
+        metadata = write_values(thread.metadata, "thread.metadata")
+        work = partial(_threads.created, thread=thread, metadata=metadata, now=self._clock.now(), store=self._name)
+        return await self._database.write(work)
+
+    async def update_thread(
+        self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
+    ) -> Thread:
+        """Store a title, or metadata; see `Storage.update_thread`."""
+        checks.check_version(expected)
+        change = {} if title is None else {"title": title}
+        if metadata is not None:
+            change["metadata"] = write_values(metadata, "metadata")
+        work = partial(
+            _threads.updated,
+            thread_id=thread_id,
+            change=change,
+            expected=expected,
+            now=self._clock.now(),
+            store=self._name,
+        )
+        return await self._database.write(work)
+
+    async def threads(
+        self, *, resource_id: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Page[Thread]:
+        """Return threads, the last changed first; see `Storage.threads`."""
+        checks.check_limit(limit)
+        start = _threads.place_after(after)
+        return await self._database.read(partial(_threads.listed, resource_id=resource_id, limit=limit, after=start))
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Delete a thread with all that is its own; see `Storage.delete_thread`."""
+        return await self._database.write(partial(_delete_thread, thread_id=thread_id))
+
+    async def delete_resource(self, resource_id: str) -> int:
+        """Delete all that is a resource's; see `Storage.delete_resource`."""
+        return await self._database.write(partial(_delete_resource, resource_id=resource_id))
+
+    async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
+        """Store messages, all or none; see `Storage.save_messages`."""
+        owners = checks.owners(messages, self._name)
+        if not messages:
+            return ()
+        now = self._clock.now()
+        return await self._database.write(
+            partial(_messages.saved, messages=tuple(messages), owners=owners, now=now, store=self._name)
+        )
+
+    async def messages(
+        self,
+        thread_id: str,
+        *,
+        resource_id: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> Page[StoredMessage]:
+        """Return messages of a thread; see `Storage.messages`."""
+        checks.check_limit(limit)
+        work = partial(
+            _messages.page,
+            thread_id=thread_id,
+            resource_id=resource_id,
+            limit=limit,
+            start=_messages.place_beyond(before, oldest_first),
+            oldest_first=oldest_first,
+            store=self._name,
+        )
+        return await self._database.read(work)
+
+    async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
+        """Return those of the messages that there are; see `Storage.messages_by_id`."""
+        return await self._database.read(partial(_messages.by_id, ids=tuple(ids), store=self._name))
+
+    async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
+        """Return messages and their neighbours; see `Storage.messages_around`."""
+        checks.check_limit(before, "before", 0)
+        checks.check_limit(after, "after", 0)
+        work = partial(_messages.around, ids=tuple(ids), before=before, after=after, store=self._name)
+        return await self._database.read(work)
+
+    async def delete_messages(self, ids: Sequence[str]) -> int:
+        """Delete messages with their vectors; see `Storage.delete_messages`."""
+        return await self._database.write(partial(_delete_messages, ids=tuple(ids)))
+
+    async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
+        """Return a working memory as it stands; see `Storage.working_memory`."""
+        history = await self.working_memory_history(scope, key, limit=1)
+        return history[0] if history else None
+
+    async def put_working_memory(
+        self, scope: MemoryScope, key: str, text: str, *, expected: int | None, author: str = ""
+    ) -> MemoryRecord:
+        """Store a working memory; see `Storage.put_working_memory`."""
+        checks.check_scope(scope)
+        checks.check_name(key, "the key of a working memory")
+        checks.check_version(expected)
+        work = partial(
+            _working.put,
+            place=_working.Place(scope, key),
+            text=text,
+            author=author,
+            expected=expected,
+            keep=self._versions,
+            now=self._clock.now(),
+            store=self._name,
+        )
+        return await self._database.write(work)
+
+    async def working_memory_history(
+        self, scope: MemoryScope, key: str, *, limit: int = 10
+    ) -> tuple[MemoryRecord, ...]:
+        """Return a working memory's last versions; see `Storage.working_memory_history`."""
+        checks.check_scope(scope)
+        checks.check_limit(limit)
+        return await self._database.read(partial(_working.history, place=_working.Place(scope, key), limit=limit))
+
+    async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
+        """Delete a working memory with all its versions; see `Storage.delete_working_memory`."""
+        checks.check_scope(scope)
+        return await self._database.write(partial(_working.deleted, place=_working.Place(scope, key)))
+
+    async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
+        """Store vectors, all or none; see `VectorStore.upsert_vectors`."""
+        checks.check_name(index, "the name of an index")
+        if entries:
+            work = partial(_vectors.upserted, name=index, entries=tuple(entries), store=self._name)
+            await self._database.write(work)
+
+    async def query_vectors(
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        threshold: float | None = None,
+    ) -> tuple[VectorHit, ...]:
+        """Return the nearest; see `VectorStore.query_vectors`."""
+        checks.check_limit(limit)
+        search = Search(blob(vector, self._name), limit, thread_id, resource_id, threshold)
+        return await self._database.read(partial(self._searches.found, name=index, search=search, store=self._name))
+
+    async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
+        """Delete the vectors of messages from an index; see `VectorStore.delete_vectors`."""
+        return await self._database.write(partial(_vectors.deleted_from, name=index, messages=tuple(message_ids)))
+
+    async def close(self) -> None:
+        """Close the file, once the calls that are running are done; it may be used again. In memory, do nothing."""
+        await self._database.close()
+
+    async def __aenter__(self) -> Self:
+        """Return itself; it opens at first use."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.close()
+
+    def __copy__(self) -> Self:
+        """Return itself: it is a handle to one place."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return itself: copied workflows share what is remembered."""
+        return self
+
+    def __reduce__(self) -> tuple[partial[SQLiteStorage], tuple[()]]:
+        """Pickle as its path and options.
+
+        Raises:
+            TypeError: it is in memory: what it keeps is in this process alone.
+        """
+        if self.path == IN_MEMORY:
+            raise TypeError(f"{self!r} cannot be pickled: what it keeps is in the memory of this process")
+        return self._again, ()
+
+    def __repr__(self) -> str:
+        """Show where it is, and nothing of what it keeps."""
+        return f"{type(self).__name__}({self.path!r})"
+
+
+class InMemoryStorage(SQLiteStorage):
+    """Keeps threads, messages, working memories and vectors in the process's memory: for tests, and to try things out.
+
+    It is `SQLiteStorage` without a file, and does all that it does. Its calls are done at once, without threads; what
+    it keeps is gone when it is, and closing does nothing.
+
+    Args:
+        clock: what tells when something was stored.
+    """
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(IN_MEMORY, clock=clock)
+
+    def __repr__(self) -> str:
+        """Show nothing of what it keeps."""
+        return "InMemoryStorage()"
+
+
+def _delete_thread(connection: Connection, thread_id: str) -> bool:
+    _vectors.deleted_of(connection, thread_id)
+    _messages.deleted_of(connection, thread_id)
+    _working.deleted(connection, _working.Place("thread", thread_id))
+    return _threads.deleted(connection, thread_id)
+
+
+def _delete_resource(connection: Connection, resource_id: str) -> int:
+    threads = _threads.of_resource(connection, resource_id)
+    for thread_id in threads:
+        _delete_thread(connection, thread_id)
+    _vectors.deleted_of_resource(connection, resource_id)
+    _working.deleted(connection, _working.Place("resource", resource_id))
+    return len(threads)
+
+
+def _delete_messages(connection: Connection, ids: Sequence[str]) -> int:
+    _vectors.deleted(connection, ids)
+    return _messages.deleted(connection, ids)
+
+
+def _path(name: str, path: str | os.PathLike[str]) -> str:
+    try:
+        given = os.fspath(path)
+    except TypeError:
+        given = None
+    if not isinstance(given, str) or not given:
+        raise OptionError(name, "path", path, "where the file is, or ':memory:'")
+    return given
+
+
+def _check_options(name: str, synchronous: object, busy_timeout: object, memory_versions: object) -> None:
+    if synchronous not in get_args(Synchronous):
+        raise OptionError(name, "synchronous", synchronous, "'full' or 'normal'")
+    if not isinstance(busy_timeout, (int, float)) or isinstance(busy_timeout, bool) or not 0 < busy_timeout < inf:
+        raise OptionError(name, "busy_timeout", busy_timeout, "seconds, more than 0")
+    if type(memory_versions) is not int or memory_versions < LEAST_VERSIONS:
+        raise OptionError(name, "memory_versions", memory_versions, f"an int, {LEAST_VERSIONS} or more")

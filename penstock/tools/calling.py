@@ -1,0 +1,196 @@
+"""Running a tool's function: in a thread or on the loop, with a time limit, its result as JSON. It knows no agent."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+
+import anyio
+from anyio import from_thread, to_thread
+from anyio.lowlevel import RunVar
+
+from penstock.tools._results import NotJSONError, text_of, written
+from penstock.tools.errors import ToolError, ToolFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value
+    from penstock.tools.context import ToolContext
+    from penstock.tools.manner import Manner
+
+_THREADS: RunVar[anyio.CapacityLimiter] = RunVar("penstock-tools")
+
+MOST_LEFT = 400
+"""How many threads may have been left to end by themselves, in the process: as tools that hang are called again and
+again, they would grow without end. Ten times what anyio runs at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is run: for the tool of a name, a function of the context, in a thread or not, in some manner."""
+
+    name: str
+    function: Callable[[ToolContext], object]
+    in_thread: bool
+    manner: Manner
+
+
+async def run(work: Work, ctx: ToolContext) -> Value:
+    """Return the result of a tool's work, a frozen JSON value.
+
+    A sync function that is cancelled or out of time is left to end by itself; what it writes then goes nowhere.
+
+    Raises:
+        ToolError: it failed, took too long, or gave no JSON value. Cancellation and `KeyboardInterrupt` pass through.
+    """
+    relay = _Relay(ctx.send)
+    told = replace(ctx, send=relay.send) if ctx.send is not None else ctx
+    try:
+        with anyio.move_on_after(work.manner.timeout):
+            return await _result(work, told)
+    finally:
+        relay.open = False
+    raise ToolError(work.name, "timed-out", f"it did not finish within {work.manner.timeout:g} seconds")
+
+
+async def _result(work: Work, ctx: ToolContext) -> Value:
+    if work.in_thread:
+        begun = await _begun_in_thread(work, ctx)
+    else:
+        begun = _begun(work, ctx)
+    if begun.awaited is None:
+        return begun.result
+    try:
+        result = await begun.awaited
+    except Exception as error:
+        raise _failure(work, error) from error
+    return _checked(work, result)
+
+
+async def _begun_in_thread(work: Work, ctx: ToolContext) -> _Begun:
+    if left() >= MOST_LEFT:
+        raise ToolError(work.name, "failed", "too many calls of tools have never ended, so no further one is begun")
+    call = _Call()
+    try:
+        return await to_thread.run_sync(call.made, work, ctx, abandon_on_cancel=True, limiter=_threads())
+    except BaseException:
+        call.leave()
+        raise
+
+
+def left() -> int:
+    """Return how many threads were left to end by themselves, in the process, and have not."""
+    return _Call.left
+
+
+class _Call:
+    """A call in a thread, and whether nobody waits for it any more."""
+
+    __slots__ = ("_is_left", "_runs")
+
+    left: ClassVar[int] = 0
+    _lock: ClassVar = threading.Lock()
+
+    def __init__(self) -> None:
+        self._runs = False
+        self._is_left = False
+
+    def made(self, work: Work, ctx: ToolContext) -> _Begun:
+        """Call the function; this runs in the thread."""
+        self._runs = True
+        try:
+            return _begun(work, ctx)
+        finally:
+            with self._lock:
+                self._runs = False
+                _Call.left -= self._is_left
+
+    def leave(self) -> None:
+        """Let it end by itself, if it has not ended."""
+        with self._lock:
+            self._is_left = self._runs
+            _Call.left += self._is_left
+
+
+class _Begun(NamedTuple):
+    """What a function gave at once: a result, or what to await for it (which trio lets no thread return bare)."""
+
+    result: Value
+    awaited: Awaitable[object] | None = None
+
+
+def _begun(work: Work, ctx: ToolContext) -> _Begun:
+    try:
+        made = work.function(ctx)
+    except Exception as error:
+        raise _failure(work, error) from error
+    return _Begun(None, made) if inspect.isawaitable(made) else _Begun(_checked(work, made))
+
+
+def _checked(work: Work, result: object) -> Value:
+    """Return a result as JSON. One that is too long is refused, not cut: half a secret is none that a guard knows."""
+    try:
+        made = written(result)
+    except NotJSONError as error:
+        raise ToolError(work.name, "not-json", str(error)) from error.__cause__
+    most = work.manner.max_result_characters
+    if most is not None and (length := len(text_of(made))) > most:
+        problem = f"its result has {length} characters, and at most {most} are allowed; ask for less"
+        raise ToolError(work.name, "failed", problem)
+    return made
+
+
+def _failure(work: Work, raised: Exception) -> ToolError:
+    """Return the error for what a function raised; of a group of one, for that one."""
+    error = _alone(raised)
+    if isinstance(error, ToolFailed):
+        return ToolError(work.name, "failed", "it said that it failed", for_model=str(error))
+    kind = type(error).__name__
+    said = str(error) if work.manner.errors == "message" else ""
+    most = work.manner.max_result_characters
+    if most is not None and len(said) > most:
+        said = f"(its message has {len(said)} characters)"
+    return ToolError(work.name, "failed", f"it raised {kind}", for_model=f"{kind}: {said}" if said else kind)
+
+
+def _alone(raised: Exception) -> Exception:
+    inside = cast("tuple[Exception, ...]", getattr(raised, "exceptions", ())) if _is_group(raised) else ()
+    return _alone(inside[0]) if len(inside) == 1 else raised
+
+
+def _is_group(raised: Exception) -> bool:
+    return isinstance(raised, ExceptionGroup)
+
+
+def _threads() -> anyio.CapacityLimiter:
+    """Return this event loop's limit of threads for tools: their own, so that hung tools starve no guard."""
+    try:
+        return _THREADS.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(to_thread.current_default_thread_limiter().total_tokens)
+        _THREADS.set(limiter)
+        return limiter
+
+
+class _Relay:
+    """Hands a tool's chunks to the loop that it was called from, as long as the call lasts."""
+
+    def __init__(self, send: Callable[[Chunk], None] | None) -> None:
+        self._send = send
+        self._home = threading.get_ident()
+        self.open = True
+
+    def send(self, chunk: Chunk) -> None:
+        """Send a chunk, from whatever thread."""
+        if threading.get_ident() == self._home:
+            self._pass_on(chunk)
+        elif self.open:
+            from_thread.run_sync(self._pass_on, chunk)
+
+    def _pass_on(self, chunk: Chunk) -> None:
+        if self.open and self._send is not None:
+            self._send(chunk)

@@ -1,0 +1,316 @@
+"""`Tool`: a function that a model may call, and `tool`, which makes one of a function. They know no agent."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from typing import TYPE_CHECKING, overload
+
+from penstock.engine.processor.processor import is_async
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.model import ToolSpec
+from penstock.tools._arguments import HintedArguments, RawArguments, UnfitError, check_fits, check_schema
+from penstock.tools._docstrings import described
+from penstock.tools._functions import (
+    check_function,
+    contexts_beside_mapping,
+    name_of,
+    parameters_of,
+    text_of,
+)
+from penstock.tools._strict import check_strict, strict_form
+from penstock.tools.calling import Work, run
+from penstock.tools.context import ToolContext
+from penstock.tools.errors import ToolError
+from penstock.tools.manner import Manner, MannerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Unpack
+
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.tools._arguments import Arguments
+    from penstock.tools.manner import Approval, Told
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_ARGUMENTS: Values = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class ToolOptions(MannerOptions, total=False):
+    """The options of a `Tool`, as keywords."""
+
+    name: str | None
+    description: str | None
+    parameters: Values | None
+    strict: bool | None
+
+
+class Tool:
+    """A function that a model may call. A value: make it once, share it among agents and requests.
+
+    What the model is told of the arguments comes from the types of the parameters, by pydantic; a parameter of the type
+    `ToolContext` is filled when the tool is called, and not shown.
+
+    Args:
+        function: what is called: a function or method, sync or async, a partial, or an object that can be called.
+        name: what the model calls it by, 1 to 64 of ``A-Za-z0-9_-``; by default the function's own.
+        description: what it does, for the model; by default the docstring without its sections.
+        parameters: the JSON Schema to show in place of the one made of the types; those still read the arguments.
+        strict: whether the provider is to hold the model to the schema: it is then in the form that OpenAI wants, and
+            what has a default may be null. None: as the provider does.
+        approval: whether a call wants somebody's approval before it runs: a bool, or a plain function of the arguments.
+        concurrent: whether it may run beside other calls of the same answer.
+        timeout: for how many seconds a call may run; None: without a limit.
+        offload: whether the function runs in a worker thread; None: if it is sync.
+        errors: what the model is told when the function raises: ``message`` (the exception's type and message) or
+            ``type`` (its type alone).
+        max_result_characters: how long a result may be, as JSON; a longer one is an error that says so.
+
+    Raises:
+        OptionError: an option is not allowed; or the function is of a kind that cannot be a tool, or has a parameter
+            that no model can fill; the error names it.
+    """
+
+    __slots__ = ("_arguments", "_contexts", "_manner", "function", "spec")
+
+    spec: ToolSpec
+    """What a model is told: name, parameters, description."""
+    function: Callable[..., object] | None
+    """What is called; None if the caller's side runs the tool."""
+    _arguments: Arguments
+    _contexts: tuple[str, ...]
+    _manner: Manner
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parameters: Values | None = None,
+        strict: bool | None = None,
+        approval: Approval = False,
+        concurrent: bool = True,
+        timeout: float | None = None,
+        offload: bool | None = None,
+        errors: Told = "message",
+        max_result_characters: int | None = None,
+    ) -> None:
+        check_function(function)
+        own = name_of(function)
+        told = described(text_of(function))
+        taken = parameters_of(function)
+        arguments = HintedArguments(own, taken.shown, told.parameters)
+        if parameters is not None:
+            shown = check_strict(check_fits(check_schema(parameters), arguments.schema), strict=strict)
+        else:
+            shown = strict_form(arguments.schema, own) if strict else arguments.schema
+        text = told.text if description is None else description
+        spec = _spec(own if name is None else name, shown, text, strict)
+        manner = Manner(approval, concurrent, timeout, offload, errors, max_result_characters)
+        self._fill(spec, function, arguments, taken.contexts, manner)
+
+    @classmethod
+    def from_schema(
+        cls,
+        function: Callable[..., object],
+        *,
+        name: str,
+        parameters: Values,
+        description: str | None = None,
+        strict: bool | None = None,
+        **options: Unpack[MannerOptions],
+    ) -> Tool:
+        """Return a tool whose function takes all arguments as one mapping, its first parameter.
+
+        Of the schema only what is required and what is unknown is checked: the function has to see to the rest.
+
+        Args:
+            function: takes a dict of JSON values; beside it, at most parameters of the type `ToolContext`.
+            name: see `Tool`.
+            parameters: the JSON Schema of an object.
+            description: see `Tool`.
+            strict: see `Tool`; the schema must then be in the strict form already.
+            options: ``approval``, ``concurrent``, ``timeout``, ``offload``, ``errors``, ``max_result_characters``.
+
+        Raises:
+            OptionError: an option is not allowed.
+        """
+        check_function(function)
+        schema = check_strict(check_schema(parameters), strict=strict)
+        text = described(text_of(function)).text if description is None else description
+        spec = _spec(name, schema, text, strict)
+        made = cls.__new__(cls)
+        made._fill(spec, function, RawArguments(schema), contexts_beside_mapping(function), Manner(**options))
+        return made
+
+    @classmethod
+    def external(
+        cls,
+        name: str,
+        parameters: Values | None = None,
+        description: str = "",
+        *,
+        strict: bool | None = None,
+        approval: Approval = False,
+    ) -> Tool:
+        """Return a tool without a function: the model may call it, and the caller's side runs it.
+
+        Args:
+            name: see `Tool`.
+            parameters: the JSON Schema of an object; None: it takes no arguments.
+            description: see `Tool`.
+            strict: see `Tool`; the schema must then be in the strict form already.
+            approval: see `Tool`.
+
+        Raises:
+            OptionError: an option is not allowed.
+        """
+        schema = check_strict(check_schema(_NO_ARGUMENTS if parameters is None else parameters), strict=strict)
+        made = cls.__new__(cls)
+        spec = _spec(name, schema, description, strict)
+        made._fill(spec, None, RawArguments(schema), (), Manner(approval))
+        return made
+
+    def _fill(
+        self,
+        spec: ToolSpec,
+        function: Callable[..., object] | None,
+        arguments: Arguments,
+        contexts: tuple[str, ...],
+        manner: Manner,
+    ) -> None:
+        _check_loop(function, manner)
+        self.spec = spec
+        self.function = function
+        self._arguments = arguments
+        self._contexts = contexts
+        self._manner = manner
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by."""
+        return self.spec.name
+
+    @property
+    def description(self) -> str:
+        """What it does, for the model."""
+        return self.spec.description
+
+    @property
+    def approval(self) -> Approval:
+        """Whether a call needs approval, or a function that says so; see `wants_approval`."""
+        return self._manner.approval
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether it may run beside other calls of the same answer."""
+        return self._manner.concurrent
+
+    @property
+    def is_external(self) -> bool:
+        """Whether the caller's side runs it."""
+        return self.function is None
+
+    def named(self, name: str) -> Tool:
+        """Return the tool under another name.
+
+        Raises:
+            OptionError: the name is not allowed.
+        """
+        made = copy.copy(self)
+        made.spec = _spec(name, self.spec.parameters, self.spec.description, self.spec.strict)
+        return made
+
+    def wants_approval(self, arguments: Values) -> bool:
+        """Tell whether a call wants somebody's approval; whatever the function of ``approval=`` says but False does.
+
+        What that function raises passes through: then nobody knows, and the tool must not run.
+        """
+        asked = self._manner.approval
+        return asked if isinstance(asked, bool) else asked(arguments) is not False
+
+    def read(self, arguments: Value) -> dict[str, Value]:
+        """Return a call's arguments as the function takes them; `call` does so itself.
+
+        Args:
+            arguments: what the model wrote, a mapping of JSON values; None and an empty str are as good as an empty
+                one. Values are converted where nothing is lost: ``"3"`` is an int's 3, a text in ISO 8601 a date.
+
+        Raises:
+            ToolError: they do not fit, ``invalid-arguments``.
+        """
+        try:
+            return self._arguments.read(arguments)
+        except UnfitError as error:
+            told = f"the arguments do not fit: {error}"
+            raise ToolError(self.name, "invalid-arguments", "the arguments do not fit", for_model=told) from None
+
+    async def call(self, arguments: Value, ctx: ToolContext | None = None) -> Value:
+        """Return the result of a call, a frozen JSON value.
+
+        Args:
+            arguments: see `read`.
+            ctx: what the tool is told of the call.
+
+        Raises:
+            ToolError: the arguments do not fit, the function failed or took too long, or gave no JSON value.
+            UsageError: the tool has no function: the caller's side runs it.
+        """
+        if self.function is None:
+            raise UsageError(f"tool {self.name!r} has no function: hand the call to the caller's side")
+        read = self.read(arguments)
+        given = (read,) if isinstance(self._arguments, RawArguments) else ()
+        named = {} if given else read
+        work = functools.partial(_called, self.function, given, named, self._contexts)
+        in_thread = not is_async(self.function) if self._manner.offload is None else self._manner.offload
+        return await run(Work(self.name, work, in_thread, self._manner), ctx or ToolContext(tool_name=self.name))
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name!r}>"
+
+
+@overload
+def tool(function: Callable[..., object], /) -> Tool: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., object]], Tool]: ...
+def tool(
+    function: Callable[..., object] | None = None, /, **options: Unpack[ToolOptions]
+) -> Tool | Callable[[Callable[..., object]], Tool]:
+    """Make a tool of the function below; with options: ``@tool(timeout=5)``. See `Tool`."""
+    if function is not None:
+        return Tool(function, **options)
+    return functools.partial(Tool, **options)
+
+
+def _called(
+    function: Callable[..., object],
+    given: tuple[Value, ...],
+    named: Values,
+    contexts: tuple[str, ...],
+    ctx: ToolContext,
+) -> object:
+    return function(*given, **named, **dict.fromkeys(contexts, ctx))
+
+
+def _spec(name: object, schema: Values, description: object, strict: object) -> ToolSpec:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):  # OpenAI's rule; those of others are no narrower
+        raise OptionError("Tool", "name", name, "1 to 64 letters, digits, '_' and '-'; say another with name=")
+    if not isinstance(description, str):
+        raise OptionError("Tool", "description", description, "a str")
+    if strict is not None and not isinstance(strict, bool):
+        raise OptionError("Tool", "strict", strict, "True, False or None")
+    return ToolSpec(name, schema, description, strict)
+
+
+def _check_loop(function: object, manner: Manner) -> None:
+    """Refuse a thread for what is async, and a time limit for what nothing can stop."""
+    if manner.offload and is_async(function):
+        raise OptionError(
+            "Tool", "offload", manner.offload, "False or None for an async function, which runs on the event loop"
+        )
+    if manner.offload is False and manner.timeout is not None and not is_async(function):
+        told = "None where offload=False: nothing can stop a sync function on the event loop"
+        raise OptionError("Tool", "timeout", manner.timeout, told)

@@ -1,1 +1,0 @@
-"""Models to be asked, by protocol and by name; it knows no processor and no agent."""

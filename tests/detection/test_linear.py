@@ -1,0 +1,113 @@
+"""The linear model: features, margins, scores, and the file it is kept in."""
+
+from array import array
+from pathlib import Path
+
+import pytest
+
+from penstock.detection.linear.curves import Curve
+from penstock.detection.linear.hashing import Hasher, Recipe
+from penstock.detection.linear.model import LinearModel, load
+from penstock.detection.linear.packing import Head, Packed, pack, unpack
+from penstock.detection.linear.reading import words
+
+RECIPE = Recipe(bits=10, words=2, least=3, most=4)
+
+
+def model_of(word: str) -> Packed:
+    """A model whose only weights are those of one word."""
+    weights = array("b", bytes(1 << RECIPE.bits))
+    for place in Hasher(RECIPE).places(word):
+        weights[place] = 100
+    return Packed(RECIPE, (Head("found", weights, 0.01, -0.5, [(-0.5, 0.0), (9.5, 1.0)], 0.5),), {"name": "test"})
+
+
+def test_a_text_scores_by_the_words_it_has() -> None:
+    """Nothing else has weights."""
+    model = LinearModel(model_of("secret"))
+
+    assert model.scores("secret")["found"] > model.scores("a secret")["found"] > model.scores("nothing")["found"]
+    assert model.scores("") == {"found": 0.0}
+
+
+@pytest.mark.parametrize("disguise", ["SECRET", "ｓｅｃｒｅｔ", "se\u200bcret", "ѕесrеt", "śécrét", "𝐬𝐞𝐜𝐫𝐞𝐭"])
+def test_a_disguise_changes_no_score(disguise: str) -> None:
+    """Texts are folded before they are hashed."""
+    model = LinearModel(model_of("secret"))
+
+    assert model.scores(disguise) == model.scores("secret")
+
+
+def test_honest_letters_of_other_scripts_make_words() -> None:
+    """Vowel signs do not part a word, and what is no letter stands by itself."""
+    assert words("हिन्दी, नमस्ते! «Да»") == ["हिन्दी", ",", "नमस्ते", "!", "«", "Да", "»"]
+
+
+def test_places_are_within_the_table_and_the_same_every_time() -> None:
+    """Memory of words that were met before changes nothing."""
+    hasher = Hasher(RECIPE)
+    first = hasher.places("one two one two")
+
+    assert first == hasher.places("one two one two") == Hasher(RECIPE).places("one two one two")
+    assert first <= set(range(1 << RECIPE.bits))
+    assert first > hasher.places("two one")
+
+
+def test_lone_surrogates_are_hashed_like_anything_else() -> None:
+    """A text from a broken client is no reason to fail."""
+    assert LinearModel(model_of("secret")).scores("\ud800 secret")["found"] > 0
+
+
+def test_a_packed_model_comes_back_equal() -> None:
+    """The header keeps what it was given."""
+    packed = model_of("secret")
+
+    again = unpack(pack(packed))
+
+    assert again.heads[0].weights == packed.heads[0].weights
+    assert pack(again) == pack(packed)
+    assert again.notes == {"name": "test"}
+
+
+def test_a_damaged_file_is_refused() -> None:
+    """Weights that are not those of the header would judge at random."""
+    other = pack(model_of("other")).split(b"\n", 1)[1]
+    header = pack(model_of("secret")).split(b"\n", 1)[0]
+
+    with pytest.raises(ValueError, match="damaged"):
+        unpack(header + b"\n" + other)
+    with pytest.raises(ValueError, match="format"):
+        unpack(b'{"format": 99}\n')
+
+
+def test_a_file_is_read_once(tmp_path: Path) -> None:
+    """The model is shared from then on."""
+    path = tmp_path / "model.bin"
+    path.write_bytes(pack(model_of("secret")))
+
+    assert load(path) is load(path)
+
+
+def test_a_curve_rises_between_its_points_and_is_flat_outside() -> None:
+    """Scores stay between those of the ends."""
+    curve = Curve([(-1.0, 0.1), (1.0, 0.5), (2.0, 1.0)])
+
+    assert [curve(x) for x in (-9, -1, 0, 1, 1.5, 2, 9)] == pytest.approx([0.1, 0.1, 0.3, 0.5, 0.75, 1.0, 1.0])
+
+
+def test_marks_tell_the_ends_of_a_text_its_capitals_and_its_lines() -> None:
+    """Each is a feature of its own, beside those of the same text without marks."""
+    plain, marked = Hasher(RECIPE), Hasher(RECIPE._replace(marks=True))
+
+    assert plain.places("stop") == plain.places("STOP") < marked.places("stop") < marked.places("STOP")
+    assert marked.places("stop\n\nnow") > marked.places("stop\nnow") > marked.places("stop now")
+    assert marked.places("stop now") & marked.places("now stop") < marked.places("now stop")
+
+
+def test_words_have_the_upper_half_of_the_table_and_letters_the_lower() -> None:
+    """So a trainer can tell them apart."""
+    words_only = Hasher(RECIPE._replace(most=0)).places("one two")
+    letters_too = Hasher(RECIPE).places("one two")
+
+    assert min(words_only) >= 512 > min(letters_too)
+    assert {place for place in letters_too if place >= 512} == words_only

@@ -1,0 +1,103 @@
+"""`ModerationScorer`: what it says, and that it says it at all times."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, strategies as st
+
+from penstock.detection.linear.counting import Counts, load
+from penstock.detection.linear.hashing import Recipe
+from penstock.detection.moderation.scorer import CATEGORIES, WEIGHTS, ModerationScorer
+
+SCORER = ModerationScorer()
+
+
+@given(text=st.text(max_size=300))
+def test_every_text_has_a_score_of_each_category(text: str) -> None:
+    """From 0 to 1, the same each time."""
+    scores = SCORER.scores(text)
+
+    assert tuple(scores) == CATEGORIES
+    assert all(0 <= score <= 1 for score in scores.values())
+    assert SCORER.scores(text) == scores
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("I hate all immigrants, they are subhuman vermin and should get out of our country.", "hate"),
+        ("I cut myself again last night and I want to die, I cannot stop thinking of suicide.", "self-harm"),
+        ("She moaned as he slid his cock into her wet pussy and fucked her.", "sexual"),
+    ],
+)
+def test_plain_cases_are_flagged(text: str, category: str) -> None:
+    """By the category's own threshold, and with a name for it."""
+    assert SCORER.scores(text)[category] >= SCORER.thresholds[category]
+    assert any(name.startswith(category) for name in SCORER.reasons(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Hello!",
+        "How can I kill a Python process?",
+        "What is a good recipe for soup?",
+        "12345",
+        "Bonjour tout le monde",
+    ],
+)
+def test_plain_prompts_are_not(text: str) -> None:
+    """Nor is nothing at all."""
+    assert not SCORER.reasons(text)
+
+
+def test_disguises_are_read() -> None:
+    """Full-width letters, and invisible ones between them, change nothing."""
+    text = "I hate all immigrants"
+    wide = "".join(chr(ord(letter) + 0xFEE0) if letter.isalpha() else letter for letter in text)
+
+    assert SCORER.scores(wide) == SCORER.scores(text)
+    assert SCORER.scores("\u200b".join(text)) == SCORER.scores(text)
+
+
+def test_a_text_counts_by_how_often_its_features_come() -> None:
+    """The same word twice is two of it."""
+    rows = Counts(Recipe(words=1, least=3, most=0)).rows("one two two")
+
+    assert {count: len(places) for count, places in rows.items()} == {1: 1, 2: 1}
+
+
+def test_overall_is_at_least_the_highest() -> None:
+    """It says that any category applies."""
+    assert SCORER.overall({"hate": 0.5, "sexual": 0.5}) == 0.75
+    assert SCORER.overall({}) == 0
+
+
+def test_threads_agree() -> None:
+    """One scorer serves them all."""
+    texts = [f"text {number} about hate and harm" for number in range(40)]
+    alone = [SCORER.scores(text) for text in texts]
+    found: dict[int, list[object]] = {}
+
+    def read(number: int) -> None:
+        found[number] = [SCORER.scores(text) for text in texts]
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(scores == alone for scores in found.values())
+
+
+def test_the_weights_say_where_they_are_from() -> None:
+    """Each data set with its licence and its hash; none of them asks for the same licence."""
+    sources = load(WEIGHTS).notes["sources"]
+
+    assert isinstance(sources, list)
+    assert all(source["licence"] and len(source["sha256"]) == 64 for source in sources)
+    assert not [source for source in sources if "-SA" in source["licence"] or "-NC" in source["licence"]]
+    assert WEIGHTS.stat().st_size <= 262_144

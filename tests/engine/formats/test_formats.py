@@ -1,0 +1,194 @@
+"""Whether messages of any format are recognised, and go from each format to each other."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from penstock.engine.formats import FORMATS, codec, dump_messages, json_schema, parse_messages
+from penstock.engine.values.errors import MessageError, UsageError
+from penstock.engine.values.message_list import MessageList
+from penstock.engine.values.messages import (
+    PART_TYPES,
+    DataPart,
+    FilePart,
+    Message,
+    ReasoningPart,
+    SourcePart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+)
+
+TOOL = {"state": "result", "toolCallId": "c1", "toolName": "f", "args": {}, "result": 4}
+KNOWN: list[tuple[str, dict[str, Any]]] = [
+    ("openai-chat", {"role": "user", "content": "hi"}),
+    ("openai-chat", {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
+    ("openai-chat", {"role": "assistant", "content": None, "tool_calls": []}),
+    ("openai-chat", {"role": "tool", "content": "4", "tool_call_id": "c1"}),
+    ("openai-responses", {"role": "user", "content": [{"type": "input_text", "text": "hi"}]}),
+    ("openai-responses", {"type": "message", "role": "user", "content": "hi"}),
+    ("openai-responses", {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}),
+    ("openai-responses", {"type": "novelty", "x": 1}),
+    ("ai-sdk-ui", {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}),
+    (
+        "ai-sdk-ui",
+        {"id": "m1", "role": "user", "parts": [{"type": "source", "source": {"id": "s"}}, 3], "createdAt": 1},
+    ),
+    ("ai-sdk-model", {"role": "user", "content": [{"type": "image", "image": "AAAA"}]}),
+    ("ai-sdk-model", {"role": "user", "content": [{"type": "file", "data": "AAAA", "mediaType": "image/png"}]}),
+    ("ai-sdk-model", {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f"}]}),
+    ("ai-sdk-model", {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c", "toolName": "f"}]}),
+    ("ai-sdk-model", {"role": "system", "content": "be terse", "providerOptions": {"p": {"cache": True}}}),
+    ("stored", {"id": "m1", "role": "user", "content": {"format": 2, "parts": []}}),
+    ("stored", {"id": "m1", "role": "user", "content": "hi", "createdAt": "2026-01-01T00:00:00Z"}),
+    ("stored", {"id": "m1", "role": "user", "content": None, "threadId": "t"}),
+    ("penstock", {"role": "user", "parts": [{"type": "text", "text": "hi"}], "thread_id": "t"}),
+    ("penstock", {"role": "user", "parts": [{"type": "tool", "call_id": "c1", "name": "f"}]}),
+    ("penstock", {"role": "user", "parts": [{"type": "image", "url": "https://x.test"}]}),
+    ("penstock", {"role": "user", "parts": [{"type": "text", "text": "hi", "metadata": {}}]}),
+    ("penstock", {"role": "tool", "parts": []}),
+    ("penstock", {"role": "user", "parts": [], "metadata": {"ai-sdk-ui": {"x": 1}}}),
+]
+
+
+@pytest.mark.parametrize(("name", "item"), KNOWN)
+def test_a_message_is_recognised(name: str, item: dict[str, Any]):
+    """It is read as if the format had been told."""
+    if 3 in item.get("parts", ()):
+        with pytest.raises(MessageError, match=r"messages\[0\].parts\[1\]: expected an object with a type, not int"):
+            parse_messages(item)
+    else:
+        assert parse_messages(item) == parse_messages([item], name) == codec(name).read([item])
+
+
+def test_a_str_is_one_user_message():
+    """And messages pass as they are."""
+    message = Message.assistant("a")
+    assert parse_messages("hi") == (Message.user("hi"),)
+    assert parse_messages(message) == parse_messages([message]) == (message,)
+    listed = MessageList([message])
+    assert parse_messages(listed) == tuple(listed)
+
+
+def test_plain_messages_follow_those_that_are_unmistakable():
+    """A role and a str are chat and responses alike."""
+    plain = {"role": "user", "content": "hi"}
+    item = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    messages = parse_messages([plain, item])
+    assert dump_messages(messages, "openai-responses") == [plain, item]
+    assert parse_messages([plain, item, {"role": "tool", "content": "4"}])[0] == codec("openai-chat").read([plain])[0]
+
+
+def test_texts_follow_model_messages_that_are_unmistakable():
+    """A role and content of texts are chat and model alike; without a hint they are chat."""
+    plain, texts = {"role": "user", "content": "hi"}, {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    call = {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]}
+    result = {"role": "tool", "content": "4", "tool_call_id": "c"}
+    assert parse_messages([plain, texts, call]) == codec("ai-sdk-model").read([plain, texts, call])
+    assert parse_messages([plain, texts]) == codec("openai-chat").read([plain, texts])
+    assert parse_messages([plain, texts, call, result])[:2] == codec("openai-chat").read([plain, texts])
+
+
+def test_formats_may_be_mixed():
+    """A result is named after a call of another format, and a mistake has its place in the whole."""
+    mixed = [
+        Message.assistant([ToolPart("c1", "f")]),
+        {"role": "tool", "content": "4", "tool_call_id": "c1"},
+        {"id": "m", "role": "user", "parts": [{"type": "text", "text": "a"}]},
+    ]
+    messages = parse_messages(mixed)
+    assert messages[1].parts[0].name == "f"
+    with pytest.raises(MessageError, match=r"^messages\[3\].content\[1\]: expected an object with a type, not int$"):
+        parse_messages([*mixed, {"role": "user", "content": [{"type": "text", "text": "a"}, 3]}])
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (3, "messages: expected a str, a message or several, not int"),
+        (["hi"], "messages[0]: expected a message (a Message or a dict), not str"),
+        (
+            [Message.user("a"), {"content": "a"}],
+            "messages[1]: expected a message with a role, or an item with a type; neither is there",
+        ),
+    ],
+)
+def test_what_is_no_message_is_refused_with_its_place(value: Any, problem: str):
+    """Before any codec is asked."""
+    with pytest.raises(MessageError) as caught:
+        parse_messages(value)
+    assert str(caught.value) == problem
+
+
+def test_an_unknown_format_is_refused():
+    """With those that there are."""
+    with pytest.raises(UsageError, match="format is one of penstock, openai-chat"):
+        parse_messages("hi", "xml")
+    with pytest.raises(UsageError, match="not 'xml'"):
+        dump_messages("hi", "xml")
+
+
+CONVERSATION = (
+    Message.system("be terse"),
+    Message.user([TextPart("hi"), FilePart(data="AAAA", media_type="application/pdf", name="a.pdf")]),
+    Message.assistant(
+        [
+            ReasoningPart("hm"),
+            TextPart("let me see"),
+            ToolPart("c1", "f", {"q": 1}, "result", "4"),
+            StepStartPart(),
+            TextPart("it is 4"),
+            SourcePart("s1", "https://x.test"),
+            DataPart("progress", 1),
+        ]
+    ),
+)
+
+
+def text_of(messages: tuple[Message, ...]) -> str:
+    """All that is said, whatever messages it stands in."""
+    return "\n".join(message.text for message in messages if message.text)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_holds_a_conversation(name: str):
+    """What is said comes back, except for the kinds that the format says it leaves out."""
+    read = parse_messages(dump_messages(CONVERSATION, name), name)
+    said = [(part.type, getattr(part, "text", "")) for message in read for part in message.parts]
+    left_out = codec(name).LEAVES_OUT
+    expected = [
+        (part.type, getattr(part, "text", ""))
+        for message in CONVERSATION
+        for part in message.parts
+        if part.type not in left_out
+    ]
+    if name.startswith("openai") or name == "ai-sdk-model":
+        expected.insert(6, ("tool", ""))  # the result, which is a message of its own
+    assert said == expected
+
+
+@pytest.mark.parametrize("first", FORMATS)
+@pytest.mark.parametrize("second", FORMATS)
+def test_what_one_format_wrote_survives_another(first: str, second: str):
+    """Texts stay in their order, on the way from each format to each other."""
+    read = parse_messages(dump_messages(CONVERSATION, first), first)
+    again = parse_messages(dump_messages(read, second), second)
+    assert text_of(again) == text_of(read) == text_of(CONVERSATION)
+
+
+def test_the_schema_is_that_of_our_own_form():
+    """One definition a part."""
+    assert len(json_schema()["$defs"]) == len(PART_TYPES)
+
+
+def test_pydantic_is_imported_only_where_it_is_needed():
+    """Reading and writing the formats of others does without."""
+    code = (
+        "import sys; from penstock.engine.formats import dump_messages, parse_messages;"
+        "[dump_messages(parse_messages('hi'), name) for name in"
+        " ('openai-chat', 'openai-responses', 'ai-sdk-ui', 'ai-sdk-model', 'stored', 'penstock')];"
+        "print('pydantic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

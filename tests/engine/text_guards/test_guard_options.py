@@ -1,0 +1,143 @@
+"""Guards: which messages and parts they look at, what they may do to messages, and how they judge beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from penstock import Chunk, Edit, Message, TextGuard, Workflow
+from penstock.engine.tasks import gather
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.messages import FilePart, ImagePart, TextPart
+from penstock.engine.values.tripwire import Tripwire, TripwireSignal
+from penstock.testing import run_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.texts import TextPlace
+
+
+class Hider(TextGuard):
+    """Hides the word ``secret``."""
+
+    reach = 6
+
+    def __init__(self, **options: object) -> None:
+        self.place("all", None, history=False, system=False, **options)
+
+    def find(self, text: str, ctx: AnyContext, *, final: bool) -> list[Edit] | None:
+        at = text.find("secret")
+        return [Edit(at, at + 6, "***", "redact")] if at >= 0 else None
+
+
+class Whole(Hider):
+    """Hides it also where it stands in two parts, which are read as one only."""
+
+    apart = False
+
+
+def test_the_last_message_alone_is_looked_at_if_asked() -> None:
+    """The others pass unread."""
+    messages = [Message.user("a secret"), Message.user("my secret")]
+    outcome = run_stage(Hider(last_message_only=True), "process_input", messages)
+    assert [message.text for message in outcome.messages] == ["a secret", "my ***"]
+
+
+PICTURE = Message("user", (TextPart("look"), ImagePart(url="https://x/y.png"), FilePart(data="aGk=", name="a.txt")))
+
+
+def test_parts_that_cannot_be_checked_pass_unless_said_otherwise() -> None:
+    """They are noted, or stop the run."""
+    assert not run_stage(Hider(), "process_input", [PICTURE]).blocked
+    flagged = run_stage(Hider(unscanned="flag"), "process_input", [PICTURE])
+    assert not flagged.blocked
+    assert flagged.records[0].details["unscanned"] == {"image": 1, "file": 1}
+    blocked = run_stage(Hider(unscanned="block"), "process_input", [PICTURE])
+    assert blocked.tripwire is not None
+    assert [part["kind"] for part in blocked.tripwire.metadata["unscanned"]] == ["image", "file"]
+    with pytest.raises(OptionError, match="unscanned"):
+        Hider(unscanned="perhaps")
+
+
+def test_a_file_in_a_stream_is_stopped_too() -> None:
+    """Nothing of it leaves."""
+    file = Chunk("file", payload={"data": "aGk=", "media_type": "text/plain"})
+    with Workflow("w").then(Hider(unscanned="block")).start_sync().process_output_stream([file]) as chunks:
+        assert [chunk.type for chunk in chunks] == ["tripwire"]
+
+
+def test_neighbouring_parts_can_be_read_as_one_text_only() -> None:
+    """In messages and in streams."""
+    message = Message("user", (TextPart("a sec"), TextPart("ret b")))
+    outcome = run_stage(Whole(), "process_input", [message])
+    assert [part.text for part in outcome.messages[0].parts] == ["a ***", " b"]
+    pieces = [
+        piece
+        for id, text in (("1", "a sec"), ("2", "ret b"))
+        for piece in (Chunk("text-start", id=id), Chunk("text-delta", text, id=id), Chunk("text-end", id=id))
+    ]
+    with Workflow("w").then(Whole()).start_sync().process_output_stream(pieces) as chunks:
+        out = [(chunk.id, chunk.text) for chunk in chunks]
+    assert ["".join(text for id, text in out if id == block) for block in "12"] == ["a ***", " b"]
+
+
+def test_a_guard_may_leave_messages_out_and_set_their_metadata() -> None:
+    """Both count as less than editing anything, so that it can run beside other guards."""
+
+    class Marker(Hider):
+        id = "marker"
+
+        def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
+            gone = {place.message_id for place in edits}
+            kept = [replace(m, metadata={"seen": True}) for m in ctx.messages if m.id not in gone]
+            return ctx.message_list.remove(*gone).replace(*kept)
+
+    workflow = Workflow("w").parallel(Marker(), Hider())
+    outcome = workflow.start_sync().process_input([Message.user("a secret"), Message.user("hello")])
+    assert [(m.text, dict(m.metadata)) for m in outcome.messages] == [("hello", {"seen": True})]
+
+
+async def test_what_is_done_together_gives_its_results_in_order() -> None:
+    """Whatever ends first."""
+    gate = anyio.Event()
+
+    async def slow() -> int:
+        await gate.wait()
+        return 1
+
+    async def quick() -> int:
+        gate.set()
+        return 2
+
+    with anyio.fail_after(5):
+        assert await gather([slow, quick]) == [1, 2]
+
+
+async def test_a_verdict_beats_an_error_and_cancels_the_others() -> None:
+    """Of those that raised, the verdict comes out."""
+
+    async def breaks() -> int:
+        raise KeyError
+
+    async def trips() -> int:
+        raise TripwireSignal(Tripwire("no", "p", "process_input"))
+
+    async def hangs() -> int:
+        await anyio.sleep_forever()
+        return 0
+
+    async def quick() -> int:
+        return 1
+
+    with anyio.fail_after(5):
+        with pytest.raises(TripwireSignal):
+            await gather([hangs, breaks, trips])
+        with pytest.raises(KeyError):
+            await gather([breaks, quick])

@@ -1,0 +1,124 @@
+"""Whether values are values: frozen mappings, messages, chunks, results, and what is refused when they are made."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from penstock import Answer, Chunk, Message, Retry, TextPart, ToolPart, Workflow, processor
+from penstock.engine import MessageError, MissingExtraError, StepFailedError, TextEdits
+from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze, thaw
+
+
+def test_a_frozen_mapping_is_like_a_dict_that_does_not_change() -> None:
+    """It compares, hashes, copies, pickles and dumps; it refuses every change, and says what to do."""
+    made = freeze({"a": [1, {"b": {2}}], 3: None})
+    assert made == {"a": (1, {"b": frozenset({2})}), 3: None}
+    assert hash(made) == hash(FrozenDict({"a": 0, 3: 0}))
+    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301 - our own bytes
+    assert copy.copy(made) is copy.deepcopy(made) is made
+    assert type(made | {"c": 1}) is FrozenDict
+    assert json.loads(json.dumps(freeze({"a": [1]}))) == thaw(freeze({"a": [1]})) == {"a": [1]}
+    for change in (
+        lambda: made.update(x=1),
+        lambda: made.pop("a"),
+        made.clear,
+        lambda: made.setdefault("z", 1),
+        lambda: made.__setitem__("z", 1),
+        lambda: made.__delitem__("a"),
+        made.popitem,
+        lambda: made.__ior__({"z": 1}),
+    ):
+        with pytest.raises(TypeError, match="read-only"):
+            change()
+    assert freeze(EMPTY) is EMPTY
+
+
+def test_chunks_are_told_apart_and_rewritten_cheaply() -> None:
+    """Control, content, data; a new text, everything else kept."""
+    chunk = Chunk("text-delta", "hi", "t1", {"n": [1]}, "r1", transient=True)
+    assert chunk.with_text("ho") == Chunk("text-delta", "ho", "t1", {"n": (1,)}, "r1", transient=True)
+    assert (chunk.is_control, chunk.is_data) == (False, False)
+    assert Chunk("finish").is_control
+    assert Chunk("data-mine").is_data
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Message("robot", "hi"), "role is one of system, user, assistant, tool, not 'robot'"),
+        (lambda: Message.user([3]), r"parts\[0\]"),
+        (lambda: TextPart(3), "a text part needs a str, not int"),
+        (lambda: ToolPart("c", "t", {}, "done"), "a tool part's state is one of"),
+    ],
+)
+def test_a_message_that_cannot_be_is_refused_when_it_is_made(make: Any, words: str) -> None:
+    """With its place."""
+    with pytest.raises(MessageError, match=words):
+        make()
+
+
+def test_messages_are_made_by_role() -> None:
+    """A str is one text part."""
+    roles = [made("hi").role for made in (Message.user, Message.assistant, Message.system, Message.tool)]
+    assert roles == ["user", "assistant", "system", "tool"]
+    assert Message.user([TextPart("a"), ToolPart("c", "t"), TextPart("b")]).text == "a\nb"
+    assert Message.user([ToolPart("c", "t")]).text == ""
+    assert Message.user("hi", metadata={"a": 1}).with_metadata(b=[2]).metadata == {"a": 1, "b": (2,)}
+
+
+def test_a_retry_waits_for_no_negative_time() -> None:
+    """Nor for one that is no number."""
+    for after in (-1, float("nan")):
+        with pytest.raises(ValueError, match="0 or more"):
+            Retry(after)
+
+
+def test_a_missing_extra_says_what_to_install() -> None:
+    """And it is an import error too."""
+    error = MissingExtraError("language detection", "language")
+    assert isinstance(error, ImportError)
+    assert "pip install 'penstock[language]'" in str(error)
+    assert (error.feature, error.extra) == ("language detection", "language")
+
+
+@pytest.mark.parametrize(
+    ("stage", "result", "words"),
+    [
+        ("process_tool_call", 3, "returned an int; process_tool_call takes None"),
+        ("process_tool_call", {"a": object()}, "no JSON value"),
+        ("process_tool_call", TextEdits({("arguments", "nowhere"): []}), "where no text stands"),
+        ("process_tool_result", object(), "no JSON value"),
+        ("process_tool_result", print, "no JSON value"),
+        ("process_tool_result", [Message.user("hi")], "returned messages"),
+        ("process_tool_result", Answer({1, 2}), "no JSON value"),
+        ("process_tool_result", TextEdits({("arguments", "a"): []}), "where no text stands"),
+        ("process_llm_response", [Message.user("hi")], "process_llm_response takes None"),
+    ],
+)
+def test_what_a_stage_does_not_take_is_refused(stage: Any, result: Any, words: str) -> None:
+    """The error names the step and the stage, and says what it takes."""
+
+    @processor(stage, id="culprit")
+    def step(ctx: Any) -> Any:
+        return result
+
+    with pytest.raises(StepFailedError, match=words) as caught:
+        Workflow("w").then(step).check_sync({"a": "text"} if "tool" in stage else "hi", stage=stage)
+    assert (caught.value.step, caught.value.stage) == ("culprit", stage)
+
+
+def test_a_tools_stages_may_change_messages_too() -> None:
+    """By a list derived from the context's."""
+    for stage in ("process_tool_call", "process_tool_result"):
+
+        @processor(stage, id="step")
+        def step(ctx: Any) -> Any:
+            return ctx.message_list.add(Message.user("noted"))
+
+        outcome = Workflow("w").then(step).check_sync({"a": 1}, stage=stage)
+        assert [message.text for message in outcome.message_list] == ["noted"]
