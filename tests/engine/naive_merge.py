@@ -229,8 +229,8 @@ def merged(found: Sequence[Edits], wanted: Callable[[list[int]], int | None]) ->
             conflicts.append([step for one in cluster for step in one.steps])
             continue
         kept = [one.edit for one in cluster if winner in one.makers]
-        lost = [one.edit for one in cluster if winner not in one.makers]
-        made += [cover([*kept, *lost])] if any(edit.hidden for edit in lost) else kept
+        let_go = any(one.edit.hidden for one in cluster if winner not in one.makers)
+        made += [cover([one.edit for one in cluster])] if let_go else kept
     return tuple(sorted(made, key=lambda edit: (slots(edit)[0], edit.end))), conflicts
 
 
@@ -462,7 +462,7 @@ class Join:
         if any(value is GONE for value in values):
             return GONE
         if all(value == values[0] for value in values) or spot in FIRST_WINS:
-            return values[0]
+            return self.taken(spot, *found[0])
         return self.conflict(spot, before, found)
 
     def conflict(self, spot: Spot, before: Any, found: list[tuple[Way, Any]]) -> Any:
@@ -474,11 +474,16 @@ class Join:
         below = {way.path: [e for s, e in way.end.edits.items() if s[: len(spot)] == spot] for way, _ in found}
         lost = [e for way, _ in found if way is not winner for edits in below[way.path] for e in edits if e.hidden]
         if winner is not None and not lost:
-            return next(value for way, value in found if way is winner)
+            return next(self.taken(spot, way, value) for way, value in found if way is winner)
         for way, _ in found:
             steps = {edit.step for edits in below[way.path] for edit in edits}
             self.culprits |= steps or {way.credit.get(spot, way.path)}
         return before
+
+    def taken(self, spot: Spot, way: Way, value: Any) -> Any:
+        """Return a value as one branch left it, by the edits which that one made there."""
+        self.edits.update({other: edits for other, edits in way.end.edits.items() if other[: len(spot)] == spot})
+        return value
 
     # Keys
 
