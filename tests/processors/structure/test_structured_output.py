@@ -154,7 +154,8 @@ async def test_with_a_warning_there_is_no_object(caplog: pytest.LogCaptureFixtur
         outcome = await answered(StructuredOutputProcessor(Weather, error_strategy="warn"), PROSE)
     assert (outcome.blocked, outcome.fact(OBJECT), outcome.data) == (False, None, ())
     assert [record.getMessage() for record in caplog.records] == [
-        "structured-output-processor: the answer holds no object that fits the schema: the whole: there is no JSON in it"
+        "structured-output-processor: the answer holds no object that fits the schema: "
+        "the whole: there is no JSON in it"
     ]
 
 
