@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.values.errors import MessageError, MissingExtraError, OptionError
@@ -161,22 +160,6 @@ def _asks_for_all(schema: object) -> bool:
     if is_mapping(fields) and not fields.keys() <= {*schema.get("required", ())}:
         return False
     return all(_asks_for_all(item) for item in schema.values())
-
-
-def schema_of(schema: Value) -> ObjectSchema:
-    """Return the schema of a Python type or of a JSON Schema.
-
-    Raises:
-        OptionError: it is neither.
-        MissingExtraError: it is a JSON Schema, and the extra ``json-schema`` is not installed.
-    """
-    if isinstance(schema, Mapping):
-        return JSONSchema(cast("Values", schema))
-    if schema is None or isinstance(schema, str):
-        raise OptionError(OWNER, "schema", schema, "a type that pydantic can validate, or a JSON Schema")
-    from penstock.processors.structure.type_schema import TypeSchema
-
-    return TypeSchema(schema)
 
 
 _DEFINITIONS = ("$defs", "definitions", "$schema")

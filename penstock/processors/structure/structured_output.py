@@ -31,7 +31,13 @@ from penstock.processors.structure.reading import (
     parse_object,
     to_texts,
 )
-from penstock.processors.structure.schemas import OWNER, SchemaMismatchError, mismatch, schema_of
+from penstock.processors.structure.schemas import (
+    OWNER,
+    JSONSchema,
+    ObjectSchema,
+    SchemaMismatchError,
+    mismatch,
+)
 from penstock.processors.structure.second_model import (
     INSTRUCTIONS,
     ObjectMaker,
@@ -386,3 +392,19 @@ def a_duration(option: str, given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < math.inf:
         raise OptionError(OWNER, option, given, "a number of seconds above 0")
     return float(given)
+
+
+def schema_of(schema: Value) -> ObjectSchema:
+    """Return the schema of a Python type or of a JSON Schema.
+
+    Raises:
+        OptionError: it is neither.
+        MissingExtraError: it is a JSON Schema, and the extra ``json-schema`` is not installed.
+    """
+    if isinstance(schema, Mapping):
+        return JSONSchema(schema)
+    if schema is None or isinstance(schema, str):
+        raise OptionError(OWNER, "schema", schema, "a type that pydantic can validate, or a JSON Schema")
+    from penstock.processors.structure.type_schema import TypeSchema  # loads pydantic
+
+    return TypeSchema(schema)

@@ -7,7 +7,8 @@ import pytest
 from pydantic import BaseModel
 
 from penstock.processors.structure.reading import is_shown_in, parse_object
-from penstock.processors.structure.schemas import SchemaMismatchError, schema_of
+from penstock.processors.structure.schemas import SchemaMismatchError
+from penstock.processors.structure.structured_output import schema_of
 
 
 class Weather(BaseModel):

@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field, SecretStr, field_validator
 from penstock import OptionError
 from penstock.engine import MissingExtraError
 from penstock.engine.values.frozen import thaw
-from penstock.processors.structure.schemas import SchemaMismatchError, schema_of
+from penstock.processors.structure.schemas import SchemaMismatchError
+from penstock.processors.structure.structured_output import schema_of
 
 CITY = {
     "title": "City report",
