@@ -21,7 +21,7 @@ from penstock.processors.budgets.call_estimates import CallEstimate, CallEstimat
 from penstock.processors.budgets.cost_ledger import CostLedger, InMemoryLedger
 from penstock.processors.budgets.cost_report import CostReport
 from penstock.processors.budgets.prices import NOTHING, OnUnknownPrice, exact_amount, pricing
-from penstock.processors.budgets.usage_log import UNLIMITED, RequestCost, UsageLog, resolved
+from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, RequestCost, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -185,37 +185,37 @@ class TokenCostControl(Processor[RequestCost]):
         return hook if self.awaits else run_without_loop(hook, self.id)
 
     async def _begin(self, ctx: InputContext[RequestCost]) -> None:
-        log = self._log(ctx)
-        if log is not None and self.strategy == "block":
-            report = await self._checked(ctx, log, None)
+        recorder = self._recorder(ctx)
+        if recorder is not None and self.strategy == "block":
+            report = await self._checked(ctx, recorder, None)
             if report is not None:
                 self._block(ctx, report)
 
     async def _step(self, ctx: InputStepContext[RequestCost]) -> Overrides | None:
-        log = self._log(ctx)
-        if log is None:
+        recorder = self._recorder(ctx)
+        if recorder is None:
             return None
         await self._ready()
         estimate = self._estimator.of_step(ctx, ctx.model) if self.reserve else None
-        report = await self._checked(ctx, log, estimate)
+        report = await self._checked(ctx, recorder, estimate)
         if report is None:
             return None
-        await self._act(ctx, log, report)
+        await self._act(ctx, recorder, report)
         cheaper = self.downgrade_to
         return None if cheaper is None or model_name(cheaper) == model_name(ctx.model) else Overrides(model=cheaper)
 
     async def _request(self, ctx: LLMRequestContext[RequestCost]) -> None:
-        log = self._log(ctx)
-        if log is None:
+        recorder = self._recorder(ctx)
+        if recorder is None:
             return
         if ctx.answer is not None:
-            log.release()
+            recorder.release()
             return
         await self._ready()
         estimate = self._estimator.of_request(ctx) if self.reserve else None
-        report = await self._checked(ctx, log, estimate)
+        report = await self._checked(ctx, recorder, estimate)
         if report is not None:
-            await self._act(ctx, log, report)
+            await self._act(ctx, recorder, report)
 
     async def _ready(self) -> None:
         """Wait for the vocabulary, unless the hook runs in sync form, which cannot wait."""
@@ -224,33 +224,35 @@ class TokenCostControl(Processor[RequestCost]):
 
     # How the budget stands
 
-    def _log(self, ctx: AnyContext) -> UsageLog | None:
-        """Return the usage log of the request, made at its first hook; None if it is not counted."""
+    def _recorder(self, ctx: AnyContext) -> CostRecorder | None:
+        """Return the recorder of the request, made at its first hook; None if it is not counted."""
         cost: RequestCost = ctx.state
         if not cost.is_open:
             key = scope_key(self.scope, ctx.request_context, ctx.run_id, self.unscoped)
             if key is not None:
                 ledger = InMemoryLedger() if self.scope == "run" else self._ledger
-                cost.log = UsageLog(ledger, key, ctx.run_id, self._pricing, self._clock)
-                cost.log.follow(ctx)
+                cost.recorder = CostRecorder(ledger, key, ctx.run_id, self._pricing, self._clock)
+                cost.recorder.follow(ctx)
             cost.is_open = True
-        return cost.log
+        return cost.recorder
 
-    async def _checked(self, ctx: AnyContext, log: UsageLog, estimate: CallEstimate | None) -> CostReport | None:
+    async def _checked(
+        self, ctx: AnyContext, recorder: CostRecorder, estimate: CallEstimate | None
+    ) -> CostReport | None:
         """Reserve the cost of a call; return a report if it does not fit."""
-        log.estimate = estimate
+        recorder.estimate = estimate
         cost = NOTHING if estimate is None else self._pricing.of(estimate)
         limit = await self._limit(ctx)
-        standing = await self._reserve(log, cost, limit)
+        standing = await self._reserve(recorder, cost, limit)
         amounts = {"spent": standing.spent, "held": standing.held, "estimate": cost, "limit": limit}
         figures = {figure: None if value == UNLIMITED else float(value) for figure, value in amounts.items()}
         ctx.note(**figures)
         ctx.put(self.standing, figures)
-        report = self._report(log, standing, cost, limit)
+        report = self._report(recorder, standing, cost, limit)
         if not standing.granted:
-            return await self._complete(log, report)
+            return await self._complete(recorder, report)
         if self.warn_at_percent is not None and standing.spent + standing.held >= limit * self.warn_at_percent / 100:
-            await self._warn_once(ctx, log, replace(report, threshold="soft"))
+            await self._warn_once(ctx, recorder, replace(report, threshold="soft"))
         return None
 
     async def _limit(self, ctx: AnyContext) -> Decimal:
@@ -263,62 +265,62 @@ class TokenCostControl(Processor[RequestCost]):
             )
         return cost.limit
 
-    async def _reserve(self, log: UsageLog, cost: Decimal, limit: Decimal) -> Standing:
+    async def _reserve(self, recorder: CostRecorder, cost: Decimal, limit: Decimal) -> Standing:
         now = self._clock.now()
         since = window_start(self.window, now)
-        return await log.reserve(cost, limit, since, now, now + self._reserved_for)
+        return await recorder.reserve(cost, limit, since, now, now + self._reserved_for)
 
-    def _report(self, log: UsageLog, standing: Standing, cost: Decimal, limit: Decimal) -> CostReport:
+    def _report(self, recorder: CostRecorder, standing: Standing, cost: Decimal, limit: Decimal) -> CostReport:
         return CostReport(
             processor_id=self.id,
             scope=scope_name(self.scope),
-            scope_key=None if self.scope == "run" else log.key,
+            scope_key=None if self.scope == "run" else recorder.key,
             window=window_name(self.window),
             limit=limit,
             spent=standing.spent,
             held=standing.held,
             estimate=cost,
-            model=None if log.estimate is None else log.estimate.model,
+            model=None if recorder.estimate is None else recorder.estimate.model,
             unit=self.cost_unit,
             strategy=self.strategy,
-            run_id=log.run_id,
+            run_id=recorder.run_id,
         )
 
-    async def _complete(self, log: UsageLog, report: CostReport) -> CostReport:
+    async def _complete(self, recorder: CostRecorder, report: CostReport) -> CostReport:
         """Return a report with its breakdown and message."""
         if self.include_breakdown:
             since = window_start(self.window, self._clock.now())
-            report = replace(report, breakdown=await log.breakdown(since, _MOST_MODELS))
+            report = replace(report, breakdown=await recorder.breakdown(since, _MOST_MODELS))
         return report.saying(self.message)
 
     # What is done about it
 
-    async def _act(self, ctx: AnyContext, log: UsageLog, report: CostReport) -> None:
+    async def _act(self, ctx: AnyContext, recorder: CostRecorder, report: CostReport) -> None:
         """Apply the strategy to a call that does not fit; return if the run goes on."""
         match self.strategy:
             case "block":
                 self._block(ctx, report)
             case "ask":
-                await self._ask_user(ctx, log, report)
+                await self._ask_user(ctx, recorder, report)
             case _:
-                await self._warn_once(ctx, log, report)
-                await self._reserve(log, self._estimate_to_go_on(log, report), UNLIMITED)
+                await self._warn_once(ctx, recorder, report)
+                await self._reserve(recorder, self._estimate_to_go_on(recorder, report), UNLIMITED)
 
-    def _estimate_to_go_on(self, log: UsageLog, report: CostReport) -> Decimal:
+    def _estimate_to_go_on(self, recorder: CostRecorder, report: CostReport) -> Decimal:
         """Return the estimated cost of the call with which the run goes on, by the cheaper model if there is one."""
-        estimate = log.estimate
+        estimate = recorder.estimate
         if self.downgrade_to is None or estimate is None:
             return report.estimate
-        log.estimate = estimate._replace(model=model_name(self.downgrade_to))
-        return self._pricing.of(log.estimate)
+        recorder.estimate = estimate._replace(model=model_name(self.downgrade_to))
+        return self._pricing.of(recorder.estimate)
 
-    async def _ask_user(self, ctx: AnyContext, log: UsageLog, report: CostReport) -> None:
+    async def _ask_user(self, ctx: AnyContext, recorder: CostRecorder, report: CostReport) -> None:
         cost: RequestCost = ctx.state
         said = None if self.ask is None else await resolved(self.ask(report))
         if said is False:
             self._block(ctx, report)
         cost.limit = limit_from_answer(said)
-        standing = await self._reserve(log, report.estimate, cost.limit)
+        standing = await self._reserve(recorder, report.estimate, cost.limit)
         if not standing.granted:
             self._block(ctx, replace(report, limit=cost.limit).saying(self.message))
 
@@ -326,10 +328,10 @@ class TokenCostControl(Processor[RequestCost]):
         self._call_back(report)
         ctx.abort(report.message, metadata=report.metadata())
 
-    async def _warn_once(self, ctx: AnyContext, log: UsageLog, report: CostReport) -> None:
+    async def _warn_once(self, ctx: AnyContext, recorder: CostRecorder, report: CostReport) -> None:
         cost: RequestCost = ctx.state
         if cost.is_first(report.threshold):
-            report = await self._complete(log, report)
+            report = await self._complete(recorder, report)
             self._call_back(report)
             _LOG.warning("%s: %s", self.id, report.message)
 

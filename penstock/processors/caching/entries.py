@@ -64,7 +64,7 @@ def _finish_reason(chunks: Sequence[Chunk]) -> Value:
     return next((end[name] for name in _REASONS if name in end), None)
 
 
-class ModelAnswer:
+class OriginalAnswer:
     """An answer as the model gave it, to be compared with the message that it became."""
 
     __slots__ = ("_content", "_open")

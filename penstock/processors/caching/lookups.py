@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.model import ModelRequest
     from penstock.processors.caching._flights import PendingAnswer
-    from penstock.processors.caching.entries import CacheEntry, ModelAnswer
+    from penstock.processors.caching.entries import CacheEntry, OriginalAnswer
 
 Keep = Literal["unchanged", "raw"]
 
@@ -53,7 +53,7 @@ class Lookup:
     replayed: bool = False
     writes: bool = True
     text: str | None = None
-    original: ModelAnswer | None = None
+    original: OriginalAnswer | None = None
     answer_id: str = ""
     dropped: bool = False
 

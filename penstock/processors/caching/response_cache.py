@@ -17,7 +17,7 @@ from penstock.processors.caching._flights import PendingAnswers
 from penstock.processors.caching.entries import (
     CacheAccess,
     CacheEntry,
-    ModelAnswer,
+    OriginalAnswer,
     refusal,
     replay,
     tag_hash,
@@ -381,10 +381,10 @@ class ResponseCache(Processor[RunLookups]):
             return "no-json"
         if len(text) > self.max_size:
             return "too-large"
-        return self._edited(ctx, lookup, ModelAnswer(chunks), text)
+        return self._edited(ctx, lookup, OriginalAnswer(chunks), text)
 
     def _edited(
-        self, ctx: LLMResponseContext[RunLookups], lookup: Lookup, original: ModelAnswer, text: str
+        self, ctx: LLMResponseContext[RunLookups], lookup: Lookup, original: OriginalAnswer, text: str
     ) -> str | None:
         responses = ctx.message_list.response
         answer = responses[-1] if responses and responses[-1].id not in lookup.known else None

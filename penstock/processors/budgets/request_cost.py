@@ -39,14 +39,14 @@ class RequestCost:
     """The cost of one request: the state of a cost control. Lives as long as the request.
 
     Attributes:
-        log: records the cost; None until `is_open`, and for requests that are not counted.
+        recorder: records the cost; None until `is_open`, and for requests that are not counted.
         is_open: whether the request's scope has been determined.
         limit: the limit of this request; None until it is known.
         reported: the thresholds that have been reported.
     """
 
     def __init__(self) -> None:
-        self.log: UsageLog | None = None
+        self.recorder: CostRecorder | None = None
         self.is_open = False
         self.limit: Decimal | None = None
         self.reported: set[str] = set()
@@ -58,7 +58,7 @@ class RequestCost:
         return new
 
 
-class UsageLog:
+class CostRecorder:
     """Records the model usage of one request in a ledger.
 
     Attributes:
@@ -78,7 +78,7 @@ class UsageLog:
         self._clock = clock
         self._failure: Exception | None = None
         self._writes: list[Awaitable[None]] = []
-        self._finalizer: weakref.finalize[..., UsageLog] | None = None
+        self._finalizer: weakref.finalize[..., CostRecorder] | None = None
         self._has_reservation = False
 
     def follow(self, ctx: AnyContext) -> None:
