@@ -78,7 +78,7 @@ def test_its_memory_is_bounded_however_long_it_counts() -> None:
     while at < NOW:
         ledger.add("k", "m", Decimal(1), at)
         at += timedelta(minutes=15)
-    minutes, hours, days = ledger._accounts["k"].models["m"]._levels
+    minutes, hours, days = ledger._keys["k"].models["m"]._levels
     assert len(minutes) <= 33
     assert len(hours) <= 194
     assert len(days) <= 402

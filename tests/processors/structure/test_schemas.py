@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, SecretStr, field_validator
 from penstock import OptionError
 from penstock.engine import MissingExtraError
 from penstock.engine.values.frozen import thaw
-from penstock.processors.structure._forms import form_of
-from penstock.processors.structure._problems import UnfitError
+from penstock.processors.structure.schemas import SchemaMismatchError
+from penstock.processors.structure.structured_output import schema_of
 
 CITY = {
     "title": "City report",
@@ -39,14 +39,14 @@ class Outer(BaseModel):
 
 def problems(schema: Any, data: Any) -> list[tuple[str, str, str]]:
     """Return what is wrong with data."""
-    with pytest.raises(UnfitError) as caught:
-        form_of(schema).value(data)
+    with pytest.raises(SchemaMismatchError) as caught:
+        schema_of(schema).validate(data)
     return [tuple(problem) for problem in caught.value.problems]
 
 
 def test_a_type_is_told_as_providers_want_it() -> None:
     """Every field required, no others, nothing beside a reference, no titles; strict, so that it is kept."""
-    told = form_of(Outer).response_format
+    told = schema_of(Outer).response_format
     schema = thaw(told.schema)
     assert (told.name, told.strict, schema["required"]) == ("Outer", True, ["inner", "note"])
     assert schema["properties"]["inner"] == {"$ref": "#/$defs/Inner"}
@@ -55,26 +55,26 @@ def test_a_type_is_told_as_providers_want_it() -> None:
 
 def test_what_no_provider_can_keep_is_not_strict() -> None:
     """A mapping, or a JSON Schema with fields that may be left out."""
-    assert not form_of(dict[str, int]).response_format.strict
-    assert not form_of({**CITY, "required": ["city"]}).response_format.strict
-    assert form_of(CITY).response_format.strict
-    assert form_of(CITY).response_format.name == "City_report"
+    assert not schema_of(dict[str, int]).response_format.strict
+    assert not schema_of({**CITY, "required": ["city"]}).response_format.strict
+    assert schema_of(CITY).response_format.strict
+    assert schema_of(CITY).response_format.name == "City_report"
 
 
 def test_what_is_no_object_is_held_by_one() -> None:
     """Providers take objects only; what the value refers to is found there still."""
-    told = thaw(form_of(list[Inner]).schema)
+    told = thaw(schema_of(list[Inner]).json_schema)
     assert list(told["properties"]) == ["value"]
     assert told["$defs"].keys() == {"Inner"}
     tree = {"$ref": "#/$defs/node", "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
-    form = form_of(tree)
-    assert form.schema["properties"]["value"] == {"$ref": "#/$defs/node"}
-    assert form.value({"value": [[], [[]]]}) == [[], [[]]]
+    form = schema_of(tree)
+    assert form.json_schema["properties"]["value"] == {"$ref": "#/$defs/node"}
+    assert form.validate({"value": [[], [[]]]}) == [[], [[]]]
 
 
 def test_json_is_read_as_pydantic_reads_it() -> None:
     """A date is a text there; defaults are filled in."""
-    assert form_of(Outer).value({"inner": {"day": "2026-01-02"}}) == Outer(inner=Inner(day=date(2026, 1, 2)))
+    assert schema_of(Outer).validate({"inner": {"day": "2026-01-02"}}) == Outer(inner=Inner(day=date(2026, 1, 2)))
 
 
 def test_a_validator_of_ones_own_does_not_tell_what_it_saw() -> None:
@@ -96,7 +96,7 @@ def test_a_validator_of_ones_own_does_not_tell_what_it_saw() -> None:
 
 def test_a_json_schema_gives_plain_values() -> None:
     """As the answer said them."""
-    assert form_of(CITY).value({"city": "Paris", "temp": 21}) == {"city": "Paris", "temp": 21}
+    assert schema_of(CITY).validate({"city": "Paris", "temp": 21}) == {"city": "Paris", "temp": 21}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_only_some_problems_are_told() -> None:
 def test_what_is_no_schema_is_refused(schema: Any) -> None:
     """Nothing is fetched either: a schema holds all that it refers to."""
     with pytest.raises(OptionError, match="'schema'"):
-        form_of(schema)
+        schema_of(schema)
 
 
 def test_values_become_json_for_clients() -> None:
@@ -148,10 +148,10 @@ def test_values_become_json_for_clients() -> None:
         kind: Kind = Field(alias="Kind")
         key: SecretStr
 
-    form = form_of(Account)
-    assert form.data(form.value({"Kind": "a", "key": "k"})) == {"Kind": "a", "key": "**********"}
-    assert form_of(float).data(float("nan")) is None
-    assert form_of(Path).data(object()) == "object"
+    form = schema_of(Account)
+    assert form.to_json(form.validate({"Kind": "a", "key": "k"})) == {"Kind": "a", "key": "**********"}
+    assert schema_of(float).to_json(float("nan")) is None
+    assert schema_of(Path).to_json(object()) == "object"
 
 
 def test_a_json_schema_wants_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,17 +163,17 @@ def test_a_json_schema_wants_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ImportError(name)
         return imported(name, *args, **kwargs)
 
-    from penstock.processors.structure._finding import check_guesses
+    from penstock.processors.structure.reading import check_repair
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"penstock\[json-schema\]"):
-        form_of(CITY)
+        schema_of(CITY)
     with pytest.raises(MissingExtraError, match=r"penstock\[repair\]"):
-        check_guesses()
+        check_repair()
 
 
 def test_forms_of_one_schema_are_equal() -> None:
     """So that processors with equal options are."""
-    assert form_of(Outer) == form_of(Outer)
-    assert form_of(Outer) != form_of(Inner)
-    assert form_of(CITY) != form_of(Outer)
+    assert schema_of(Outer) == schema_of(Outer)
+    assert schema_of(Outer) != schema_of(Inner)
+    assert schema_of(CITY) != schema_of(Outer)

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from penstock import Chunk, Message, MessageList, Outcome, TextPart, TokenLimiterProcessor, ToolPart, Workflow
 from penstock.models.tokens import HeuristicCounter
-from penstock.processors.budgets._answers import NOTICE
+from penstock.processors.budgets.answer_budget import NOTICE
 from penstock.testing import run_stage
 
 TEXT = "The quick brown fox jumps over the lazy dog. It runs away; nobody follows it, don't you see?"

@@ -1,6 +1,6 @@
-"""Hashes of model calls: equal for calls that ask for the same, and of nothing else. It knows values, no cache.
+"""Cache keys of model calls: hashes that are equal for calls that ask for the same.
 
-Nobody learns from a key what was asked. What has no stable form has no hash: the model is asked then.
+A key does not reveal what was asked. A call that holds a value without a stable form has no key: it is not cached.
 """
 
 from __future__ import annotations
@@ -21,94 +21,99 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.model import ModelRequest
 
-FRAMEWORKS = frozenset({"mastra", "penstock"})
-"""Names under which frameworks note things for themselves among what goes to a provider; no model reads them."""
+
+_FRAMEWORKS = frozenset({"mastra", "penstock"})
+"""Keys under which frameworks store notes of their own in metadata and provider options; no model reads them."""
 
 _LENGTH = 32
 """Hexadecimal digits of a key: 128 bits."""
 
-_OPEN = frozenset({"timeout"})
-"""Settings that decide how long one waits, not what is answered."""
+_WAITING = frozenset({"timeout"})
+"""Settings that decide how long the caller waits, not what the model answers."""
 
 
 class NoHashError(Exception):
-    """Something in it has no stable form. The text names its type only."""
+    """A call holds a value without a stable form. The text names its type only."""
 
 
 def digest(value: object, length: int = _LENGTH) -> str:
-    """Return so many hexadecimal digits of a hash of the value.
+    """Return a hash of a value as hexadecimal digits.
+
+    Args:
+        value: anything that has a stable form; equal values have the same hash in every process.
+        length: the number of digits, up to 64.
 
     Raises:
-        NoHashError: something in it has no stable form.
+        NoHashError: the value holds something without a stable form.
     """
     try:
-        told = json.dumps(stable(value), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(stable(value), sort_keys=True, separators=(",", ":"))
     except RecursionError:
-        raise NoHashError("a value that holds itself") from None
-    return hashlib.sha256(told.encode()).hexdigest()[:length]
+        raise NoHashError("value that contains itself") from None
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def told_model(model: object) -> tuple[str, object] | None:
-    """Return the name of a model and what else tells it apart; None if it has no name."""
+def model_identity(model: object) -> tuple[str, object] | None:
+    """Return the name and the ``identity`` of a model; None if it has no name."""
     if isinstance(model, str):
         return model, None
     name: object = getattr(model, "name", None)
     return (name, getattr(model, "identity", None)) if isinstance(name, str) else None
 
 
-def told_request(request: ModelRequest) -> Value:
-    """Return all of a request on which the answer depends, as a JSON value.
+def request_content(request: ModelRequest) -> Value:
+    """Return the parts of a request on which the answer depends, as a JSON value.
 
-    Ids, times and owners of messages are left out, and calls are numbered: a provider gives them other ids each time.
+    Ids, times and owners of messages are left out. Tool calls are numbered: providers give them new ids each time.
 
     Raises:
-        NoHashError: something in it has no stable form.
+        NoHashError: the request holds something without a stable form.
     """
     calls: dict[str, int] = {}
     return {
         "messages": [_message(message, calls) for message in request.messages],
         "tools": [stable(tool) for tool in request.tools],
         "tool_choice": stable(request.tool_choice),
-        "settings": stable({name: value for name, value in request.settings.items() if name not in _OPEN}),
+        "settings": stable({name: value for name, value in request.settings.items() if name not in _WAITING}),
         "response_format": stable(request.response_format),
-        "provider_options": _noted(request.provider_options),
+        "provider_options": _without_notes(request.provider_options),
     }
 
 
 def _message(message: Message, calls: dict[str, int]) -> Value:
     parts = [_part(part, calls) for part in message.parts]
-    return {"role": message.role, "parts": parts, "metadata": _noted(message.metadata)}
+    return {"role": message.role, "parts": parts, "metadata": _without_notes(message.metadata)}
 
 
 def _part(part: Part, calls: dict[str, int]) -> Value:
-    noted = _noted(part.metadata)
-    if type(part) is TextPart and not noted:  # most are
+    metadata = _without_notes(part.metadata)
+    if type(part) is TextPart and not metadata:  # most are
         return part.text
     own = {name: stable(getattr(part, name)) for name in _names(part) if name not in ("call_id", "metadata")}
     if isinstance(part, ToolPart):
         own["call"] = calls.setdefault(part.call_id, len(calls))
-    return {**own, "metadata": noted}
+    return {**own, "metadata": metadata}
 
 
-def _noted(value: object) -> Value:
-    """Return what goes to a provider besides, without what frameworks note there; what then is empty goes, too."""
+def _without_notes(value: object) -> Value:
+    """Return metadata or provider options without the notes of frameworks; mappings that this empties are left out."""
     if value is EMPTY:
         return {}
     if not isinstance(value, Mapping):
         return stable(value)
     kept: dict[str, Value] = {}
     for key, item in cast("Mapping[object, object]", value).items():
-        told = _noted(item)
-        if key not in FRAMEWORKS and not (told == {} and item):
-            kept[_key(key)] = told
+        cleaned = _without_notes(item)
+        if key not in _FRAMEWORKS and not (cleaned == {} and item):
+            kept[_key(key)] = cleaned
     return kept
 
 
 def stable(value: object) -> Value:
-    """Return a JSON value that equal values share, whatever the process.
+    """Return a JSON value that is the same for equal values in every process.
 
     Raises:
-        NoHashError: there is none.
+        NoHashError: the value has no such form.
     """
     if value is None or isinstance(value, (str, int, float)):
         return value
@@ -142,7 +147,7 @@ def _object(value: object) -> Value:
 
 
 def _names(value: Value) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields."""
+    """Return the names of the fields of a dataclass."""
     kind = cast("type[object]", type(value))
     names = _NAMES.get(kind)
     if names is None:

@@ -1,4 +1,4 @@
-"""How an answer keeps to its tokens, streamed or whole; it knows contexts and chunks, no prompt."""
+"""Keep an answer, streamed or whole, within a number of tokens."""
 
 from __future__ import annotations
 
@@ -20,16 +20,21 @@ if TYPE_CHECKING:
     from penstock.models.tokens.counters import Counting
     from penstock.models.tokens.meter import CutAt, Place
 
+
 NOTICE = "data-token-limit-reached"
-"""The transient data chunk that tells, once a run, that an answer was cut: ``processor_id``, ``limit``, ``tokens``."""
+"""The type of the transient chunk that reports, once per run, a cut: ``processor_id``, ``limit``, ``tokens``."""
 
-_WAITING = CONTENT - {"text-start", "text-delta", "text-end"}  # for these blocks are flushed by who drives the stream
+_WAITING = CONTENT - {
+    "text-start",
+    "text-delta",
+    "text-end",
+}  # text chunks are left out: the engine flushes text blocks
 
 
-class Used:
-    """How much of its budget an answer has used. Lives as long as the request."""
+class AnswerUsage:
+    """How much of its budget an answer has used: the state of a token limiter. Lives as long as the request."""
 
-    __slots__ = ("attempt", "before", "block", "last", "meter", "object", "over", "over_before", "spent", "told")
+    __slots__ = ("attempt", "before", "block", "last", "meter", "notified", "object", "over", "over_before", "spent")
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -37,13 +42,13 @@ class Used:
         self.spent = 0  # tokens of this step's blocks that have ended
         self.object = 0  # tokens of the last snapshot of a structured answer
         self.over = self.over_before = False
-        self.told = False
+        self.notified = False
         self.meter: Meter | None = None
         self.block = ""
         self.last = Chunk("text-delta")
 
     def enter(self, attempt: int, retry_count: int) -> None:
-        """Begin another model step; what a rejected one said does not count."""
+        """Begin another model step; the answer of a rejected step does not count."""
         if attempt == self.attempt:
             return
         if retry_count == 0:
@@ -53,12 +58,12 @@ class Used:
 
 
 class AnswerBudget:
-    """A number of tokens for the answer's text, and what to do with more."""
+    """The token limit of an answer's text, and what to do when it is exceeded."""
 
     def __init__(
         self, limit: int, counting: Counting, at: CutAt, ellipsis: str, *, each: bool, stop: bool, ends: bool
     ) -> None:
-        """Take the options: a limit for ``each`` piece alone; ``stop`` the run, or ``ends`` the stream."""
+        """Store the options: ``each`` limits each piece by itself; ``stop`` aborts runs; ``ends`` closes streams."""
         self.limit = limit
         self.counting = counting
         self.at: Place = "nowhere" if stop else at
@@ -69,8 +74,8 @@ class AnswerBudget:
 
     # Streams
 
-    def chunk(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | list[Chunk] | None:
-        """Return what of a chunk may go out."""
+    def chunk(self, chunk: Chunk, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | list[Chunk] | None:
+        """Return the part of a chunk that fits into the budget."""
         if chunk.type == "text-delta":
             return self._delta(chunk, ctx)
         if chunk.type in ("object", "object-result"):
@@ -80,8 +85,8 @@ class AnswerBudget:
             return chunk if held is None else [held, chunk]
         return chunk
 
-    def flush(self, ctx: OutputStreamContext[Used]) -> Chunk | None:
-        """Return what of the block that ends was held back, as far as it fits."""
+    def flush(self, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | None:
+        """Return the held-back text of the block that ends, as far as it fits."""
         used = ctx.state
         meter, used.meter = used.meter, None
         done = meter is None or meter.over
@@ -93,7 +98,7 @@ class AnswerBudget:
             self._exceeded(ctx, used.before + used.spent)
         return used.last.with_text(out) if out else None
 
-    def _delta(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | list[Chunk] | None:
+    def _delta(self, chunk: Chunk, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | list[Chunk] | None:
         used = ctx.state
         used.enter(ctx.step_number, ctx.retry_count)
         if self.each:
@@ -107,7 +112,7 @@ class AnswerBudget:
         out = self._fed(chunk, ctx)
         return out if held is None else [held, *([out] if out is not None else [])]
 
-    def _fed(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | None:
+    def _fed(self, chunk: Chunk, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | None:
         used = ctx.state
         if used.meter is None:
             return None
@@ -117,15 +122,15 @@ class AnswerBudget:
             self._exceeded(ctx, used.before + used.spent)
         return chunk if out == chunk.text else chunk.with_text(out) if out else None
 
-    def _alone(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | None:
+    def _alone(self, chunk: Chunk, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | None:
         out = self.fitted(chunk.text, self.limit)
         if out is None:
             return chunk
         self._exceeded(ctx, self.counting.fresh(chunk.text), whole=False)
         return chunk.with_text(out) if out else None
 
-    def _object(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | None:
-        """Let a structured answer through whole or not at all; a snapshot takes the place of the one before."""
+    def _object(self, chunk: Chunk, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | None:
+        """Pass a structured answer whole or not at all; each snapshot replaces the one before."""
         used = ctx.state
         used.enter(ctx.step_number, ctx.retry_count)
         used.object = self.counting.fresh(compact(chunk.payload.get("object", chunk.payload)))
@@ -135,7 +140,7 @@ class AnswerBudget:
         self._exceeded(ctx, tokens, whole=False)
         return None
 
-    def _exceeded(self, ctx: OutputStreamContext[Used], tokens: int, *, whole: bool = True) -> None:
+    def _exceeded(self, ctx: OutputStreamContext[AnswerUsage], tokens: int, *, whole: bool = True) -> None:
         used = ctx.state
         used.over = used.over or whole
         if self.stop:
@@ -143,19 +148,19 @@ class AnswerBudget:
         if self.ends and whole:
             ctx.end_source("length")
         ctx.note(limit=self.limit, tokens=tokens, counter=self.counting.name)
-        if not used.told:
-            used.told = True
-            told = {"processor_id": ctx.step_path.rsplit("/", 1)[-1], "limit": self.limit, "tokens": tokens}
-            ctx.writer.write(Chunk(NOTICE, payload=told, transient=True))
+        if not used.notified:
+            used.notified = True
+            notice = {"processor_id": ctx.step_path.rsplit("/", 1)[-1], "limit": self.limit, "tokens": tokens}
+            ctx.writer.write(Chunk(NOTICE, payload=notice, transient=True))
 
     def _abort(self, ctx: Context[Any], tokens: int) -> NoReturn:
-        told = {"limit": self.limit, "tokens": tokens, "counter": self.counting.name}
-        ctx.abort(f"the answer exceeds its limit of {self.limit} tokens: {tokens} so far", metadata=told)
+        metadata = {"limit": self.limit, "tokens": tokens, "counter": self.counting.name}
+        ctx.abort(f"the answer exceeds its limit of {self.limit} tokens: {tokens} so far", metadata=metadata)
 
     # Whole answers
 
-    def result(self, ctx: Context[Used]) -> MessageList | None:
-        """Return the conversation with the answer's text cut to the limit; None if it keeps to it."""
+    def result(self, ctx: Context[AnswerUsage]) -> MessageList | None:
+        """Return the conversation with the answer's text cut to the limit; None if it fits."""
         cuts = {place: (text, out) for place, text, out in self._cuts(ctx.messages) if out != text}
         if not cuts:
             return None
@@ -166,7 +171,7 @@ class AnswerBudget:
         return _without(ctx.message_list, cuts, self.ellipsis)
 
     def _so_far(self, messages: Iterable[Message], stop: TextPlace) -> int:
-        """Return the tokens up to the text that was the first to be too much, that one included."""
+        """Return the tokens up to and including the first text that exceeds the limit."""
         counts: list[int] = []
         for place, text in _texts(messages):
             counts.append(self.counting.fresh(text))
@@ -184,7 +189,7 @@ class AnswerBudget:
             yield place, text, text if out is None else out
 
     def fitted(self, text: str, budget: int) -> str | None:
-        """Return the text cut to so many tokens; None if it fits, or is what a cut has left."""
+        """Return the text cut to a number of tokens; None if it fits or was cut before."""
         meter = Meter(self.counting, max(0, budget), self.at, self.ellipsis)
         out = meter.feed(text, final=True)
         return None if not meter.over or self._was_cut(text, budget) else out
@@ -203,7 +208,7 @@ class AnswerBudget:
 
 
 def _texts(messages: Iterable[Message]) -> Iterator[tuple[TextPlace, str]]:
-    """Yield the texts of the assistant's text parts."""
+    """Yield the text parts of the assistant's messages, with their places."""
     for message in messages:
         if message.role == "assistant":
             for index, part in enumerate(message.parts):
@@ -212,7 +217,7 @@ def _texts(messages: Iterable[Message]) -> Iterator[tuple[TextPlace, str]]:
 
 
 def _without(messages: MessageList, cuts: dict[TextPlace, tuple[str, str]], ellipsis: str) -> MessageList:
-    """Return the list with the texts cut; parts that the cut left empty go, and messages without any part."""
+    """Return the list with the texts cut, without parts that became empty and messages without parts."""
     edits = {
         place: [Edit(len(out) - len(ellipsis), len(text), ellipsis, "replace")]
         for place, (text, out) in cuts.items()
