@@ -88,11 +88,11 @@ def floors(known: dict[str, Module]) -> int:
 
     def level(name: str, trail: tuple[str, ...]) -> int:
         if name not in levels:
-            below = [level(other, (*trail, name)) for other in arrows[name] if other not in trail and other != name]
+            below = [level(other, (*trail, name)) for other in sorted(arrows[name]) if other not in (*trail, name)]
             levels[name] = 1 + max(below, default=0)
         return levels[name]
 
-    return max(level(name, ()) for name in known)
+    return max(level(name, ()) for name in sorted(known))
 
 
 def with_one_importer(known: dict[str, Module], packages: set[str]) -> list[str]:
