@@ -175,8 +175,8 @@ def empty_value(schema: Value, root: Values, depth: int = 0) -> Value:
 
 def split_definitions(schema: Values) -> tuple[dict[str, Value], dict[str, Value]]:
     """Return a schema for use within another, and the definitions that belong to the root of that one."""
-    kept = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
-    return {name: item for name, item in schema.items() if name not in _HIDDEN}, kept
+    definitions = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    return {name: item for name, item in schema.items() if name not in _HIDDEN}, definitions
 
 
 def _kinds(schema: Values) -> Iterable[Value]:

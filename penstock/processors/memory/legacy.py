@@ -13,7 +13,6 @@ from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import Value, is_items, thaw
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, TextPart, ToolPart
 from penstock.models.conversations import call_key, count_tool_parts, names_of, replace_source, without_tool_calls
-from penstock.models.tokens.counters import counting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -219,6 +218,8 @@ class MemoryTokenLimiter(LegacyMemoryProcessor):
         encoding: str = "o200k_base",
         token_counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
+        from penstock.models.tokens.counters import counting  # loaded only where tokens are counted
+
         super().__init__()
         if not _is_budget(limit):
             raise OptionError(type(self).__name__, "limit", limit, "a number of tokens from 0 on")

@@ -406,38 +406,38 @@ _INVITES = re.compile(
 )
 
 
-def kind_of(said: ErrorFacts) -> ErrorKind | None:
+def kind_of(facts: ErrorFacts) -> ErrorKind | None:
     """Return the kind of one error, by its codes, its status, or the names of its classes; None if unknown."""
-    kind = _by_code(said) or _by_status(said.status)
-    if kind is None and any(code in _SERVER_CODES or _contains(code, _SERVER_WORDS) for code in said.codes):
+    kind = _by_code(facts) or _by_status(facts.status)
+    if kind is None and any(code in _SERVER_CODES or _contains(code, _SERVER_WORDS) for code in facts.codes):
         return "server"
-    return kind or _by_name(said.names)
+    return kind or _by_name(facts.names)
 
 
 def kind_along(chain: Sequence[ErrorFacts]) -> ErrorKind:
     """Return the kind of an error that is worth a retry, from what it and its causes say."""
-    for said in chain:
-        kind = kind_of(said)
+    for facts in chain:
+        kind = kind_of(facts)
         if kind is not None:
             return kind
-    if any(_TIMED_OUT.search(said.text) for said in chain):
+    if any(_TIMED_OUT.search(facts.text) for facts in chain):
         return "timeout"
-    refused = any(said.status is not None and said.status >= _CLIENT_ERROR for said in chain)
+    refused = any(facts.status is not None and facts.status >= _CLIENT_ERROR for facts in chain)
     return "connection" if chain and chain[0].retryable is True and not refused else "other"
 
 
-def passes(said: ErrorFacts) -> bool:
+def passes(facts: ErrorFacts) -> bool:
     """Return whether an error passes by itself: by its kind, or because it is an event that invites to retry."""
-    kind = kind_of(said)
+    kind = kind_of(facts)
     if kind is not None:
         return kind in PASSING
-    refused = said.status is not None and _CLIENT_ERROR <= said.status < _SERVER_ERROR
-    return said.is_event and not refused and _INVITES.search(said.text) is not None
+    refused = facts.status is not None and _CLIENT_ERROR <= facts.status < _SERVER_ERROR
+    return facts.is_event and not refused and _INVITES.search(facts.text) is not None
 
 
-def _by_code(said: ErrorFacts) -> ErrorKind | None:
+def _by_code(facts: ErrorFacts) -> ErrorKind | None:
     for kind, words in _WORDS:
-        if any(_contains(code, words) for code in said.codes):
+        if any(_contains(code, words) for code in facts.codes):
             return kind
     return None
 

@@ -130,7 +130,7 @@ def _items(given: object) -> Sequence[object]:
 def _choice(processor: str, given: object) -> ModelChoice:
     if isinstance(given, ModelChoice):
         return given
-    fields = cast("Values", given) if isinstance(given, Mapping) else {}
+    fields: Values = cast("Values", given) if isinstance(given, Mapping) else {}
     if not {"model", "criteria"} <= fields.keys() <= set(_KEYS):
         raise OptionError(processor, "choices", given, f"ModelChoices, or mappings with {', '.join(_KEYS)}")
     return ModelChoice(**fields)
