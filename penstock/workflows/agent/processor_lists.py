@@ -43,11 +43,11 @@ class MemoryPlacement(NamedTuple):
 class AgentMemory(Protocol):
     """What an agent needs of a memory."""
 
-    def around(self, placed: Sequence[AnyProcessor]) -> MemoryPlacement:
+    def around(self, processors: Sequence[AnyProcessor]) -> MemoryPlacement:
         """Return the processors to add.
 
         Args:
-            placed: your processors, including those inside workflows.
+            processors: your processors, including those inside workflows.
         """
         ...
 
