@@ -325,10 +325,14 @@ class AgentStream(Generic[T]):
             raise error
 
     def _abandoned(self) -> AgentResult[T]:
-        """Return the result of a request that was given up; an earlier verdict or error is kept."""
+        """Return the result of a request that was given up; an earlier verdict or error is kept.
+
+        A ``finish`` that was on its way does not count: in a task of its own the loop may be one chunk ahead.
+        """
         loop = cast("Loop", self._loop)
         loop.run.abandon()
-        return self._ended(None if loop.over else "cancelled")
+        decided = loop.run.tripwire is not None or loop.progress.error is not None
+        return self._ended(None if decided else "cancelled")
 
     def _ended(self, status: Status | None = None) -> AgentResult[T]:
         loop = cast("Loop", self._loop)
