@@ -105,8 +105,8 @@ def check_names(what: str, given: Iterable[str], known: frozenset[str]) -> None:
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
-            raise UsageError(f"{what} has no option {name!r}; {meant}The options are: {', '.join(sorted(known))}")
+            hint = f"did you mean {close[0]!r}? The" if close else "the"
+            raise UsageError(f"{what} has no option {name!r}; {hint} options are {', '.join(sorted(known))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
