@@ -35,7 +35,7 @@ from penstock.engine.graph.nodes import (
 )
 from penstock.engine.graph.plans import Plans
 from penstock.engine.processor.processor import claims_of, one_of
-from penstock.engine.processor.stages import STAGES, Array
+from penstock.engine.processor.stages import STAGES, ProcessorList
 from penstock.engine.run.run import Run
 from penstock.engine.run.sync import SyncRun
 from penstock.engine.tasks import run_without_loop
@@ -282,7 +282,7 @@ class Workflow:
 
     def _check_stage(self, messages: object, stage: str) -> None:
         """Refuse to run a stage that no step has: nothing would be checked."""
-        if messages is None and stage not in ("process_tool_call", "process_tool_result"):
+        if messages is None and not (stage in STAGES and STAGES[stage].value):
             raise UsageError("there is nothing to check: give a str, messages, or chat dicts")
         if stage in STAGES and self.root.nodes and self.plans.stage(stage) is None:
             self.validate(stage)
@@ -352,34 +352,34 @@ def _arm(arm: Layer, number: int) -> Arm:
     return Arm(condition, _node(item, DEFAULT))
 
 
-ARRAYS: tuple[Array, ...] = get_args(Array)
+PROCESSOR_LISTS: tuple[ProcessorList, ...] = get_args(ProcessorList)
 
 
-def stages_of(array: Array) -> tuple[str, ...]:
-    """Return the stages that an array serves, in the order of a run."""
-    return tuple(name for name, stage in STAGES.items() if stage.array == array)
+def stages_of(processors: ProcessorList) -> tuple[str, ...]:
+    """Return the stages that a processor list serves, in the order of a run."""
+    return tuple(name for name, stage in STAGES.items() if stage.processor_list == processors)
 
 
-def arrayed(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
-    """Return the plans of a run in which each array's items serve its stages, in the order given.
+def plans_of_lists(name: str, lists: Mapping[ProcessorList, Iterable[Item]]) -> Plans:
+    """Return the plans of a run in which the items of each processor list serve the list's stages, in the order given.
 
     Raises:
-        OptionError: what stands in an array is no processor and no workflow, stands there twice, or has no stage that
-            the array serves.
+        OptionError: an item is neither a processor nor a workflow, stands twice in one list, or has no stage that its
+            list serves.
         WorkflowError: the items together have problems; all of them at once.
     """
-    plans = _together(name, arrays)
-    _ = plans.resolved  # what has problems does not start
+    plans = _unchecked_plans(name, lists)
+    _ = plans.resolved  # raises where there are problems
     return plans
 
 
-def check_some(name: str, arrays: Mapping[Array, Iterable[Item]]) -> None:
-    """Refuse items that cannot stand in the arrays, whatever else will stand there: facts may come from that.
+def check_lists(name: str, lists: Mapping[ProcessorList, Iterable[Item]]) -> None:
+    """Check processor lists to which further items will be added: those may provide facts that are missing now.
 
     Raises:
-        OptionError, WorkflowError: as in `arrayed`.
+        OptionError, WorkflowError: as in `plans_of_lists`.
     """
-    plans = _together(name, arrays)
+    plans = _unchecked_plans(name, lists)
     found = problems(plans.root, None, plans.orders)
     lacking = set(unmet_facts(resolve(plans.root), plans.orders)) if found else set[str]()
     if lacking.issuperset(found):
@@ -387,46 +387,44 @@ def check_some(name: str, arrays: Mapping[Array, Iterable[Item]]) -> None:
     raise WorkflowError(name, [problem for problem in found if problem not in lacking])
 
 
-def _together(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
-    """Return the plans of the items, not checked yet."""
+def _unchecked_plans(name: str, lists: Mapping[ProcessorList, Iterable[Item]]) -> Plans:
     items: list[Item] = []
     nodes: list[Node] = []
     orders: dict[str, tuple[int, ...]] = {}
-    for array in ARRAYS:
+    for processors in PROCESSOR_LISTS:
         order: list[int] = []
-        for place, item in enumerate(arrays.get(array, ())):
+        for place, item in enumerate(lists.get(processors, ())):
             index = next((index for index, known in enumerate(items) if known is item), len(items))
             if index == len(items):
-                nodes.append(_placed(name, array, place, item))
+                nodes.append(_list_node(name, f"{processors}_processors[{place}]", item))
                 items.append(item)
-            _check_serves(name, array, nodes[index])
+            _check_serves(name, processors, nodes[index])
             if index in order:
-                raise OptionError(name, f"{array}_processors", _called(nodes[index]), "each item once")
+                raise OptionError(name, f"{processors}_processors", _node_name(nodes[index]), "each item once")
             order.append(index)
-        orders[array] = tuple(order)
+        orders[processors] = tuple(order)
     return Plans(name, Sequence(tuple(nodes)), orders)
 
 
-def _placed(name: str, array: str, place: int, item: Item) -> Node:
+def _list_node(name: str, place: str, item: Item) -> Node:
     try:
         return Workflow(name).then(item).root.nodes[0]
     except PenstockError as error:
-        raise OptionError(name, f"{array}_processors[{place}]", item, f"a processor or a workflow: {error}") from error
+        raise OptionError(name, place, item, f"a processor or a workflow: {error}") from error
 
 
-def _check_serves(name: str, array: Array, node: Node) -> None:
-    """Refuse what would never be called there."""
-    serves = stages_of(array)
+def _check_serves(name: str, processors: ProcessorList, node: Node) -> None:
+    """Refuse an item with no stage that the list serves: it would never be called."""
+    serves = stages_of(processors)
     has = {stage for step in steps_of(node) for stage in step.claims.hooks}
     if has and not has.intersection(serves):
-        elsewhere = sorted({STAGES[stage].array for stage in has})
+        elsewhere = sorted({STAGES[stage].processor_list for stage in has})
         cure = " or ".join(f"{other}_processors=" for other in elsewhere)
         allowed = f"what has one of {', '.join(serves)}; it has {', '.join(sorted(has))}: place it in {cure}"
-        raise OptionError(name, f"{array}_processors", _called(node), f"{allowed}, or in processors=")
+        raise OptionError(name, f"{processors}_processors", _node_name(node), f"{allowed}, or in processors=")
 
 
-def _called(node: Node) -> str:
-    """Return what a placed item is called."""
+def _node_name(node: Node) -> str:
     if isinstance(node, Sequence):
         return node.name
     return next((step.id or step.claims.id for step in steps_of(node)), "")

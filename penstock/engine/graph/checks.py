@@ -26,7 +26,7 @@ from penstock.engine.graph.nodes import (
 from penstock.engine.graph.plan import serving, topological
 from penstock.engine.merging.rules import Pick
 from penstock.engine.processor.processor import Processor, claims_of
-from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.text_guards.guard import text_guard_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _clash(editor: Step, witness: Step) -> list[str]:
         return []
     if witness.claims.edits == "nothing" and witness.claims.role != "guard":
         return []
-    return [name for name in editor.claims.hooks if name in witness.claims.hooks and name != "process_llm_response"]
+    return [name for name in editor.claims.hooks if name in witness.claims.hooks and not STAGES[name].read_only]
 
 
 def _enforced(node: Node) -> list[Step]:
@@ -122,9 +122,6 @@ def _enforced(node: Node) -> list[Step]:
     found = [node] if isinstance(node, Step) else [step for child in children(node) for step in _enforced(child)]
     stands_in = fallback_of(node)
     return found if stands_in is None else [*found, stands_in]
-
-
-_STAGE = "process_output_stream"
 
 
 def opaque_parallels(root: Node) -> Iterator[str]:
@@ -137,7 +134,7 @@ def opaque_parallels(root: Node) -> Iterator[str]:
         for step in (step for steps in beside for step in steps):
             if text_guard_of(step.processor) is None and step.claims.edits != "nothing":
                 yield (
-                    f"{step.path!r} changes chunks in {_STAGE} beside other steps, and nobody can merge that; "
+                    f"{step.path!r} changes chunks in {STREAM.name} beside other steps, and nobody can merge that; "
                     "make it a TextGuard, let one run after the other, or say merge='sequence'"
                 )
 
@@ -159,7 +156,7 @@ def _streaming(node: Node) -> Iterator[Step]:
     if isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow":
         return
     if isinstance(node, Step):
-        if _STAGE in node.claims.hooks:
+        if STREAM.name in node.claims.hooks:
             yield node
     else:
         for child in children(node):
@@ -167,10 +164,6 @@ def _streaming(node: Node) -> Iterator[Step]:
     stands_in = fallback_of(node)
     if stands_in is not None:
         yield from _streaming(stands_in)
-
-
-_SURE = ("process_input", "process_input_step", "process_llm_request", "process_output_step")
-"""Stages that every run passes, so that what is put there is there later."""
 
 
 @dataclass(slots=True)
@@ -195,7 +188,7 @@ def unmet_facts(root: Sequence, orders: Orders | None) -> list[str]:
         timely_end = _flow(served, in_time, timely)
         ends = timely_end, _flow(served, in_all, _Pass(stage, in_time=False)) if stage.overlaps else timely_end
         found.extend(timely.found)
-        if stage.name in _SURE:
+        if stage.always:
             in_time, in_all = ends
     return found
 
@@ -412,5 +405,5 @@ def _beside_policy(step: Step, policy: Policy) -> Iterator[str]:
     if policy.overlap:
         if claims.edits != "nothing":
             yield f"{step.path}: overlap='model' is for checks with edits='nothing', and it declares {claims.edits!r}"
-        if not any(STAGES[name].array == "input" for name in claims.hooks):
+        if not any(STAGES[name].processor_list == "input" for name in claims.hooks):
             yield f"{step.path}: overlap='model' is for input checks, and it has no input stage"

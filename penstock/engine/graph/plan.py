@@ -60,7 +60,7 @@ class PlanStep:
 
 
 Orders: TypeAlias = "Mapping[str, tuple[int, ...]]"
-"""Which of a graph's nodes, and in which order, stand in each of an agent's arrays (`Stage.array`)."""
+"""The indexes of a graph's nodes in each of an agent's processor lists (`Stage.processor_list`), in their order."""
 
 HookCall: TypeAlias = "Callable[..., Any]"
 """A hook, given its context (in the stream: chunk and context); what it gives is awaited or judged by the boundary."""
@@ -187,8 +187,8 @@ def compile_plan(root: Node, stage_name: str) -> Block | None:
 
 
 def serving(root: Sequence, stage: Stage, orders: Orders | None) -> Sequence:
-    """Return what of a graph serves a stage: all of it, or the nodes of the array that serves the stage."""
-    return root if orders is None else Sequence(tuple(root.nodes[index] for index in orders[stage.array]))
+    """Return the part of a graph that serves a stage: all of it, or the nodes of the stage's processor list."""
+    return root if orders is None else Sequence(tuple(root.nodes[index] for index in orders[stage.processor_list]))
 
 
 def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[PlanStep]:

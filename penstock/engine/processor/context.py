@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.engine.processor.payload import Payload
-    from penstock.engine.processor.state import AtEnd, StageCall, StepLike
+    from penstock.engine.processor.state import OnEnd, StageCall, StepLike
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import AnyKey, Key
     from penstock.engine.values.frozen import Value, Values
@@ -219,24 +219,27 @@ class Context(View, Generic[S]):
     @property
     def spent(self) -> tuple[UsageEntry, ...]:
         """What models took in this run so far, judges included, in the order in which it became known."""
-        return self._call.run.account.spent
+        return self._call.run.usage_log.spent
 
     def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
         """Enter what a model took that this hook asked, so that whoever minds the cost knows of it at once."""
         from penstock.engine.values.usage import UsageEntry  # loaded where somebody asks a model
 
-        self._call.run.account.enter(UsageEntry(model, usage, self._step.path, attempts))
+        self._call.run.usage_log.enter(UsageEntry(model, usage, self._step.path, attempts))
 
     def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:
         """Have all that is spent in this run told to a listener: what was already, then each further spend, at once."""
-        self._call.run.account.listen(listener)
+        self._call.run.usage_log.listen(listener)
 
-    def at_end(self, callback: AtEnd) -> None:
-        """Have it told how the run ended, once, however it ends; what was lent for the run is given back there.
+    def on_end(self, callback: OnEnd) -> None:
+        """Call a function with the `RunEnd` once the run has ended, however it ends: to save, or to release resources.
 
-        Runs that are used without ``async with``, and those in sync form, have no end that anybody is told of.
+        It is called in runs that are used with ``async with`` (those of an agent are), and in no other.
+
+        Args:
+            callback: sync or async. Its errors are logged; all async callbacks of a run together get 5 seconds.
         """
-        self._call.run.at_end.append(callback)
+        self._call.run.on_end.append(callback)
 
     def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
         """Stop the run with a verdict. Does not return; the verdict holds whatever the hook does afterwards.
@@ -429,20 +432,3 @@ class OutputResultContext(Context[S]):
 
 AnyContext: TypeAlias = Context[Any]
 """A context, whatever its processor's state is."""
-
-CONTEXTS: dict[str, type[AnyContext]] = {
-    context.stage: context
-    for context in (
-        InputContext,
-        InputStepContext,
-        LLMRequestContext,
-        APIErrorContext,
-        OutputStreamContext,
-        LLMResponseContext,
-        OutputStepContext,
-        ToolCallContext,
-        ToolResultContext,
-        OutputResultContext,
-    )
-}
-"""The context of each stage, in the order of a run; its keys are the stages' names."""

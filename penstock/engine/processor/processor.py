@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, ca
 
 from typing_extensions import TypeVar
 
-from penstock.engine.processor.context import CONTEXTS
+from penstock.engine.processor.stages import STAGES, StageName
 from penstock.engine.values.errors import OptionError, ProcessorError
 from penstock.engine.values.facts import AnyKey, Key, is_key
 
@@ -33,18 +33,6 @@ Function: TypeAlias = Callable[..., Any]
 EditsClaim = Literal["nothing", "spans", "anything"]
 ProcessorRole = Literal["guard", "transform", "observer"]
 ErrorPolicy = Literal["block", "raise", "allow"]
-StageName = Literal[
-    "process_input",
-    "process_input_step",
-    "process_llm_request",
-    "process_api_error",
-    "process_output_stream",
-    "process_llm_response",
-    "process_output_step",
-    "process_tool_call",
-    "process_tool_result",
-    "process_output_result",
-]
 
 
 def _kebab(name: str) -> str:
@@ -113,8 +101,8 @@ class Processor(Generic[S]):
         super().__init_subclass__(**kwargs)
         cls.id = cls.__dict__.get("id") or _kebab(cls.__name__)
         for name in vars(cls):
-            if name.startswith("process_") and name not in CONTEXTS:
-                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_close(name, CONTEXTS)}")
+            if name.startswith("process_") and name not in STAGES:
+                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_close(name, STAGES)}")
             if _is_misspelt_claim(name, vars(cls)[name], cls.claim_names):
                 raise ProcessorError(cls.__name__, f"no claim is called {name!r}{_close(name, cls.claim_names)}")
 
@@ -139,9 +127,7 @@ class Processor(Generic[S]):
 
     def __repr__(self) -> str:
         """Show class and options (public attributes that are not the class's defaults)."""
-        options = {
-            name: value for name, value in vars(self).items() if not name.startswith("_") and name not in CONTEXTS
-        }
+        options = {name: value for name, value in vars(self).items() if not name.startswith("_") and name not in STAGES}
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
         return f"{type(self).__name__}({shown})"
 
@@ -217,7 +203,7 @@ def claims_of(processor: AnyProcessor) -> Claims:
         raise ProcessorError(own_id, f"an observer edits nothing, but it declares edits={edits!r}")
     hooks = _hooks_of(processor)
     if not hooks:
-        raise ProcessorError(own_id, f"it has none of the stages' methods: {', '.join(CONTEXTS)}")
+        raise ProcessorError(own_id, f"it has none of the stages' methods: {', '.join(STAGES)}")
     return Claims(
         own_id,
         bool(named),
@@ -272,7 +258,7 @@ def processor(
     if callable(hook_or_stage):
         return FunctionProcessor(hook_or_stage, _stage_of(hook_or_stage, None), **claims)
     if hook_or_stage is not None:
-        one_of("@processor", "stage", hook_or_stage, CONTEXTS)
+        one_of("@processor", "stage", hook_or_stage, STAGES)
 
     def decorate(hook: Function) -> FunctionProcessor:
         return FunctionProcessor(hook, _stage_of(hook, hook_or_stage), **claims)
@@ -294,7 +280,7 @@ def flag(processor: str, option: str, given: object) -> bool:
 def _stage_of(hook: Function, named: str | None) -> str:
     """Return the stage a function is for: from its name given, or from the annotation of its parameters."""
     label = getattr(hook, "__name__", repr(hook))
-    by_context = {context.__name__: stage for stage, context in CONTEXTS.items()}
+    by_context = {stage.context.__name__: stage.name for stage in STAGES.values()}
     parameters = inspect.signature(hook).parameters.values()
     found = {by_context[name] for name in map(_class_name, parameters) if name in by_context}
     if named is not None:
@@ -318,11 +304,9 @@ def _class_name(parameter: inspect.Parameter) -> str:
 
 
 def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
-    wanted = (
-        None if processor.stages is None else {one_of(processor.id, "stages", s, CONTEXTS) for s in processor.stages}
-    )
+    wanted = None if processor.stages is None else {one_of(processor.id, "stages", s, STAGES) for s in processor.stages}
     hooks: dict[str, Hook] = {}
-    for stage in CONTEXTS:
+    for stage in STAGES:
         call = getattr(processor, stage, None)
         if call is None or (wanted is not None and stage not in wanted):
             continue
@@ -335,7 +319,7 @@ def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
 
 def _check_signature(processor: str, stage: str, call: Function) -> None:
     """Refuse a hook that could not be called: found now, it cannot fail open later."""
-    given = ("chunk", "ctx") if stage == "process_output_stream" else ("ctx",)
+    given = ("chunk", "ctx") if STAGES[stage].streams else ("ctx",)
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError):  # a builtin, which tells nothing of its parameters

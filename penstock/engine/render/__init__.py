@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.processor.context import CONTEXTS
 from penstock.engine.processor.processor import one_of
+from penstock.engine.processor.stages import STAGES
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence
@@ -30,7 +30,7 @@ def render(name: str, root: Sequence, format: str = "mermaid", stage: str | None
     """
     one_of("draw", "format", format, FORMATS)
     if stage is not None:
-        one_of("draw", "stage", stage, CONTEXTS)
+        one_of("draw", "stage", stage, STAGES)
     if format == "text":
         from penstock.engine.render.as_text import as_text
 

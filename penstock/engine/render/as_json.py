@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step
-from penstock.engine.processor.context import CONTEXTS
 from penstock.engine.processor.processor import Processor
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.render.scene import merge_words
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def options_of(processor: Processor[object]) -> dict[str, object]:
     return {
         name: _told(name, value)
         for name, value in vars(processor).items()
-        if not name.startswith("_") and name not in CONTEXTS
+        if not name.startswith("_") and name not in STAGES
     }
 
 

@@ -82,7 +82,7 @@ class Account:
     def follow(self, ctx: AnyContext) -> None:
         """Enter all that the run has spent and will spend; give back what is set aside when it ends, or is dropped."""
         ctx.on_spend(self._heard)
-        ctx.at_end(self._ended)
+        ctx.on_end(self._ended)
         if not is_async(self.ledger.release):  # what runs in sync form tells nobody that it has ended
             self._dropped = weakref.finalize(self, _DROPPED.append, (self.ledger, self.key, self._book.holder))
             self._dropped.atexit = False

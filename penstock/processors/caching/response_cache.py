@@ -184,7 +184,7 @@ class ResponseCache(Processor[Visit]):
         visit.add(asked)
         if not visit.is_told:
             visit.is_told = True
-            ctx.at_end(lambda ended: self._ended(visit, ended))
+            ctx.on_end(lambda ended: self._ended(visit, ended))
 
     def _replayed(self, ctx: LLMRequestContext[Visit], asked: Asked, entry: Entry, how: str) -> Answer:
         asked.replay(entry)

@@ -98,7 +98,7 @@ class SkillSource:
         for folder in waiting:
             await to_thread.run_sync(folder.look, abandon_on_cancel=True)
         if self._folders and not waiting:
-            ctx.at_end(self._look_later)
+            ctx.on_end(self._look_later)
         return (*self._skills, *(skill for folder in self._folders for skill in folder.skills or ()))
 
     async def _look_later(self, _ended: RunEnd) -> None:

@@ -286,7 +286,7 @@ class MessageHistory(Processor[Kept]):
             kept.owner = await self._owner(thread_id, ctx.resource_id)
         if not kept.is_told:
             kept.is_told = True
-            ctx.at_end(lambda ended: self._settle(ended, kept, thread_id))
+            ctx.on_end(lambda ended: self._settle(ended, kept, thread_id))
         kept.tokenise = tokeniser(ctx)
         rows = self._rows(fresh, kept, thread_id)
         if rows:

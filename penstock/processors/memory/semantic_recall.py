@@ -315,7 +315,7 @@ class SemanticRecall(Processor[Visit]):
         if not visit.is_told:
             visit.is_told = True
             resource_id = ctx.resource_id
-            ctx.at_end(lambda ended: self._settle(ended, visit, thread_id, resource_id))
+            ctx.on_end(lambda ended: self._settle(ended, visit, thread_id, resource_id))
 
     def _settle(self, ended: RunEnd, visit: Visit, thread_id: str, resource_id: str | None) -> Awaitable[None] | None:
         """Return what is left to do at the end of a run: index what is not yet, or take back what was rejected."""
