@@ -195,13 +195,13 @@ def _unique(name: str, taken: dict[str, Node]) -> str:
 # And back
 
 
-class Place(Protocol):
+class MakeMember(Protocol):
     """Makes a member of a processor or a workflow; `penstock.member` is one."""
 
     def __call__(self, item: Value, *, id: str | None = None, **policy: Unpack[PolicyOptions]) -> DagMember: ...
 
 
-def dag_from(graph: object, name: str | None, place: Place) -> tuple[str, Dag]:
+def dag_from(graph: object, name: str | None, make_member: MakeMember) -> tuple[str, Dag]:
     """Return what a graph says: the workflow's name, unless one is given, and its dag.
 
     Raises:
@@ -215,17 +215,17 @@ def dag_from(graph: object, name: str | None, place: Place) -> tuple[str, Dag]:
         raise WorkflowError(name or "workflow", [problem])
     given = cast("nx.DiGraph[str]", graph)
     made = name or str(given.graph.get("name") or "workflow")
-    return made, Dag(members_from(given, place, made), given.graph.get("merge"))
+    return made, Dag(members_from(given, make_member, made), given.graph.get("merge"))
 
 
-def members_from(graph: nx.DiGraph[str], place: Place, name: str = "workflow") -> tuple[DagMember, ...]:
+def members_from(graph: nx.DiGraph[str], make_member: MakeMember, name: str = "workflow") -> tuple[DagMember, ...]:
     """Return the nodes of a graph as the members of a dag, in the graph's order.
 
     Args:
         graph: a node's attribute ``step`` or ``processor`` is what to run: a processor, a workflow, or a node as
             `to_graph` gives it; beside the first two the keywords of a policy may stand. An edge's ``when`` is its
             condition.
-        place: makes a member of a processor or a workflow.
+        make_member: makes a member of a processor or a workflow.
         name: what an error calls the graph.
 
     Raises:
@@ -235,7 +235,7 @@ def members_from(graph: nx.DiGraph[str], place: Place, name: str = "workflow") -
     members: list[DagMember] = []
     for one, attributes in graph.nodes(data=True):
         try:
-            node = _node_of(one, attributes, place)
+            node = _node_of(one, attributes, make_member)
         except DefinitionError as error:
             found.append(f"node {one!r}: {error}")
         else:
@@ -245,7 +245,7 @@ def members_from(graph: nx.DiGraph[str], place: Place, name: str = "workflow") -
     return tuple(members)
 
 
-def _node_of(name: object, attributes: Mapping[str, Value], place: Place) -> Node:
+def _node_of(name: object, attributes: Mapping[str, Value], make_member: MakeMember) -> Node:
     if not isinstance(name, str) or not name.strip():
         cure = "networkx.relabel_nodes(graph, str) makes one of it"
         raise ProcessorError(repr(name), f"a node's name is a non-empty str; {cure}")
@@ -258,8 +258,8 @@ def _node_of(name: object, attributes: Mapping[str, Value], place: Place) -> Nod
     if not isinstance(item, NODES):
         if "/" in name:
             raise ProcessorError(name, "its name becomes the step's id, in which no '/' can be")
-        made = place(item, **policy)
-        return made.node if made.id == name else place(item, id=name, **policy).node
+        made = make_member(item, **policy)
+        return made.node if made.id == name else make_member(item, id=name, **policy).node
     if policy:
         raise ProcessorError(name, f"its step has a policy of its own, so {', '.join(policy)} cannot stand beside it")
     return item

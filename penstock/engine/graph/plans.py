@@ -1,4 +1,4 @@
-"""`Plans`: a workflow's graph, checked once, and its plan for each stage; shared by all of its runs."""
+"""`Plans`: the graph of a workflow, checked once, and its plan for each stage; shared by all of its runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Hold: TypeAlias = Literal["live", "step", "result"]
 class Plans:
     """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs.
 
-    With ``orders``, of what stands in an agent's arrays: each stage is served by the nodes of its array.
+    With ``orders``, each stage is served by the nodes of its processor list only.
     """
 
     __slots__ = ("_beside", "_compiled", "_release", "_resolved", "name", "orders", "root", "shadowed", "warned_live")
@@ -35,7 +35,7 @@ class Plans:
         self._release: Hold | None = None
         self._beside: bool | None = None
         self.shadowed = _in_shadow(root)
-        self.warned_live = False  # whether the log has said that answers leave before all guards have judged them
+        self.warned_live = False  # whether the log has warned that answers leave before all guards have judged them
 
     @property
     def resolved(self) -> Sequence:
@@ -53,21 +53,21 @@ class Plans:
 
     @property
     def release(self) -> Hold:
-        """When a streamed answer may leave: live if every guard that judges it later judges in the stream, too."""
+        """Until when a streamed answer is held: ``live`` (not at all) if all guards that judge it later judge its stream."""
         if self._release is None:
             self._release = self._find_release()
         return self._release
 
     @property
     def wants_retries(self) -> int:
-        """How often a failed model call is made again if all processors get what they ask for (``wants_retries``)."""
+        """The most retries of a failed model call that a processor asks for (its ``wants_retries``); 0 if none does."""
         retrying = [self.stage(stage.name) for stage in STAGES.values() if stage.retries == "call"]
         steps = [step for block in retrying for step in plan_steps(block)]
         return max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
 
     @property
     def waits_beside(self) -> bool:
-        """Whether something of it may go on beside the model: timers in its stream, checks that overlap."""
+        """Whether something may run beside the model: timers in the stream, checks that overlap."""
         if self._beside is None:
             timed = any(step.timed for step in plan_steps(self.stage(STREAM.name), fallbacks=True))
             self._beside = timed or _overlaps(self.root)

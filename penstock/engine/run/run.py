@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, get_args
 
 from penstock.engine.execution.boundary import log
-from penstock.engine.execution.executor import execute, overlapped
+from penstock.engine.execution.executor import execute, run_overlapping
 from penstock.engine.execution.outcome import ModelOutcome, Outcome
 from penstock.engine.graph.plan import waiting_steps
 from penstock.engine.processor.payload import Payload
@@ -419,7 +419,7 @@ class Run:
         """Run the checks that wait beside a call; return its value, and the outcome of the checks."""
         pending, mark = self._take_pending(), self._mark()
         try:
-            value, end = await overlapped(pending, call)
+            value, end = await run_overlapping(pending, call)
         except BaseException:
             self._state.pending = pending  # they gave no verdict, so they still have to
             raise
