@@ -1,4 +1,4 @@
-"""`Workflow`: an immutable description of a graph of processors, and the ways to run, check, join and draw it."""
+"""`Workflow`: an immutable graph of processors, and how to build, check, run and draw it."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
 
 Item: TypeAlias = "AnyProcessor | Workflow"
-"""What can be placed in a workflow: a processor, or another workflow."""
+"""What can be added to a workflow: a processor, or another workflow."""
 
 
 class Workflow:
-    """A graph of processors: an inert, immutable value. Each call returns a new one; equal graphs are equal.
+    """A graph of processors: an immutable value. Each method that adds to it returns a new one; equal graphs are equal.
 
-    Nothing runs, and nothing is checked as a whole, before it is used; `validate` tells all problems at once.
+    The graph as a whole is checked when it is first used, or by `validate`; all problems are reported at once.
     """
 
     __slots__ = ("_plans", "name", "root")
@@ -79,7 +79,7 @@ class Workflow:
     # Building
 
     def then(self, item: Item, *, id: str | None = None, **policy: Unpack[PolicyOptions]) -> Workflow:
-        """Return the workflow with a step behind all others.
+        """Return the workflow with one more step, after all others.
 
         Args:
             item: a processor, or a workflow as one step.
@@ -89,13 +89,13 @@ class Workflow:
         return self._with(_node(item, policy_of(policy), id))
 
     def parallel(self, *items: Item, merge: MergePolicy = None, **policy: Unpack[PolicyOptions]) -> Workflow:
-        """Return the workflow with steps beside each other on one payload, and a join where they meet.
+        """Return the workflow with steps that run in parallel on one payload, and a join that merges their edits.
 
         Args:
             items: processors and workflows, in declared order.
-            merge: how edits that disagree are settled: ``"first"``, ``"last"``, ``pick("id")``, ``"sequence"`` (one
-                after the other instead), or a function of a `Conflict`. None: a conflict fails the join.
-            policy: as in `then`, for each of the items; a timeout holds for those that can be stopped.
+            merge: how conflicting edits are resolved: ``"first"``, ``"last"``, ``pick("id")``, ``"sequence"`` (the
+                items run one after another instead), or a function of a `Conflict`. None: a conflict fails the join.
+            policy: as in `then`, for each of the items; a timeout applies to those that can be stopped.
         """
         given = policy_of(policy)
         nodes = tuple(_node(item, given) for item in items)
@@ -112,14 +112,14 @@ class Workflow:
         merge: MergePolicy = None,
         on_error: Literal["block", "raise"] = "raise",
     ) -> Workflow:
-        """Return the workflow with a choice: the first arm whose condition holds, or with ``match="all"`` each of them.
+        """Return the workflow with a branch: the first arm whose condition holds, or every such arm (``match="all"``).
 
         Args:
             arms: pairs of a condition ``(ctx) -> bool`` (sync or async) and what to run.
-            otherwise: what to run where none holds; without it the payload passes through.
+            otherwise: what to run if none holds; without it the payload passes through.
             match: ``first`` (if, elif, else) or ``all`` (in parallel).
             merge: as in `parallel`, for ``match="all"``.
-            on_error: what a condition that raises means; never *false*.
+            on_error: what happens if a condition raises: ``block`` or ``raise``; it never counts as *false*.
         """
         one_of("branch", "match", match, ("first", "all"))
         one_of("branch", "on_error", on_error, ("block", "raise"))
@@ -130,14 +130,19 @@ class Workflow:
         return self._with(Branch(made, rest, match, merge_policy(merge), on_error))
 
     def dag(self, *members: DagMember, merge: MergePolicy = None) -> Workflow:
-        """Return the workflow with members that name the ones they come `after`; see `member`."""
+        """Return the workflow with a dag: its members name the ones that they come after; see `member`.
+
+        Args:
+            members: made by `member`, in declared order.
+            merge: as in `parallel`, without ``"sequence"``.
+        """
         for given in cast("tuple[object, ...]", members):
             if not isinstance(given, DagMember):
                 raise UsageError(f"dag() takes members: member(processor, after=...), not {type(given).__name__}")
         if not members:
             raise UsageError("dag() needs at least one member")
         if merge == "sequence":
-            raise UsageError("dag() cannot run members one after another: say so with after=")
+            raise UsageError("dag() has no merge='sequence'; to run members one after another, give them after=")
         return self._with(Dag(numbered(members), merge_policy(merge)))
 
     def named(self, name: str) -> Workflow:
@@ -146,10 +151,15 @@ class Workflow:
 
     @classmethod
     def from_graph(cls, graph: Graph, name: str | None = None) -> Workflow:
-        """Return the workflow of a networkx graph: node attribute ``step`` (or ``processor``), edge attribute ``when``.
+        """Return the workflow of a networkx graph.
+
+        Args:
+            graph: a `networkx.DiGraph`. The node attribute ``step`` (or ``processor``) is what to run; the edge
+                attribute ``when`` is a condition.
+            name: the workflow's name; None for the name of the graph.
 
         Raises:
-            WorkflowError: a node carries neither, or an edge's ``when`` is no condition.
+            WorkflowError: a node has neither attribute, or an edge's ``when`` is no condition.
         """
         from penstock.engine.graph.networks import dag_from
 
@@ -158,7 +168,7 @@ class Workflow:
 
     @property
     def graph(self) -> Graph:
-        """The workflow as a networkx graph, which `from_graph` reads."""
+        """The workflow as a `networkx.DiGraph`, which `from_graph` reads."""
         from penstock.engine.graph.networks import to_graph
 
         return to_graph(self.name, self.root)
@@ -172,7 +182,7 @@ class Workflow:
 
         Args:
             format: ``mermaid`` (a flowchart), ``dot`` (for graphviz), ``text`` (for a terminal), or ``json``.
-            stage: draw only what has this stage.
+            stage: draw only the steps that have this stage; None: all steps.
         """
         from penstock.engine.render import render
 
@@ -184,7 +194,7 @@ class Workflow:
         """Check the graph as a whole.
 
         Args:
-            stage: a stage it is going to be used at, which some step of it must then have.
+            stage: a stage that it will be used for, and that at least one step must have.
 
         Raises:
             WorkflowError: it has problems; all of them at once.
@@ -198,7 +208,7 @@ class Workflow:
 
     @property
     def plans(self) -> Plans:
-        """The graph compiled, a stage at a time; made once and shared by all runs."""
+        """The compiled graph, one plan for each stage; made once and shared by all runs."""
         if self._plans is None:
             object.__setattr__(self, "_plans", made := Plans(self.name, self.root))
             return made
@@ -242,16 +252,17 @@ class Workflow:
         """Run one stage alone, as a run of its own.
 
         Args:
-            messages: a str, messages, dicts in a known chat format, or a list; for the tools' stages a JSON value.
+            messages: a str, messages, dicts in a known chat format, or a `MessageList`; for the tools' stages a JSON
+                value.
             stage: the stage to run.
-            request_context: a mapping for the hooks.
-            records: whether the outcome tells what each step did.
-            details: what else the stage tells its hooks, for example ``tool_name``.
+            request_context: the caller's mapping, which hooks can read.
+            records: whether the outcome has a record of what each step did.
+            details: details of the call for its hooks, for example ``tool_name``.
 
         Raises:
             WorkflowError: the graph has problems.
             MessageError: a message is malformed.
-            StepFailedError: a step broke, and its policy is to raise.
+            StepFailedError: a step failed, and its policy is to raise.
         """
         self._check_stage(messages, stage)
         run = self.start(request_context=request_context, records=records)
@@ -268,7 +279,7 @@ class Workflow:
         records: bool = True,
         **details: object,
     ) -> Outcome:
-        """Do what `check` does without an event loop; works inside a running one too.
+        """Do what `check` does, without an event loop; it works inside a running one, too.
 
         Raises:
             UsageError: a step of that stage is async.
@@ -281,7 +292,7 @@ class Workflow:
         return run_without_loop(run.stage(stage, messages, **details), f"workflow {self.name!r}")
 
     def _check_stage(self, messages: object, stage: str) -> None:
-        """Refuse to run a stage that no step has: nothing would be checked."""
+        """Refuse a call that would check nothing: without messages, or for a stage that no step has."""
         if messages is None and not (stage in STAGES and STAGES[stage].value):
             raise UsageError("there is nothing to check: give a str, messages, or chat dicts")
         if stage in STAGES and self.root.nodes and self.plans.stage(stage) is None:
@@ -293,17 +304,21 @@ class Workflow:
         return Workflow(self.name, Sequence((*self.root.nodes, node)))
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both have one name and equal graphs."""
+        """Return whether both have the same name and equal graphs."""
         return isinstance(other, Workflow) and (self.name, self.root) == (other.name, other.root)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[type[Workflow], tuple[str, Sequence]]:
-        """Copy and pickle as name and graph; its processors must allow it."""
+        """Copy and pickle the name and the graph; its processors must support it."""
         return (type(self), (self.name, self.root))
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a workflow does not change."""
+        """Refuse to change a workflow.
+
+        Raises:
+            AttributeError: always.
+        """
         raise AttributeError(f"a workflow does not change: {name} cannot be set; its methods return new workflows")
 
     def __repr__(self) -> str:
@@ -327,7 +342,7 @@ def member(
     Args:
         item: a processor, or a workflow.
         id: its id; by default the processor's or the workflow's own.
-        after: the ids it comes after; as a mapping, with the condition under which each way is taken.
+        after: the ids that it comes after; as a mapping, with the condition of each edge.
         policy: as in `Workflow.then`.
     """
     own = id or (item.name if isinstance(item, Workflow) else None)
@@ -341,7 +356,7 @@ def _node(item: object, policy: Policy, id: str | None = None) -> Node:
     if isinstance(item, Workflow):
         return Sequence(item.root.nodes, id or item.name, policy)
     step = Step(processor_of(item), policy, id or "")
-    _ = step.claims  # what a processor declares is checked as soon as it is placed
+    _ = step.claims  # checks what the processor declares
     return step
 
 

@@ -53,7 +53,7 @@ class Plans:
 
     @property
     def release(self) -> Hold:
-        """Until when a streamed answer is held: ``live`` (not at all) if all guards that judge it later judge its stream."""
+        """Until when a streamed answer is held: ``live`` (not at all) if all later guards judge its stream, too."""
         if self._release is None:
             self._release = self._find_release()
         return self._release

@@ -1,6 +1,6 @@
-"""`Payload`: what flows through a stage, as an immutable value; it knows messages and facts, no step.
+"""`Payload`, the immutable value that flows through a stage; and what hooks may return: `Retry`, `Overrides`, `Answer`.
 
-A step gets a payload and gives one. What a hook did goes into a new one, so that parallel steps share theirs safely.
+A step gets a payload and returns one. What a hook did goes into a new one, so that parallel steps can share theirs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 NO_FACTS: Facts = {}
-"""The facts of a payload that has none; nobody writes to it."""
+"""The facts of a payload that has none; never written to."""
 
 
 class Payload:
-    """What one step hands to the next; never changed once made.
+    """What one step passes to the next. It is never changed once made.
 
     Attributes:
         message_list: the conversation.
@@ -76,7 +76,7 @@ class Payload:
         return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, EMPTY, True)  # noqa: FBT003
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both carry the same (what changed on the way does not count)."""
+        """Return whether both have the same content; the logs of edits do not count."""
         return isinstance(other, Payload) and _content(self) == _content(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -92,10 +92,10 @@ def _content(payload: Payload) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """What `process_api_error` returns to have the failed model call made again.
+    """What `process_api_error` returns to make the failed model call again.
 
     Attributes:
-        after: how many seconds to wait first; at least 0.
+        after: seconds to wait before it; at least 0.
         messages: changed messages, as a hook may return them alone.
     """
 
@@ -103,7 +103,11 @@ class Retry:
     messages: MessageList | Sequence[Message] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a wait that cannot be."""
+        """Refuse a negative wait.
+
+        Raises:
+            ValueError: ``after`` is below 0.
+        """
         if not self.after >= 0:
             text = f"Retry(after=…) takes seconds, 0 or more, not {self.after!r}"
             raise ValueError(text)
@@ -111,16 +115,16 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What `process_input_step` returns to change the model call at hand, and only it; None leaves a field as it is.
+    """What `process_input_step` returns to change the next model call, and only it; None leaves a field as it is.
 
     Attributes:
         model: the model, or its name.
-        tools: the tools by name, in place of the ones before.
+        tools: the tools by name; they replace the ones before.
         tool_choice: how the model may choose tools.
-        active_tools: the names of the tools on offer, in place of the ones before.
-        model_settings: laid over the settings before, key by key.
-        provider_options: laid over the options before, key by key.
-        response_format: what structure the answer must have.
+        active_tools: the names of the tools on offer; they replace the ones before.
+        model_settings: merged into the settings before, key by key.
+        provider_options: merged into the options before, key by key.
+        response_format: the structure that the answer must have.
         messages: changed messages, as a hook may return them alone.
     """
 
@@ -136,7 +140,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What stands in for a model call (`process_llm_request`), a tool (`process_tool_call`) or its result.
+    """What replaces a model call (`process_llm_request`), a tool (`process_tool_call`) or its result.
 
     Attributes:
         value: the answer: a message or chunks for a model call, a JSON value for a tool.
@@ -151,7 +155,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TextEdits:
-    """Edits to the strings of a tool's arguments or result; what a guard returns in the tools' stages.
+    """Edits of the strings in a tool's arguments or result; what a guard returns in the tools' stages.
 
     Attributes:
         changes: by path, which begins with ``"arguments"`` or ``"result"``; see `penstock.engine.values.texts.leaves`.
@@ -160,5 +164,5 @@ class TextEdits:
     changes: Mapping[Path, Iterable[Edit]]
 
     def __post_init__(self) -> None:
-        """Keep the edits, which may have come as an iterator: they are read more than once."""
+        """Keep the edits as tuples: they are read more than once, and may have come as iterators."""
         object.__setattr__(self, "changes", {path: tuple(edits) for path, edits in self.changes.items()})

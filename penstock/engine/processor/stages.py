@@ -73,7 +73,7 @@ def _run_text(payload: Payload, _call: StageCall) -> str:
 
 
 def _answer_text(payload: Payload, call: StageCall) -> str:
-    """The text of the answer at hand: of the messages that came with the call, else of the last response."""
+    """The text of the last answer: of the messages that came with the call, or else of the last response."""
     responses = payload.message_list.response
     fresh = [message for message in responses if message.id in call.fresh]
     return "\n".join(message.text for message in (fresh or responses[-1:]))
@@ -138,10 +138,10 @@ def _api_error(stage: Stage, payload: Payload, result: object) -> Payload:
 
 
 def _streamed_text(payload: Payload, _call: StageCall) -> str:
-    """The text that has left the stream; while it runs there is none to read."""
+    """The text that has left the stream; it cannot be read while the stream runs."""
     if "text" not in payload.fields:
         raise UsageError(
-            "the answer's text is not there while it streams; judge its chunks, or use process_output_step"
+            "the answer's text is not available while it streams; judge its chunks, or use process_output_step"
         )
     text: str = payload.fields["text"]
     return text
@@ -176,7 +176,7 @@ def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
 
 
 def _json(value: Value, place: str) -> Value:
-    """Return a value that a hook of the tools' stages returned, frozen; guards behind it must be able to read it."""
+    """Return the frozen JSON value of a tool stage's result; later guards must be able to read it."""
     try:
         return json_value(value, place)
     except MessageError as error:
@@ -189,7 +189,7 @@ def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
     for path, edits in result.changes.items():
         if path not in present:
             raise WrongReturnError(
-                f"it edits a place where no text stands; paths begin with {field!r}, as `leaves` gives them"
+                f"it edits a place without text; paths begin with {field!r}, as returned by `leaves`"
             )
         texts[path] = edit_ops.apply(present[path], edit_ops.normalise(edits, present[path]))
     return _with_fields(payload, {field: rewrite(payload.fields.get(field), texts, (field,))})
@@ -248,7 +248,7 @@ def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> 
 
 
 def _laid_out(messages: MessageList, shown: set[str], groups: list[list[Entry]]) -> list[Entry]:
-    """Fill the slots of the shown messages with the groups, in order; what is left over comes last."""
+    """Fill the slots of the shown messages with the groups, in order; remaining groups come last."""
     head, *rest = groups
     waiting = [[*head, *rest[0]], *rest[1:]] if rest else [head]
     entries: list[Entry] = []
@@ -271,7 +271,7 @@ def _check_hidden(returned: Message, hidden: Message, stage: Stage) -> None:
 
 
 def article(value: object) -> str:
-    """Return the name of a value's type, with its article."""
+    """Return the name of a value's type with its article, for error messages."""
     name = type(value).__name__
     return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
 

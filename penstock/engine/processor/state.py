@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NewState(Protocol):
-    """Makes a state; no `Callable`, which pyright takes for a method where it is kept in a slot."""
+    """Makes a state. A protocol, because pyright takes a `Callable` in a slot for a method."""
 
     def __call__(self) -> Value:
         """Return a new state."""
@@ -30,7 +30,7 @@ class NewState(Protocol):
 
 
 class StepLike(Protocol):
-    """What a context needs to know of the step it is made for."""
+    """What a context uses of its step."""
 
     @property
     def path(self) -> str:
@@ -49,7 +49,7 @@ class StepLike(Protocol):
 
     @property
     def timed(self) -> bool:
-        """Whether it may ask to be woken in a stream."""
+        """Whether it may ask for a call of ``wake`` in a silent stream."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class StepLike(Protocol):
 
 
 class StageLike(Protocol):
-    """What a context needs to know of its stage."""
+    """What a context uses of its stage."""
 
     @property
     def name(self) -> str:

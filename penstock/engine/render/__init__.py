@@ -1,6 +1,6 @@
-"""Workflows as diagrams: `render` hands one to the format asked for; each format is a module, and knows no other.
+"""Workflows as diagrams: `render` draws one in a format; each format is a module.
 
-Mermaid, dot and JSON show the same `scene`; text is a tree of its own. Nothing here needs networkx, or runs a step.
+Mermaid, dot and JSON draw the same `scene`; text is a tree of its own. None of them needs networkx or graphviz.
 """
 
 from __future__ import annotations
