@@ -88,46 +88,46 @@ def _one_a_source(edges: tuple[DagEdge, ...]) -> dict[str, Condition | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Exit:
-    """A way on from the nodes laid out so far: the node it leaves, and the terms on which it is taken."""
+class _OpenEdge:
+    """An edge whose target is not laid out yet: its source, and the terms on which it is taken."""
 
     source: str
     terms: tuple[Term, ...] = ()
 
-    def on(self, *terms: Term) -> _Exit:
-        return _Exit(self.source, self.terms + terms)
+    def on(self, *terms: Term) -> _OpenEdge:
+        return _OpenEdge(self.source, self.terms + terms)
 
 
 _START = ""
-"""The source of an exit that comes before any node."""
+"""The source of an open edge that comes before any node."""
 
 
 class _Layout:
     """Flattens one workflow.
 
-    Invariant: if a node runs, at least one of its exits is taken; if it does not, none is.
+    Invariant: if a node runs, at least one of its open edges is taken; if it does not, none is.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
-        self.arrivals: dict[str, list[_Exit]] = {}
+        self.arrivals: dict[str, list[_OpenEdge]] = {}
 
     def dag(self, root: Sequence) -> Dag:
         """Return the workflow as one dag."""
-        self.lay_in_order(root.nodes, children(resolve(root)), [_Exit(_START)])
+        self.lay_in_order(root.nodes, children(resolve(root)), [_OpenEdge(_START)])
         start = _unique("start", self.nodes)
         members = [DagMember(one, node, _edges(self.arrivals[one], start)) for one, node in self.nodes.items()]
         if any(edge.source == start for member in members for edge in member.after):
             members.insert(0, DagMember(start, Sequence()))
         return Dag(tuple(members))
 
-    def lay(self, node: Node, named: Node, arriving: list[_Exit]) -> list[_Exit]:
-        """Lay out a node, and return its exits.
+    def lay(self, node: Node, named: Node, arriving: list[_OpenEdge]) -> list[_OpenEdge]:
+        """Lay out a node, and return its open edges.
 
         Args:
             node: the node.
             named: the same node with its path.
-            arriving: the exits that lead to it.
+            arriving: the open edges that lead to it.
         """
         if isinstance(node, Sequence) and not node.name and node.policy == DEFAULT:
             return self.lay_in_order(node.nodes, children(named), arriving)
@@ -141,15 +141,17 @@ class _Layout:
         name = _unique(named.path or type(node).__name__.lower(), self.nodes)
         self.nodes[name] = node
         self.arrivals[name] = arriving
-        return [_Exit(name)]
+        return [_OpenEdge(name)]
 
-    def lay_in_order(self, nodes: tuple[Node, ...], named: tuple[Node, ...], arriving: list[_Exit]) -> list[_Exit]:
+    def lay_in_order(
+        self, nodes: tuple[Node, ...], named: tuple[Node, ...], arriving: list[_OpenEdge]
+    ) -> list[_OpenEdge]:
         for node, its in zip(nodes, named, strict=True):
             arriving = self.lay(node, its, arriving)
         return arriving
 
-    def lay_branch(self, branch: Branch, named: tuple[Node, ...], arriving: list[_Exit]) -> list[_Exit]:
-        ends: list[_Exit] = []
+    def lay_branch(self, branch: Branch, named: tuple[Node, ...], arriving: list[_OpenEdge]) -> list[_OpenEdge]:
+        ends: list[_OpenEdge] = []
         failed: tuple[Term, ...] = ()
         for arm, its in zip(branch.arms, named, strict=False):
             terms = (*(failed if branch.match == "first" else ()), (arm.condition, True))
@@ -158,10 +160,10 @@ class _Layout:
         rest = [one.on(*failed) for one in arriving]
         return ends + (rest if branch.otherwise is None else self.lay(branch.otherwise, named[-1], rest))
 
-    def lay_dag(self, dag: Dag, named: tuple[Node, ...], arriving: list[_Exit]) -> list[_Exit]:
-        """Lay out a dag. Its exits are those of its last members and, since these may be skipped, of its first."""
+    def lay_dag(self, dag: Dag, named: tuple[Node, ...], arriving: list[_OpenEdge]) -> list[_OpenEdge]:
+        """Lay out a dag. Its open edges are those of its last members and, since these may be skipped, of its first."""
         paths = {member.id: its for member, its in zip(dag.members, named, strict=True)}
-        ends: dict[str, list[_Exit]] = {}
+        ends: dict[str, list[_OpenEdge]] = {}
         laid: dict[str, list[str]] = {}
         before = list(self.nodes)
         for member in topological(dag):
@@ -180,7 +182,7 @@ def _term(edge: DagEdge) -> tuple[Term, ...]:
     return () if edge.when is None else ((edge.when, True),)
 
 
-def _edges(arriving: list[_Exit], start: str) -> tuple[DagEdge, ...]:
+def _edges(arriving: list[_OpenEdge], start: str) -> tuple[DagEdge, ...]:
     """Return the edges to a node, one for each source, unconditional ones first; none if all come from the start."""
     edges = tuple(DagEdge(one.source or start, every(one.terms)) for one in arriving)
     if edges == (DagEdge(start),):

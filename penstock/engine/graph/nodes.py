@@ -212,7 +212,7 @@ def too_deep(root: Node) -> str | None:
     return None
 
 
-class _Taken(NamedTuple):
+class _GivenPaths(NamedTuple):
     """How often each path was given: to steps and workflows, and separately to joins, which have no own names."""
 
     steps: dict[str, int]
@@ -228,10 +228,10 @@ def resolve(node: Sequence) -> Sequence:
     problem = too_deep(node)
     if problem:
         raise DefinitionError(problem)
-    return cast("Sequence", _resolved(node, "", _Taken({}, {})))
+    return cast("Sequence", _resolved(node, "", _GivenPaths({}, {})))
 
 
-def _resolved(node: Node, prefix: str, taken: _Taken) -> Node:
+def _resolved(node: Node, prefix: str, taken: _GivenPaths) -> Node:
     if isinstance(node, Step):
         claims = node.claims
         return replace(node, path=_unique(prefix + (node.id or claims.id), taken.steps), declared=claims)
