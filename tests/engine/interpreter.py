@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
 from penstock.engine.graph.plan import topological
-from penstock.engine.merging.changes import Delta, Gone, rebuild
+from penstock.engine.merging.changes import composed, rebuild
 from penstock.engine.merging.dag_state import DagState
-from penstock.engine.merging.diff import compose_hints, diff, text_changes
-from penstock.engine.merging.rules import Branch as Changes, merge
+from penstock.engine.merging.diff import diff
+from penstock.engine.merging.rules import BranchChanges, merge
 from penstock.engine.processor.context import View
-from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.payload import NO_CHANGES, Changes, Gone, Payload
 from penstock.engine.processor.processor import Processor, claims_of
-from penstock.engine.processor.stages import STAGES, told_edits
+from penstock.engine.processor.stages import STAGES, known_edits
 from penstock.engine.values.errors import MergeConflictError, StepFailedError
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.texts import TextPlace
+from penstock.engine.values.texts import KnownEdits
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import DagMember, Node
@@ -107,7 +107,7 @@ async def _step(step: Step, call: StageCall, payload: Payload) -> Payload:
         return payload
     placed = _Placed(step)
     try:
-        after = await _hooked(placed, claims.edits, hook.call, call, payload)
+        after = await _hooked(placed, claims, hook.call, call, payload)
     except Verdicts:
         if step.policy.mode == "shadow":
             return payload
@@ -120,7 +120,7 @@ async def _step(step: Step, call: StageCall, payload: Payload) -> Payload:
     return payload if step.policy.mode == "shadow" else after
 
 
-async def _hooked(placed: _Placed, claim: str, hook: Any, call: StageCall, payload: Payload) -> Payload:
+async def _hooked(placed: _Placed, claims: Any, hook: Any, call: StageCall, payload: Payload) -> Payload:
     """Call one hook, whatever it does to its verdict, and put what it returned into the payload."""
     ctx = STAGES[call.stage.name].context(call, placed, payload)
     broke: BaseException | None = None
@@ -138,20 +138,28 @@ async def _hooked(placed: _Placed, claim: str, hook: Any, call: StageCall, paylo
         raise _BrokeError from broke
     stage = STAGES[call.stage.name]
     after = payload if result is None else compared(stage.accept(stage, payload, result))
-    edited = isinstance(result, MessageList) and result.edits_only and claim == "spans"
-    changes = () if edited else diff(payload, after, "", told_edits(result)).values()
-    if claim != "anything" and any(claim == "nothing" or not isinstance(one, (tuple, Gone)) for one in changes):
+    known = known_edits(result)
+    claim, hides = claims.edits, claims.role == "guard"
+    edited = isinstance(result, MessageList) and known.complete and claim == "spans"
+    made = diff(payload, after, placed.path, KnownEdits(known.texts, complete=False), hides=hides)
+    beyond = any(not isinstance(one, Gone) for one in made.others.values())
+    if not edited and ((claim == "nothing" and made) or (claim == "spans" and beyond)):
         raise _BrokeError
     facts = {**after.facts, **(effects.facts or {})} if effects is not None else after.facts
     data = (*after.data, *(effects.data or ())) if effects is not None else after.data
-    hints = compose_hints(payload.hints or {}, text_changes(payload, after, told_edits(result), placed.path))
-    return compared(Payload(after.message_list, FrozenDict(facts), after.fields, data, None, after.settled, hints))
+    logged = Changes(composed(texts_of(payload), made.texts), {})
+    return compared(Payload(after.message_list, FrozenDict(facts), after.fields, data, None, after.settled, logged))
+
+
+def texts_of(payload: Payload) -> Any:
+    """Return the text edits that are known to have been made since the fork."""
+    return (payload.changes or NO_CHANGES).texts
 
 
 def compared(payload: Payload) -> Payload:
     """Return the payload with its changes to be found by comparing, never taken on trust."""
-    kept = (payload.data, None, payload.settled, payload.hints)
-    return Payload(payload.message_list, payload.facts, payload.fields, *kept, edits_only=False)
+    kept = (payload.data, None, payload.settled, Changes(texts_of(payload), {}, complete=False))
+    return Payload(payload.message_list, payload.facts, payload.fields, *kept)
 
 
 async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCall, payload: Payload) -> Payload:
@@ -170,13 +178,17 @@ async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCa
         raise Verdicts(*verdicts)
     if failures:
         raise failures[0]
-    changes = [Changes(name_of(n), diff(payload.tracked(), end, name_of(n), end.hints or {})) for n, end in ends]
+    fork = payload.tracked()
+    changes = [
+        BranchChanges(name_of(n), diff(fork, end, name_of(n), KnownEdits(texts_of(end), complete=False)))
+        for n, end in ends
+    ]
     return _joined(payload, changes, policy, nodes, path, call, [end for _, end in ends])
 
 
 def _joined(
     payload: Payload,
-    changes: list[Changes],
+    changes: list[BranchChanges],
     policy: Any,
     nodes: tuple[Node, ...],
     path: str,
@@ -184,22 +196,13 @@ def _joined(
     ends: list[Payload],
 ) -> Payload:
     merged = merge(payload.tracked(), changes, policy)
-    if merged.unsettled:
-        raise _conflict(merged.unsettled, nodes, path, call)
-    after = rebuild(payload, merged.delta)
+    if merged.unresolved:
+        raise _conflict(merged.unresolved, nodes, path, call)
+    after = rebuild(payload, merged.changes)
     data = payload.data + tuple(chunk for end in ends for chunk in end.data)
-    hints = compose_hints(payload.hints or {}, hints_of(merged.delta))
+    logged = Changes(composed(texts_of(payload), merged.changes.texts), {})
     settled = any(end.settled for end in ends)
-    return compared(Payload(after.message_list, after.facts, after.fields, data, None, settled, hints))
-
-
-def hints_of(delta: Delta) -> dict[TextPlace, Any]:
-    """Return the text edits of a delta by where the text stands."""
-    return {
-        TextPlace(place[1], place[3], place[4:]) if place[0] == "messages" else TextPlace("", 0, place[1:]): change
-        for place, change in delta.items()
-        if isinstance(change, tuple)
-    }
+    return compared(Payload(after.message_list, after.facts, after.fields, data, None, settled, logged))
 
 
 def _conflict(unsettled: Any, nodes: tuple[Node, ...], path: str, call: StageCall) -> Exception:
@@ -253,11 +256,11 @@ async def _dag(node: Dag, call: StageCall, payload: Payload) -> Payload:
     if walk.failures:
         raise next(iter(walk.failures.values()))
     after = walk.history.state(walk.bits(set(walk.ends)))
-    delta = walk.history.change(0, walk.bits(set(walk.ends)))
+    changes = walk.history.changes(0, walk.bits(set(walk.ends)))
     data = payload.data + tuple(chunk for end in walk.ends.values() for chunk in end.data)
     settled = any(end.settled for end in walk.ends.values())
-    hints = compose_hints(payload.hints or {}, hints_of(delta))
-    return compared(Payload(after.message_list, after.facts, after.fields, data, None, settled, hints))
+    logged = Changes(composed(texts_of(payload), changes.texts), {})
+    return compared(Payload(after.message_list, after.facts, after.fields, data, None, settled, logged))
 
 
 class _DagWalk:
@@ -278,13 +281,13 @@ class _DagWalk:
         """Return those of the members that ended, as `DagState` writes sets."""
         return sum(1 << self.places[name] for name in names if name in self.ends)
 
-    def united(self, base: Payload, branches: Any) -> Delta:
+    def united(self, base: Payload, branches: Any) -> Changes:
         """Return the changes of branches as one."""
         merged = merge(base, branches, self.node.merge)
-        if merged.unsettled:
+        if merged.unresolved:
             nodes = tuple(member.node for member in self.node.members)
-            raise _conflict(merged.unsettled, nodes, self.node.path, self.call)
-        return merged.delta
+            raise _conflict(merged.unresolved, nodes, self.node.path, self.call)
+        return merged.changes
 
     async def visit(self, member: DagMember) -> None:
         """Run one member, unless something before it broke or no way leads to it."""
@@ -304,7 +307,7 @@ class _DagWalk:
     async def _run(self, member: DagMember, before: set[str]) -> None:
         met = self.history.state(self.bits(before))
         settled = any(self.ends[name].settled for name in before if name in self.ends)
-        seen = compared(Payload(met.message_list, met.facts, met.fields, (), None, settled, {}))
+        seen = compared(Payload(met.message_list, met.facts, met.fields, (), None, settled, NO_CHANGES))
         if settled or not await _reached(self.node, member, seen, self.ran, self.call):
             return
         self.ran.add(member.id)

@@ -10,6 +10,7 @@ from penstock.engine.execution.join import join_policy, joined, settled, skip
 from penstock.engine.graph.plan import PlanArm, PlanSteps
 from penstock.engine.merging.dag_state import DagState
 from penstock.engine.processor.context import View
+from penstock.engine.processor.payload import NO_CHANGES
 from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import Condition
     from penstock.engine.graph.plan import Block, PlanDag
-    from penstock.engine.merging.changes import Delta
-    from penstock.engine.merging.rules import Branch
-    from penstock.engine.processor.payload import Payload
+    from penstock.engine.merging.rules import BranchChanges
+    from penstock.engine.processor.payload import Changes, Payload
     from penstock.engine.processor.state import StageCall
 
 Execute: TypeAlias = "Callable[[Block, StageCall, Payload], Awaitable[Payload]]"
@@ -56,12 +56,12 @@ class DagRun:
                 self.failures[behind] = failure
             return None
 
-    def _united(self, base: Payload, branches: Sequence[Branch]) -> Delta:
+    def _united(self, base: Payload, branches: Sequence[BranchChanges]) -> Changes:
         """Return the changes of branches as one; what `DagState` merges with."""
-        delta = settled(base, branches, self._ways(), self.block, self.call)
-        if isinstance(delta, StepFailedError):
-            raise delta
-        return delta
+        changes = settled(base, branches, self._ways(), self.block, self.call)
+        if isinstance(changes, StepFailedError):
+            raise changes
+        return changes
 
     def _ways(self) -> list[PlanArm]:
         return [stop.way for stop in self.block.stops if stop.way is not None]
@@ -137,7 +137,7 @@ class DagRun:
         met = self._meet(live, len(self.block.stops))
         if met is None:
             return self.outcome(payload)
-        made = {} if payload.hints is None else self.history.change(0, live)
+        made = NO_CHANGES if payload.changes is None else self.history.changes(0, live)
         return joined(payload, met, made, [self.ends[index] for index in sorted(self.ends)])
 
 

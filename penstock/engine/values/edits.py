@@ -6,6 +6,7 @@ Positions are code points of the text before the edits. This module knows texts 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.values.errors import EditError
@@ -105,16 +106,28 @@ def _common(limit: int, same: Callable[[int], bool]) -> int:
     return low
 
 
-def stamp(edits: Edits, step: str) -> Edits:
-    """Return the edits under a step's name; those that bear one keep it."""
+def stamp(edits: Edits, step: str, *, hides: bool = False) -> Edits:
+    """Return the edits with the path of the step that made them; those that have one keep it.
+
+    Args:
+        edits: the edits.
+        step: the path of the step.
+        hides: whether every edit that takes text away hides it, as those of a guard do.
+    """
     for edit in edits:
-        if not edit.step:
+        if not edit.step or (hides and _reveals(edit)):
             break
     else:
         return edits
     return tuple(
-        edit if edit.step else Edit(edit.start, edit.end, edit.text, edit.kind, step, edit.hides) for edit in edits
+        Edit(edit.start, edit.end, edit.text, edit.kind, edit.step or step, edit.hides or (hides and _reveals(edit)))
+        for edit in edits
     )
+
+
+def _reveals(edit: Edit) -> bool:
+    """Tell whether dropping the edit shows text again that it took away, without being marked as hiding it."""
+    return edit.start < edit.end and not edit.hidden
 
 
 def compose(first: Edits, second: Edits) -> Edits:
@@ -210,14 +223,14 @@ def _rewrite(first: Sequence[Edit], second: Sequence[Edit], start: int, end: int
 
 
 def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
-    """Merge the edits that several steps made to one text, all in positions of that text.
+    """Merge the edits that parallel branches made to one text, all in positions of that text.
 
-    Insertions at one point all stay, in the order of ``branches``; equal edits are one; overlapping redactions become
-    their union, with the wider one's replacement; a redaction swallows insertions inside it; a deletion swallows
-    what lies within it.
+    Insertions at one point all stay, in the order of ``branches``. Equal edits count once. Overlapping redactions
+    become their union, with the replacement of the widest one. Insertions within a redaction, and whatever lies within
+    a deletion, are dropped. The overlapping findings of one guard are another matter: see `resolve_overlaps`.
 
     Returns:
-        The merged edits, and the clusters that no rule settles (empty when all is settled).
+        The merged edits, and the clusters of overlapping edits that no rule resolves (empty if there are none).
     """
     filled = [edits for edits in branches if edits]
     if len(filled) <= 1:
@@ -226,12 +239,30 @@ def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
     merged: list[Edit] = []
     conflicts: list[Edits] = []
     for cluster in _clusters(ordered):
-        settled = _settle(cluster)
-        if settled is None:
+        resolved = _resolve(cluster)
+        if resolved is None:
             conflicts.append(tuple(cluster))
         else:
-            merged.extend(settled)
+            merged.extend(resolved)
     return tuple(merged), conflicts
+
+
+def resolve_overlaps(found: Sequence[Edit]) -> Edits:
+    """Return the sorted edits that one guard made to one text as disjoint ones.
+
+    They may overlap where the guard searched a text in parts and as a whole. Overlapping redactions become their union,
+    with the replacement of the widest one; other edits are dropped only where they are equal to another, or within a
+    deletion.
+
+    Raises:
+        EditError: edits overlap that are not all redactions.
+    """
+    if all(one.end <= other.start for one, other in pairwise(found)):
+        return tuple(found)
+    merged, conflicts = merge([(edit,) for edit in found])
+    if any(edit.kind != "redact" for cluster in conflicts for edit in cluster):
+        raise EditError("a guard found stretches that overlap; return disjoint edits")
+    return in_order([*merged, *(cover(cluster) for cluster in conflicts)])
 
 
 def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
@@ -299,8 +330,8 @@ def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
     yield cluster
 
 
-def _settle(cluster: list[Edit]) -> list[Edit] | None:
-    """Return what a cluster of overlapping edits becomes, or None where no rule says."""
+def _resolve(cluster: list[Edit]) -> list[Edit] | None:
+    """Return the edits that replace a cluster of overlapping ones, or None where no rule resolves it."""
     if len(cluster) == 1:
         return cluster
     redactions = [edit for edit in cluster if edit.kind == "redact"]

@@ -15,7 +15,15 @@ from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import Value, is_mapping
 from penstock.engine.values.messages import Message
 from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
-from penstock.engine.values.texts import Path, TextPlace, part_texts, with_part_texts
+from penstock.engine.values.texts import (
+    NO_KNOWN_EDITS,
+    NOTHING_EDITED,
+    KnownEdits,
+    Path,
+    TextPlace,
+    part_texts,
+    with_part_texts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -65,19 +73,18 @@ class MessageList:
     Compared by what it holds; the lineage does not count.
     """
 
-    __slots__ = ("_edits", "_entries", "_lineage", "_watch", "edits_only")
+    __slots__ = ("_entries", "_lineage", "_watch", "known_edits")
 
-    edits_only: bool
-    """Whether `recorded_edits` is all that changed since the list was handed out."""
+    known_edits: KnownEdits
+    """The text edits made with `edit_text` and `map_text` since the list was handed to a hook."""
 
     def __init__(
         self, messages: Messages = (), *, source: Source = "input", ids: Ids = RANDOM_IDS, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._entries: tuple[Entry, ...] = ()
         self._lineage = Lineage(ids, clock)
-        self._edits: dict[TextPlace, Edits] = {}
         self._watch: Watch | None = None
-        self.edits_only = False
+        self.known_edits = NO_KNOWN_EDITS
         self._entries = self._added(as_messages(messages), source, None)
 
     # Views
@@ -138,11 +145,6 @@ class MessageList:
                     for path, text in part_texts(part):
                         yield TextPlace(message.id, index, path), text
 
-    @property
-    def recorded_edits(self) -> Mapping[TextPlace, Edits]:
-        """The text edits made since the list was handed out, in positions of the text at that time."""
-        return self._edits
-
     # Changes
 
     def add(self, messages: Messages, *, source: Source | None = None, tag: str | None = None) -> MessageList:
@@ -184,8 +186,8 @@ class MessageList:
             IndexError: a place beyond the end.
         """
         entries = tuple([self._entries[place] for place in sorted(set(places))])
-        held = {entry[0].id for entry in entries} if self._edits else frozenset[str]()
-        return self._derive(entries, forget={place.message_id for place in self._edits} - held)
+        edited = {place.message_id for place in self.known_edits.texts}
+        return self._derive(entries, forget=edited - {entry[0].id for entry in entries} if edited else ())
 
     def clear(self, source: Source | None = None) -> MessageList:
         """Return the list without its messages (of one source, if given); this is how to empty it on purpose."""
@@ -210,14 +212,14 @@ class MessageList:
         for place, edits in changes.items():
             by_message.setdefault(place.message_id, {})[place] = edits
         self._require(by_message)
-        recorded = dict(self._edits)
+        known = dict(self.known_edits.texts)
         entries = tuple(
-            entry._replace(message=_edited(entry.message, by_message[entry.message.id], recorded))
+            entry._replace(message=_edited(entry.message, by_message[entry.message.id], known))
             if entry.message.id in by_message
             else entry
             for entry in self._entries
         )
-        return self._derive(entries, edits=recorded)
+        return self._derive(entries, edits=known)
 
     def map_text(
         self,
@@ -242,11 +244,11 @@ class MessageList:
 
     def watched(self, watch: Watch) -> MessageList:
         """Return the same list for a hook: changes are noted in ``watch``, edits recorded from here on."""
-        return self._made(self._entries, {}, watch, True)  # noqa: FBT003
+        return self._made(self._entries, watch, NOTHING_EDITED)
 
     def with_entries(self, entries: Sequence[Entry]) -> MessageList:
         """Return a list of this lineage that holds those entries; nobody watches it, and no edit is on record."""
-        return self._made(tuple(entries), {}, None, False)  # noqa: FBT003
+        return self._made(tuple(entries), None, NO_KNOWN_EDITS)
 
     def completed(self, message: Message) -> Message:
         """Return the message with an id and a time, if it has none."""
@@ -267,26 +269,20 @@ class MessageList:
     ) -> MessageList:
         if self._watch is not None:
             self._watch.derived = True
-        recorded = self._edits if edits is None else edits
+        known = self.known_edits
+        texts = known.texts if edits is None else edits
         dropped = frozenset(forget)
-        if dropped and recorded:
-            recorded = {place: edit for place, edit in recorded.items() if place.message_id not in dropped}
-        edits_only = self.edits_only and (edits is not None or entries is self._entries)
-        return self._made(entries, recorded, self._watch, edits_only)
+        if dropped and texts:
+            texts = {place: edit for place, edit in texts.items() if place.message_id not in dropped}
+        complete = known.complete and (edits is not None or entries is self._entries)
+        return self._made(entries, self._watch, KnownEdits(texts, complete))
 
-    def _made(
-        self,
-        entries: tuple[Entry, ...],
-        edits: dict[TextPlace, Edits],
-        watch: Watch | None,
-        edits_only: bool,  # noqa: FBT001 - a field, no switch
-    ) -> MessageList:
+    def _made(self, entries: tuple[Entry, ...], watch: Watch | None, known_edits: KnownEdits) -> MessageList:
         made = object.__new__(MessageList)
         made._entries = entries
         made._lineage = self._lineage
-        made._edits = edits
         made._watch = watch
-        made.edits_only = edits_only
+        made.known_edits = known_edits
         return made
 
     def _require(self, ids: Iterable[str]) -> None:
@@ -374,8 +370,8 @@ def _source_of(message: Message, given: Source | None) -> Source:
     return given
 
 
-def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], recorded: dict[TextPlace, Edits]) -> Message:
-    """Return the message with its texts edited, and note the edits."""
+def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], known: dict[TextPlace, Edits]) -> Message:
+    """Return the message with its texts edited, and add the edits to those that are known."""
     parts = list(message.parts)
     by_part: dict[int, dict[TextPlace, Iterable[Edit]]] = {}
     for place, edits in changes.items():
@@ -392,7 +388,7 @@ def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], recor
             fitting = edit_ops.normalise(edits, text)
             if fitting:
                 after[place.path] = edit_ops.apply(text, fitting)
-                recorded[place] = edit_ops.compose(recorded.get(place, ()), fitting)
+                known[place] = edit_ops.compose(known.get(place, ()), fitting)
         if after:
             parts[index] = with_part_texts(parts[index], after)
     return message.with_parts(parts)

@@ -14,6 +14,7 @@ from penstock.engine.values.messages import TextPart
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Layer, Value
     from penstock.engine.values.messages import Part
 
@@ -32,6 +33,25 @@ class TextPlace(NamedTuple):
     message_id: str
     part: int
     path: Path = ("text",)
+
+
+class KnownEdits(NamedTuple):
+    """The edits of texts that are known to have been made since some moment.
+
+    Attributes:
+        texts: the edits by the place of their text, in positions of the text at that moment.
+        complete: whether nothing else changed in the messages since then.
+    """
+
+    texts: Mapping[TextPlace, Edits]
+    complete: bool
+
+
+NO_KNOWN_EDITS = KnownEdits({}, complete=False)
+"""Nothing is known: what changed has to be found by comparing. The mapping is shared; do not write to it."""
+
+NOTHING_EDITED = KnownEdits({}, complete=True)
+"""It is known that nothing changed. The mapping is shared; do not write to it."""
 
 
 def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
