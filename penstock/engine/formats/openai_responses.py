@@ -1,7 +1,7 @@
-"""OpenAI responses items, both ways; it knows no other format.
+"""Read and write items of OpenAI's responses.
 
-Each item becomes one message; nothing is merged. Items of types that are not known pass through as `UnknownPart`s. In
-writing, an assistant's message becomes as many items as it takes, each step's outputs after its calls.
+Each item becomes one message; none are merged. Items of unknown types pass through as `UnknownPart`. When an assistant
+message is written, it becomes as many items as it needs, with the outputs of each step after its calls.
 """
 
 from __future__ import annotations
@@ -9,19 +9,23 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.openai_media import (
+from penstock.engine.formats.parts import (
     AUDIO_KEYS,
     FILE_KEYS,
     Media,
     image_url,
+    is_finished,
+    read_arguments,
     read_audio,
     read_file,
     read_image,
+    result_text,
     shown_as,
+    steps,
+    write_arguments,
     write_audio,
     write_file,
 )
-from penstock.engine.formats.tool_parts import is_finished, read_arguments, result_text, steps, write_arguments
 from penstock.engine.formats.wire import (
     SPOKEN_PARTS,
     Json,
@@ -63,7 +67,11 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, Role
 
 
+__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
+
 FORMAT = "openai-responses"
+LEAVES_OUT = frozenset({"source", "data", "step-start"})
+"""The kinds of parts for which the format has no place."""
 
 _TEXTS = ("input_text", "output_text", "text", "refusal")
 _IMAGE = frozenset({"type", "image_url"})
@@ -287,11 +295,6 @@ def thought_field(part: Part) -> str:
         return str(field)
     return "summary" if isinstance(part, ReasoningPart) else ""
 
-
-__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
-
-LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 _LEFT_OUT = (SourcePart, DataPart, StepStartPart)
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
