@@ -113,7 +113,7 @@ READERS: dict[str, Callable[[Json, str], Part]] = {
 
 
 def write_content(part: Part) -> Json:
-    """Return the content part for a text, a thought, an image, a sound, a file or an unknown part."""
+    """Return the content part for a text, reasoning, an image, a sound, a file or an unknown part."""
     if isinstance(part, (TextPart, ReasoningPart)):
         return write_metadata({"type": part.type, "text": part.text}, part, FORMAT, _TEXT_KEYS, OPTIONS)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):

@@ -1,7 +1,7 @@
 """Read and write messages of OpenAI's chat completions.
 
-A tool message becomes a ``tool`` message with one `ToolPart`, which gets its name from the earlier call; no messages are
-merged. When an assistant message is written, each of its steps becomes a message, followed by the results of its calls.
+A tool message becomes a ``tool`` message with one `ToolPart`, which gets its name from the earlier call. Messages are
+not merged. When an assistant message is written, each of its steps becomes a message, followed by its calls' results.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ _READERS: dict[str, Callable[[Json, str], Part]] = {
 
 
 def write_part(part: Part) -> Json:
-    """Return the content part for a text, a thought among the content, an image, a sound, a file or an unknown part."""
+    """Return the content part for a text, reasoning among the content, an image, a sound, a file or an unknown part."""
     notes = notes_of(part, FORMAT)
     if isinstance(part, TextPart):
         kind = "refusal" if notes.get("type") == "refusal" else "text"

@@ -248,7 +248,7 @@ def read_reasoning(item: Json, place: str) -> Message:
     parts: list[Part] = []
     for field, kind in _REASONING_FIELDS.items():
         for index, entry in enumerate(expect_array(item.get(field) or [], f"{place}.{field}")):
-            parts.append(_read_thought(entry, field, kind, f"{place}.{field}[{index}]"))
+            parts.append(_read_reasoning_entry(entry, field, kind, f"{place}.{field}[{index}]"))
     notes: Json = {
         "item": "reasoning",
         "id": item.get("id") or None,
@@ -258,7 +258,7 @@ def read_reasoning(item: Json, place: str) -> Message:
     return Message("assistant", tuple(parts), id=maybe_text(item, "id", place) or "", metadata=kept(FORMAT, notes))
 
 
-def _read_thought(value: Value, field: str, kind: str, place: str) -> Part:
+def _read_reasoning_entry(value: Value, field: str, kind: str, place: str) -> Part:
     entry = expect_object(value, place)
     notes: Json = {"reasoning": field}
     if entry.get("type") != kind:
@@ -268,10 +268,10 @@ def _read_thought(value: Value, field: str, kind: str, place: str) -> Part:
 
 
 def write_reasoning(parts: Sequence[Part], notes: Json) -> Json:
-    """Return the ``reasoning`` item for those thoughts."""
+    """Return the ``reasoning`` item with those parts."""
     body: Json = {"type": "reasoning", **item_id(notes)}
     for field, kind in _REASONING_FIELDS.items():
-        entries = [_write_thought(part, kind) for part in parts if thought_field(part) == field]
+        entries = [_write_reasoning_entry(part, kind) for part in parts if reasoning_field(part) == field]
         if entries:
             body[field] = entries
     extra = notes.get("extra")
@@ -281,14 +281,14 @@ def write_reasoning(parts: Sequence[Part], notes: Json) -> Json:
     return restored(body, notes, _REASONING_KEYS)
 
 
-def _write_thought(part: Part, kind: str) -> Json:
+def _write_reasoning_entry(part: Part, kind: str) -> Json:
     if isinstance(part, ReasoningPart):
         return restored({"type": kind, "text": part.text}, notes_of(part, FORMAT), {"type", "text"})
     raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
     return raw
 
 
-def thought_field(part: Part) -> str:
+def reasoning_field(part: Part) -> str:
     """Return the field of a ``reasoning`` item in which a part stands; empty if it stands in none."""
     field = notes_of(part, FORMAT).get("reasoning")
     if field in _REASONING_FIELDS and isinstance(part, (ReasoningPart, UnknownPart)):
@@ -379,7 +379,7 @@ def _kind(part: Part) -> str:
     """Return the kind of item in which a part stands."""
     if isinstance(part, ToolPart):
         return "call"
-    if thought_field(part):
+    if reasoning_field(part):
         return "reasoning"
     return "item" if isinstance(part, UnknownPart) and notes_of(part, FORMAT).get("item") else "message"
 
