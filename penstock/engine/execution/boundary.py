@@ -20,10 +20,11 @@ from penstock.engine.merging.changes import followed_by
 from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
 from penstock.engine.processor.stages import WrongReturnError, known_edits
-from penstock.engine.values.errors import BlockedError, EditError, JudgeError, StepFailedError, UsageError
+from penstock.engine.values.errors import EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.tripwire import Record, Tripwire, TripwireSignal
+from penstock.engine.values.model import JudgeError
+from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
     from penstock.engine.graph.plan import Block, PlanPolicy, PlanStep
@@ -276,7 +277,7 @@ def _tripped(
 def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: object) -> Payload:
     """Return the payload with a hook's result and effects in it; the same one if there is nothing."""
     if result is None:
-        if effects is not None and effects.watch is not None and effects.watch.derived:
+        if effects is not None and effects.return_check is not None and effects.return_check.derived:
             raise WrongReturnError(
                 "it derived a list from ctx.message_list and returned nothing; did you forget to return it?"
             )
@@ -297,7 +298,7 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
 def _check_own(effects: Effects | None, result: object) -> None:
     """Refuse a list that was not derived from this call's: one kept from before would undo what was done since."""
     returned = result.messages if isinstance(result, (Overrides, Retry)) else result
-    if isinstance(returned, MessageList) and (effects is None or returned.watch is not effects.watch):
+    if isinstance(returned, MessageList) and (effects is None or returned.return_check is not effects.return_check):
         raise WrongReturnError(
             "it returned a MessageList that is not derived from this call's ctx.message_list; keep none from before"
         )

@@ -1,8 +1,8 @@
-"""`MessageList`: the conversation of one run as an immutable value; it knows messages, no stage and no step.
+"""`MessageList`: the conversation of one run as an immutable value.
 
-Every method that changes something returns a new list. Lists derived from one another share what gives them ids and
-times; by whom a list was handed out, a step's result is told from a stranger. Edits made through `edit_text` and
-`map_text` are remembered, so that merging parallel steps works on what was really changed.
+Every method that changes something returns a new list, which gets ids and times for new messages from the same sources.
+Edits made with `edit_text` and `map_text` are kept in `known_edits`, so that merges of parallel steps and records have
+the edits that were made, and need not guess them from the texts.
 """
 
 from __future__ import annotations
@@ -41,25 +41,27 @@ Messages: TypeAlias = "str | Message | Iterable[Message]"
 
 
 class Entry(NamedTuple):
-    """A message in a list: where it came from, and the owner of a system message."""
+    """A message of a list.
+
+    Attributes:
+        message: the message.
+        source: where it came from.
+        tag: the owner of a system message; None for other messages, and for system messages without an owner.
+    """
 
     message: Message
     source: Source
     tag: str | None = None
 
 
-class Lineage:
-    """What lists derived from one another have in common: who gives ids and times."""
+class ReturnCheck:
+    """Marks the lists that a hook derives from the one it was given.
 
-    __slots__ = ("clock", "ids")
+    By it a step knows a list of another call, and a hook that derived a list and forgot to return it.
 
-    def __init__(self, ids: Ids, clock: Clock) -> None:
-        self.ids = ids
-        self.clock = clock
-
-
-class Watch:
-    """Notes that a list handed to a hook was derived from, so that a forgotten ``return`` can be told."""
+    Attributes:
+        derived: whether a list was derived.
+    """
 
     __slots__ = ("derived",)
 
@@ -70,20 +72,24 @@ class Watch:
 class MessageList:
     """Messages in order, each with its source (input, memory, response, context, system); system messages have a tag.
 
-    Compared by what it holds; the lineage does not count.
+    Two lists are equal if they hold equal messages from equal sources in the same order.
     """
 
-    __slots__ = ("_entries", "_lineage", "_watch", "known_edits")
+    __slots__ = ("_clock", "_entries", "_ids", "known_edits", "return_check")
 
     known_edits: KnownEdits
     """The text edits made with `edit_text` and `map_text` since the list was handed to a hook."""
+
+    return_check: ReturnCheck | None
+    """The check of the hook that was given this list, or the one that it is derived from; None outside of hooks."""
 
     def __init__(
         self, messages: Messages = (), *, source: Source = "input", ids: Ids = RANDOM_IDS, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._entries: tuple[Entry, ...] = ()
-        self._lineage = Lineage(ids, clock)
-        self._watch: Watch | None = None
+        self._ids = ids
+        self._clock = clock
+        self.return_check = None
         self.known_edits = NO_KNOWN_EDITS
         self._entries = self._added(as_messages(messages), source, None)
 
@@ -237,17 +243,12 @@ class MessageList:
 
     # For the engine
 
-    @property
-    def watch(self) -> Watch | None:
-        """By whom this list, or the one it is derived from, was handed out."""
-        return self._watch
-
-    def watched(self, watch: Watch) -> MessageList:
-        """Return the same list for a hook: changes are noted in ``watch``, edits recorded from here on."""
-        return self._made(self._entries, watch, NOTHING_EDITED)
+    def for_hook(self, check: ReturnCheck) -> MessageList:
+        """Return the same list for a hook: `known_edits` begin here, and lists derived from it bear the check."""
+        return self._made(self._entries, check, NOTHING_EDITED)
 
     def with_entries(self, entries: Sequence[Entry]) -> MessageList:
-        """Return a list of this lineage that holds those entries; nobody watches it, and no edit is on record."""
+        """Return a list that holds those entries; it bears no check and knows no edits."""
         return self._made(tuple(entries), None, NO_KNOWN_EDITS)
 
     def completed(self, message: Message) -> Message:
@@ -256,8 +257,8 @@ class MessageList:
             return message
         return _replace(
             message,
-            id=message.id or self._lineage.ids.next(),
-            created_at=message.created_at or self._lineage.clock.now(),
+            id=message.id or self._ids.next(),
+            created_at=message.created_at or self._clock.now(),
         )
 
     def _derive(
@@ -267,21 +268,22 @@ class MessageList:
         forget: Iterable[str] = (),
         edits: dict[TextPlace, Edits] | None = None,
     ) -> MessageList:
-        if self._watch is not None:
-            self._watch.derived = True
+        if self.return_check is not None:
+            self.return_check.derived = True
         known = self.known_edits
         texts = known.texts if edits is None else edits
         dropped = frozenset(forget)
         if dropped and texts:
             texts = {place: edit for place, edit in texts.items() if place.message_id not in dropped}
         complete = known.complete and (edits is not None or entries is self._entries)
-        return self._made(entries, self._watch, KnownEdits(texts, complete))
+        return self._made(entries, self.return_check, KnownEdits(texts, complete))
 
-    def _made(self, entries: tuple[Entry, ...], watch: Watch | None, known_edits: KnownEdits) -> MessageList:
+    def _made(self, entries: tuple[Entry, ...], check: ReturnCheck | None, known_edits: KnownEdits) -> MessageList:
         made = object.__new__(MessageList)
         made._entries = entries
-        made._lineage = self._lineage
-        made._watch = watch
+        made._ids = self._ids
+        made._clock = self._clock
+        made.return_check = check
         made.known_edits = known_edits
         return made
 

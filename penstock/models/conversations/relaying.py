@@ -52,4 +52,4 @@ def laid_out(messages: MessageList, entries: Iterable[Entry]) -> MessageList:
     """Return a list of that lineage with those entries, for a hook to return, in linear time."""
     made = messages.with_entries([entry._replace(message=messages.completed(entry.message)) for entry in entries])
     # Deriving once more, from a list handed out to the same hook, tells that more has changed than texts.
-    return made if messages.watch is None else made.watched(messages.watch).remove()
+    return made if messages.return_check is None else made.for_hook(messages.return_check).remove()

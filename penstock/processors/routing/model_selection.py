@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, cast, ge
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values import ports
-from penstock.engine.values.errors import BlockedError, JudgeError, OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.messages import TextPart
+from penstock.engine.values.model import JudgeError
+from penstock.engine.values.tripwire import BlockedError
 from penstock.processors.routing.decisions import (
     MODEL_CHOICE,
     ModelChoice,
