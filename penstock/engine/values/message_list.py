@@ -102,27 +102,27 @@ class MessageList:
 
     @property
     def all(self) -> tuple[Message, ...]:
-        """Every message but the system's, in order."""
+        """Every message except system messages, in order."""
         return tuple([entry[0] for entry in self._entries if entry[1] != "system"])
 
     @property
     def input(self) -> tuple[Message, ...]:
-        """What the caller sent."""
+        """The messages that the caller sent."""
         return self.of("input")
 
     @property
     def response(self) -> tuple[Message, ...]:
-        """What the model answered in this run."""
+        """The messages that the model answered in this run."""
         return self.of("response")
 
     @property
     def remembered(self) -> tuple[Message, ...]:
-        """What was loaded from memory."""
+        """The messages that were loaded from memory."""
         return self.of("memory")
 
     @property
     def system(self) -> tuple[Message, ...]:
-        """The system messages: untagged ones first, then by tag, in the order in which tags came."""
+        """The system messages: those without a tag first, then by tag, in the order in which tags first appeared."""
         mine = [entry for entry in self._entries if entry.source == "system"]
         tags = list(dict.fromkeys([None, *(entry.tag for entry in mine)]))
         return tuple(entry.message for tag in tags for entry in mine if entry.tag == tag)
@@ -132,7 +132,7 @@ class MessageList:
         return tuple([entry[0] for entry in self._entries if entry[1] == source])
 
     def tagged(self, tag: str | None) -> tuple[Message, ...]:
-        """Return the system messages of one owner; None for those that have none."""
+        """Return the system messages of one owner; None for those without an owner."""
         return tuple(entry.message for entry in self._entries if entry.source == "system" and entry.tag == tag)
 
     def get(self, message_id: str) -> Message | None:
@@ -142,7 +142,12 @@ class MessageList:
     def texts(
         self, messages: Iterable[Message] | None = None, kinds: Iterable[str] = TEXT_KINDS
     ) -> Iterator[tuple[TextPlace, str]]:
-        """Yield every text of the messages (all of the list by default) in parts of those kinds, with its place."""
+        """Yield every text with its place.
+
+        Args:
+            messages: the messages to read; None for all of the list.
+            kinds: the types of parts to read.
+        """
         wanted = frozenset(kinds)
         chosen = [entry.message for entry in self._entries] if messages is None else messages
         for message in chosen:
@@ -154,18 +159,21 @@ class MessageList:
     # Changes
 
     def add(self, messages: Messages, *, source: Source | None = None, tag: str | None = None) -> MessageList:
-        """Return the list with the messages at its end; one whose id is known takes the other's place.
+        """Return the list with the messages at its end. A message whose id is in the list replaces that one.
 
-        ``source`` is ``input`` for user messages and ``response`` for others where it is not given; a system message is
-        always ``system``, belongs to ``tag``, and is dropped where its owner has one of the same text already.
+        Args:
+            messages: a str (one user message), a message, or several.
+            source: the source of messages other than system messages; None for ``input`` for user messages and
+                ``response`` for others.
+            tag: the owner of system messages. One is dropped if its owner has a system message of the same text.
         """
         return self._derive(self._added(as_messages(messages), source, tag))
 
     def replace(self, *messages: Message) -> MessageList:
-        """Return the list with those messages in place of the ones that bear their ids.
+        """Return the list with each of the messages in place of the one with its id.
 
         Raises:
-            UsageError: an id that the list does not hold.
+            UsageError: the list holds no message with one of the ids.
         """
         changed = {message.id: message for message in messages}
         self._require(changed)
@@ -176,43 +184,48 @@ class MessageList:
         return self._derive(entries, forget=changed)
 
     def remove(self, *ids: str) -> MessageList:
-        """Return the list without the messages of those ids.
+        """Return the list without the messages with those ids.
 
         Raises:
-            UsageError: an id that the list does not hold.
+            UsageError: the list holds no message with one of the ids.
         """
         gone = set(ids)
         self._require(gone)
         return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
 
     def keep(self, places: Iterable[int]) -> MessageList:
-        """Return the list with only what stands at those places of `entries`, in order; the cost is that of the rest.
+        """Return the list with only the messages at those indexes of `entries`, in order.
+
+        It takes time for the messages that stay, and none for those that go.
 
         Raises:
-            IndexError: a place beyond the end.
+            IndexError: an index is beyond the end.
         """
         entries = tuple([self._entries[place] for place in sorted(set(places))])
         edited = {place.message_id for place in self.known_edits.texts}
         return self._derive(entries, forget=edited - {entry[0].id for entry in entries} if edited else ())
 
     def clear(self, source: Source | None = None) -> MessageList:
-        """Return the list without its messages (of one source, if given); this is how to empty it on purpose."""
+        """Return the list without messages, or without those of one source. Hooks empty a list with it on purpose."""
         gone = {entry.message.id for entry in self._entries if source in (None, entry.source)}
         return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
 
     def replace_system(self, messages: Messages, *, tag: str | None = None) -> MessageList:
-        """Return the list with those as the only system messages of one owner (None: of nobody)."""
+        """Return the list with those as the only system messages of one owner; None: of those without an owner."""
         kept = tuple(entry for entry in self._entries if not (entry.source == "system" and entry.tag == tag))
         bare = self._derive(kept)
         fresh = [m if m.role == "system" else _replace(m, role="system") for m in as_messages(messages, "system")]
         return self._derive(bare._added(fresh, "system", tag))
 
     def edit_text(self, changes: Mapping[TextPlace, Iterable[Edit]]) -> MessageList:
-        """Return the list with the edits made to the texts at those places, everything else kept.
+        """Return the list with texts edited; everything else stays.
+
+        Args:
+            changes: the edits for each text, by its place as `texts` yields it.
 
         Raises:
-            UsageError: a place that the list does not have.
-            EditError: edits that overlap or do not fit their text.
+            UsageError: the list has no text at a place.
+            EditError: edits overlap, or do not fit their text.
         """
         by_message: dict[str, dict[TextPlace, Iterable[Edit]]] = {}
         for place, edits in changes.items():
@@ -233,7 +246,13 @@ class MessageList:
         messages: Iterable[Message] | None = None,
         kinds: Iterable[PartKind] = ("text",),
     ) -> MessageList:
-        """Return the list with ``change`` called on every text of the messages (all by default); ids and order stay."""
+        """Return the list with texts changed by a function; ids and order stay.
+
+        Args:
+            change: is called with each text and returns the new one.
+            messages: the messages to change; None for all of the list.
+            kinds: the types of parts to change.
+        """
         found: dict[TextPlace, Edits] = {}
         for place, text in self.texts(messages, kinds):
             edits = edit_ops.difference(text, change(text))
@@ -252,7 +271,7 @@ class MessageList:
         return self._made(tuple(entries), None, NO_KNOWN_EDITS)
 
     def completed(self, message: Message) -> Message:
-        """Return the message with an id and a time, if it has none."""
+        """Return the message with an id and a time; those that it has stay."""
         if message.id and message.created_at is not None:
             return message
         return _replace(
@@ -289,7 +308,7 @@ class MessageList:
 
     def _require(self, ids: Iterable[str]) -> None:
         if not set(ids) <= {entry.message.id for entry in self._entries}:
-            raise UsageError("the list holds no message of such an id: take ids from its messages, add() new ones")
+            raise UsageError("the list has no message with such an id; take ids from its messages, add() new ones")
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
         entries = list(self._entries)
@@ -335,7 +354,7 @@ def as_messages(messages: object, role: Literal["system", "user", "assistant"] =
     """Return messages from a str (one message of that role), a message, or several.
 
     Raises:
-        MessageError: something else.
+        MessageError: the value is something else, or two messages have one id.
     """
     if isinstance(messages, str):
         return (Message(role, messages),)  # type: ignore[arg-type]
@@ -353,10 +372,10 @@ def as_messages(messages: object, role: Literal["system", "user", "assistant"] =
 
 
 def as_items(messages: Value) -> tuple[Value, ...]:
-    """Return what an iterable of messages holds.
+    """Return the items of an iterable of messages.
 
     Raises:
-        MessageError: it is no iterable.
+        MessageError: the value is not iterable.
     """
     try:
         return tuple(messages)
