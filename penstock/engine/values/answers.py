@@ -82,7 +82,7 @@ class Assembly:
 
     @property
     def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
-        """The id of the text that was written to last, and the function that writes to it; None where no text is open."""
+        """The id of the text that was written to last, and the function that writes to it; None if no text is open."""
         key, write = next(reversed(self._writing.items()), (("", None), _unwritten))
         return (key[1], write) if key[0] == "text-delta" else (None, write)
 

@@ -324,7 +324,7 @@ def _position(edit: Edit) -> tuple[int, int]:
 
 
 def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
-    """Split sorted edits (at least one) where none overlap; an insertion belongs to an edit that strictly contains it."""
+    """Split sorted edits (at least one) where none overlap; an insertion belongs to one that strictly contains it."""
     cluster: list[Edit] = []
     reach = -1
     for edit in ordered:

@@ -308,7 +308,7 @@ class MessageList:
 
     def _require(self, ids: Iterable[str]) -> None:
         if not set(ids) <= {entry.message.id for entry in self._entries}:
-            raise UsageError("the list has no message with such an id; take ids from its messages, add() new ones")
+            raise UsageError("the list holds no message of such an id; take ids from its messages, add() new ones")
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
         entries = list(self._entries)
