@@ -126,12 +126,12 @@ def followed_by(first: Changes, second: Changes) -> Changes:
 def _apart(first: Changes, second: Changes) -> bool:
     """Tell whether two steps touched different parts of the payload, or both only edited texts there."""
     if not first.others and not second.others:
-        return not (_renames_keys(first.texts) or _renames_keys(second.texts))
+        return not (renames_keys(first.texts) or renames_keys(second.texts))
     return not (
         _areas(first.others) & (_areas(second.others) | _text_areas(second.texts))
         or _areas(second.others) & _text_areas(first.texts)
-        or _renames_keys(first.texts)
-        or _renames_keys(second.texts)
+        or renames_keys(first.texts)
+        or renames_keys(second.texts)
     )
 
 
@@ -144,8 +144,12 @@ def _text_areas(places: Mapping[TextPlace, object]) -> set[PayloadPath]:
     return {("messages",) if place.message_id else ("fields", place.path[0]) for place in places}
 
 
-def _renames_keys(texts: Mapping[TextPlace, Edits]) -> bool:
-    return any(type(place.path[-1]) is KeyText for place in texts)
+def renames_keys(texts: Mapping[TextPlace, Edits]) -> bool:
+    """Tell whether some of the texts are keys of mappings, whose edits move the places below them."""
+    for place in texts:  # noqa: SIM110 - asked for each edit of a step
+        if type(place.path[-1]) is KeyText:
+            return True
+    return False
 
 
 def credited(changes: Changes, step: str, makers: Mapping[PayloadPath, str] | None = None) -> Changes:

@@ -9,12 +9,19 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from penstock.engine.merging.changes import KEYED_FIELDS, TEXT_FIELDS, credited, keyed, text_place, value_at
+from penstock.engine.merging.changes import (
+    KEYED_FIELDS,
+    TEXT_FIELDS,
+    credited,
+    keyed,
+    renames_keys,
+    text_place,
+    value_at,
+)
 from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.texts import (
     NO_KNOWN_EDITS,
-    KeyText,
     KnownEdits,
     TextPlace,
     leaves,
@@ -46,21 +53,24 @@ def diff(
         known_edits: the text edits that are known to have been made. They are used where they lead to the new text.
         hides: whether every edit that takes text away hides it, as those of a guard do.
     """
-    found = _Diff(step, known_edits.texts, hides=hides)
+    texts: dict[TextPlace, Edits] = {}
+    found: _Diff | None = None
     if new.message_list is base.message_list:
         pass
-    elif known_edits.complete and not any(type(place.path[-1]) is KeyText for place in known_edits.texts):
+    elif known_edits.complete and not renames_keys(known_edits.texts):
         for place, edits in known_edits.texts.items():
             if place.message_id:
-                found.texts[place] = found.signed(edits)
+                texts[place] = edit_ops.stamp(edits, step, hides=hides)
     else:  # also where a key was renamed, since that moves the places below it
+        found = _Diff(texts, step, known_edits.texts, hides=hides)
         found.lists(base.message_list, new.message_list)
-    if new.facts is not base.facts:
-        found.mapping(base.facts, new.facts, ("facts",))
-    if new.fields is not base.fields:
-        for name in {**base.fields, **new.fields}:
-            found.field(name, base.fields.get(name), new.fields.get(name))
-    return Changes(found.texts, found.others)
+    if new.facts is base.facts and new.fields is base.fields:  # as in most steps
+        return Changes(texts, {} if found is None else found.others)
+    found = found or _Diff(texts, step, known_edits.texts, hides=hides)
+    found.mapping(base.facts, new.facts, ("facts",))
+    for name in {**base.fields, **new.fields}:
+        found.field(name, base.fields.get(name), new.fields.get(name))
+    return Changes(texts, found.others)
 
 
 def branch_changes(base: Payload, end: Payload, branch: str) -> Changes:
@@ -110,16 +120,17 @@ def only_removes(base: MessageList, new: MessageList) -> bool:
 class _Diff:
     """The changes found so far while two payloads are compared."""
 
-    def __init__(self, step: str, known: Mapping[TextPlace, Edits], *, hides: bool) -> None:
-        self.texts: dict[TextPlace, Edits] = {}
+    def __init__(
+        self, texts: dict[TextPlace, Edits], step: str, known: Mapping[TextPlace, Edits], *, hides: bool
+    ) -> None:
+        self.texts = texts
         self.others: dict[PayloadPath, Put | Added | Gone] = {}
         self._step = step
         self._known = known
         self._hides = hides
 
-    def signed(self, edits: Edits) -> Edits:
-        """Return the edits under the step's name; those that bear one keep it."""
-        return edit_ops.stamp(edits, self._step, hides=self._hides)
+    def _note(self, place: TextPlace, edits: Edits) -> None:
+        self.texts[place] = edit_ops.stamp(edits, self._step, hides=self._hides)
 
     def lists(self, base: MessageList, new: MessageList) -> None:
         """Compare two lists of messages."""
@@ -200,7 +211,7 @@ class _Diff:
     def _use(self, known: Mapping[Path, Edits], message_id: str, part: int) -> None:
         """Take known edits of a part's or a field's texts as the changes that were made there."""
         for leaf, edits in known.items():
-            self.texts[TextPlace(message_id, part, leaf)] = self.signed(edits)
+            self._note(TextPlace(message_id, part, leaf), edits)
 
     def mapping(self, was: Mapping[Value, Value], now: Mapping[Value, Value], path: PayloadPath) -> None:
         """Compare two mappings key by key."""
@@ -218,7 +229,7 @@ class _Diff:
             return
         if is_text and isinstance(was, str) and isinstance(now, str):
             if was != now:
-                self.texts[text_place(path)] = self.signed(edit_ops.difference(was, now))
+                self._note(text_place(path), edit_ops.difference(was, now))
         elif is_text and isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
             for key in was:
                 self._value(was[key], now[key], (*path, key), is_text=is_text)

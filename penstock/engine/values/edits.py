@@ -121,19 +121,15 @@ def stamp(edits: Edits, step: str, *, hides: bool = False) -> Edits:
         hides: whether every edit that takes text away hides it, as those of a guard do.
     """
     for edit in edits:
-        if not edit.step or (hides and _reveals(edit)):
+        if not edit.step or (hides and edit.kind == "replace" and not edit.hides):
             break
     else:
         return edits
-    return tuple(
-        Edit(edit.start, edit.end, edit.text, edit.kind, edit.step or step, edit.hides or (hides and _reveals(edit)))
-        for edit in edits
-    )
-
-
-def _reveals(edit: Edit) -> bool:
-    """Tell whether dropping the edit shows text again that it took away, without being marked as hiding it."""
-    return edit.start < edit.end and not edit.hidden
+    made: list[Edit] = []
+    for edit in edits:
+        hiding = edit.hides or (hides and edit.kind == "replace" and edit.start < edit.end)
+        made.append(Edit(edit.start, edit.end, edit.text, edit.kind, edit.step or step, hiding))
+    return tuple(made)
 
 
 def compose(first: Edits, second: Edits) -> Edits:
@@ -241,6 +237,9 @@ def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
     filled = [edits for edits in branches if edits]
     if len(filled) <= 1:
         return (filled[0] if filled else ()), []
+    ordered = in_order(edit for edits in filled for edit in edits)
+    if all(one.end <= other.start and one.start < other.end for one, other in pairwise(ordered)):
+        return ordered, []  # nothing overlaps, and no two insertions are at one point
     ordered = in_order(_distinct(filled))
     merged: list[Edit] = []
     conflicts: list[Edits] = []
