@@ -159,7 +159,7 @@ class TextGuard(WholeTexts):
         Called once for what is decided, never for what may change yet: the place to report, count, and abort.
         """
         del ctx
-        return [edit_ops.resolve_overlaps(cast("Sequence[Edit]", hit.found)) for hit in hits]
+        return [edit_ops.unite_overlaps(cast("Sequence[Edit]", hit.found)) for hit in hits]
 
     def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> None:
         """Refuse: the engine drives `find` and `hold` itself, since one chunk alone cannot be judged."""

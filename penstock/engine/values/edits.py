@@ -229,7 +229,7 @@ def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
 
     Insertions at one point all stay, in the order of ``branches``. Equal edits count once. Overlapping redactions
     become their union, with the replacement of the widest one. Insertions within a redaction, and whatever lies within
-    a deletion, are dropped. The overlapping findings of one guard are another matter: see `resolve_overlaps`.
+    a deletion, are dropped. The overlapping findings of one guard are another matter: see `unite_overlaps`.
 
     Returns:
         The merged edits, and the clusters of overlapping edits that no rule resolves (empty if there are none).
@@ -252,7 +252,7 @@ def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
     return tuple(merged), conflicts
 
 
-def resolve_overlaps(found: Sequence[Edit]) -> Edits:
+def unite_overlaps(found: Sequence[Edit]) -> Edits:
     """Return the sorted edits that one guard made to one text as disjoint ones.
 
     They may overlap where the guard searched a text in parts and as a whole. Overlapping redactions become their union,
