@@ -9,6 +9,7 @@ BIN     := $(VENV)/bin
 CORE    := $(VENV)-core
 PEERS   := $(VENV)-bench
 QUALITY := $(VENV)-quality
+DOCS    := $(VENV)-docs
 
 DATA  ?= ../shared/data
 SPLIT ?= dev
@@ -16,7 +17,7 @@ SPLIT ?= dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test core lint check house bench quality format clean
+.PHONY: help demo test core lint check house docs bench quality format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +45,9 @@ check: lint ## Run all that must hold before a change lands: `make lint`, the te
 house: $(VENV)/.test ## Show how the house stands: files, floors, names, the rooms that a request enters
 	$(BIN)/python benchmarks/house.py
 
+docs: $(DOCS)/.docs ## Build the documentation as a site, build/site/index.html; a dead link is an error
+	$(DOCS)/bin/python docs/build_site.py
+
 bench: $(PEERS)/.peers ## Time the engine against hand-written code and its peers
 	$(PEERS)/bin/python benchmarks $(ARGS)
 
@@ -55,7 +59,7 @@ format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	$(BIN)/ruff format
 
 clean: ## Remove the virtualenvs and everything that was generated
-	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp says that an installation ended well; one that was broken off is begun again.
@@ -84,4 +88,8 @@ clean: ## Remove the virtualenvs and everything that was generated
 
 %/.quality: pyproject.toml | %/.made
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[quality-peers]"
+	@touch $@
+
+%/.docs: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@

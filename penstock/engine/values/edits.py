@@ -5,7 +5,7 @@ Merges, streams, records and the viewer all use them. Positions are code points 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -154,7 +154,8 @@ def compose(first: Edits, second: Edits) -> Edits:
             j += 1
         else:
             united, i, j, shift = _unite(first, second, i, j, shift)
-            result.append(united)
+            if united.text or united.start < united.end:  # what was inserted may be gone again
+                result.append(united)
     return tuple(result)
 
 
@@ -345,7 +346,7 @@ def _resolve(cluster: list[Edit]) -> list[Edit] | None:
     end = max(edit.end for edit in cluster)
     deletion = next((e for e in cluster if not e.text and e.start == start and e.end == end), None)
     if deletion is not None:
-        return [deletion]
+        return [replace(deletion, hides=any(edit.hidden for edit in cluster))]
     if redactions and all(edit.start == edit.end for edit in others):
         return [cover(cluster)]
     return None
