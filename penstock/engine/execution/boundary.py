@@ -15,21 +15,23 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.graph.plan import plan_steps
-from penstock.engine.merging.changes import Gone
-from penstock.engine.merging.diff import compose_hints, diff, only_removes, text_changes
-from penstock.engine.processor.payload import Overrides, Payload, Retry
-from penstock.engine.processor.stages import WrongReturnError, told_edits
-from penstock.engine.values.errors import BlockedError, EditError, JudgeError, StepFailedError, UsageError
+from penstock.engine.merging.changes import followed_by
+from penstock.engine.merging.diff import diff, edits_to_record, only_removes
+from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
+from penstock.engine.processor.stages import WrongReturnError, known_edits
+from penstock.engine.values.errors import EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.tripwire import Record, Tripwire, TripwireSignal
+from penstock.engine.values.model import JudgeError
+from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
     from penstock.engine.graph.plan import Block, PlanPolicy, PlanStep
     from penstock.engine.processor.context import AnyContext, Effects
+    from penstock.engine.processor.payload import Changes, PayloadPath
     from penstock.engine.processor.state import StageCall
-    from penstock.engine.values.edits import Edit, Edits
-    from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.edits import Edit
+    from penstock.engine.values.texts import KnownEdits, TextPlace
     from penstock.engine.values.tripwire import Status
 
 log = logging.getLogger("penstock")
@@ -50,12 +52,13 @@ def apply_result(
         changes = _changes(step, payload, after, result, listening=started > 0)
     except Exception as error:  # noqa: BLE001 - a result that cannot be applied is the step's failure
         return fail(call, step, payload, error, started, effects)
-    if changes is not None and payload.hints is not None:
-        after.hints = compose_hints(payload.hints, changes)
+    if payload.changes is not None:
+        after.changes = followed_by(payload.changes, changes)
     if started:
         edited = after is not payload and (after.message_list, after.fields) != (payload.message_list, payload.fields)
         status: Status = "edited" if edited else "passed"
-        edits = tuple(masked(place, edit) for place, made in (changes or {}).items() for edit in made)
+        texts = edits_to_record(payload, changes, step.path)
+        edits = tuple(masked(place, edit) for place, made in texts.items() for edit in made)
         record(call, step, status, started, effects, edits=edits)
     return after
 
@@ -276,7 +279,7 @@ def _tripped(
 def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: object) -> Payload:
     """Return the payload with a hook's result and effects; the same one if there are none."""
     if result is None:
-        if effects is not None and effects.watch is not None and effects.watch.derived:
+        if effects is not None and effects.return_check is not None and effects.return_check.derived:
             raise WrongReturnError(
                 "it derived a list from ctx.message_list and returned nothing; did you forget to return it?"
             )
@@ -287,53 +290,69 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
             raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
         _check_own(effects, result)
         after = step.stage.accept(step.stage, payload, result)
-        _check_claim(step, payload, after, result)
     if effects is None or (effects.facts is None and effects.data is None):
         return after
     facts = after.facts if effects.facts is None else FrozenDict({**after.facts, **effects.facts})
     data = after.data if effects.data is None else (*after.data, *effects.data)
-    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.hints, after.edits_only)
+    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.changes)
 
 
 def _check_own(effects: Effects | None, result: object) -> None:
     """Refuse a list that was not derived from this call's: an older one would undo what was done since."""
     returned = result.messages if isinstance(result, (Overrides, Retry)) else result
-    if isinstance(returned, MessageList) and (effects is None or returned.watch is not effects.watch):
+    if isinstance(returned, MessageList) and (effects is None or returned.return_check is not effects.return_check):
         raise WrongReturnError(
             "it returned a MessageList that is not derived from this call's ctx.message_list; "
             "do not keep a list from an earlier call"
         )
 
 
-def _check_claim(step: PlanStep, before: Payload, after: Payload, result: object) -> None:
+def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool) -> Changes:
+    """Return what a step changed, checked against what its processor declares.
+
+    The payloads are compared once, and only if a join, a record, or the check needs it.
+    """
+    if after is before:
+        return NO_CHANGES
+    known = known_edits(result)
+    if not listening and before.changes is None and not _needs_check(step, before, after, known):
+        return NO_CHANGES
+    changes = diff(before, after, step.path, known, hides=step.role == "guard")
+    _check_claim(step, after, changes, known)
+    return changes
+
+
+def _needs_check(step: PlanStep, before: Payload, after: Payload, known: KnownEdits) -> bool:
+    """Return whether a step may have changed more than its processor declares; quick for what changes most often."""
+    if step.edits != "spans":
+        return step.edits == "nothing" and (after.message_list, after.fields) != (before.message_list, before.fields)
+    if after.fields is not before.fields:
+        return True
+    was, now = before.message_list, after.message_list
+    return now is not was and not known.complete and not only_removes(was, now)
+
+
+def _check_claim(step: PlanStep, after: Payload, changes: Changes, known: KnownEdits) -> None:
     """Refuse changes beyond those that the processor declares."""
-    if step.edits == "anything" or after is before:
+    if step.edits == "anything" or (step.edits == "spans" and not changes.others):
         return
-    if (
-        step.edits == "spans"
-        and isinstance(result, MessageList)
-        and (result.edits_only or only_removes(before.message_list, after.message_list))
-    ):
+    if after.settled:  # a `Retry`, which may bring changed messages
         return
-    changes = diff(before, after, step.path, told_edits(result))
-    beyond = [place for place, change in changes.items() if step.edits == "nothing" or not _is_slight(place, change)]
-    if beyond and not after.settled:  # a `Retry` may bring changed messages
-        allowed = "nothing" if step.edits == "nothing" else "stretches of text and metadata, and remove messages"
+    others = {path: change for path, change in changes.others.items() if path[0] != "facts"}
+    if step.edits == "nothing":
+        allowed, beyond = "nothing", bool(changes.texts or others)
+    else:
+        allowed = "stretches of text and metadata, and remove messages"
+        beyond = not all(
+            _is_slight(path, change) or (known.complete and path[0] != "fields") for path, change in others.items()
+        )
+    if beyond:
         raise WrongReturnError(f"it declares that it edits {allowed}, but it changed more; declare edits='anything'")
 
 
-def _is_slight(place: tuple[object, ...], change: object) -> bool:
-    """Return whether a change edits a stretch of text, removes a message, or sets a key of a message's metadata."""
-    return isinstance(change, (tuple, Gone)) or (place[0] == "messages" and place[2:3] == ("metadata",))
-
-
-def _changes(
-    step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool
-) -> dict[TextPlace, Edits] | None:
-    """Return the text edits of this step, where a join or a listener needs them."""
-    if after is before or (before.hints is None and not listening):
-        return None
-    return text_changes(before, after, told_edits(result), step.path)
+def _is_slight(path: PayloadPath, change: object) -> bool:
+    """Return whether a change removes something, or sets a key of a message's metadata."""
+    return isinstance(change, Gone) or (path[0] == "messages" and path[2:3] == ("metadata",))
 
 
 def close_awaitable(awaitable: object) -> None:

@@ -10,6 +10,7 @@ from penstock.engine.execution.join import join_policy, joined, merge_branches, 
 from penstock.engine.graph.plan import PlanArm, PlanSteps
 from penstock.engine.merging.dag_state import DagState
 from penstock.engine.processor.context import View
+from penstock.engine.processor.payload import NO_CHANGES
 from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import Condition
     from penstock.engine.graph.plan import Block, PlanDag
-    from penstock.engine.merging.changes import Delta
-    from penstock.engine.merging.rules import Branch
-    from penstock.engine.processor.payload import Payload
+    from penstock.engine.merging.rules import BranchChanges
+    from penstock.engine.processor.payload import Changes, Payload
     from penstock.engine.processor.state import StageCall
 
 Execute: TypeAlias = "Callable[[Block, StageCall, Payload], Awaitable[Payload]]"
@@ -96,7 +96,7 @@ class DagRun:
         end = self._add_up(live, len(self.block.members))
         if end is None:
             return self.outcome(payload)  # a conflict, which is a verdict or a failure now
-        made = {} if payload.hints is None else self.state.change(0, live)
+        made = NO_CHANGES if payload.changes is None else self.state.changes(0, live)
         return joined(payload, end, made, [self.ends[index] for index in sorted(self.ends)])
 
     def _note_ancestors(self, index: int) -> int:
@@ -119,11 +119,11 @@ class DagRun:
                 self.failures[behind] = failure
             return None
 
-    def _merge(self, base: Payload, branches: Sequence[Branch]) -> Delta:
-        delta = merge_branches(base, branches, self._arms, self.block, self.call)
-        if isinstance(delta, StepFailedError):
-            raise delta
-        return delta
+    def _merge(self, base: Payload, branches: Sequence[BranchChanges]) -> Changes:
+        changes = merge_branches(base, branches, self._arms, self.block, self.call)
+        if isinstance(changes, StepFailedError):
+            raise changes
+        return changes
 
     # Conditions
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.execution.boundary import after_failure, as_failure, record, record_failure
 from penstock.engine.graph.plan import plan_steps
-from penstock.engine.merging.changes import only_edits, rebuild, text_edits
-from penstock.engine.merging.diff import compose_hints, diff
-from penstock.engine.merging.rules import Branch, describe_place, merge
+from penstock.engine.merging.changes import followed_by, rebuild
+from penstock.engine.merging.diff import branch_changes
+from penstock.engine.merging.rules import BranchChanges, describe_place, merge
 from penstock.engine.processor.payload import Payload
 from penstock.engine.values.errors import MergeConflictError, StepFailedError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.graph.plan import PlanArm, PlanBranch, PlanDag, PlanParallel
-    from penstock.engine.merging.changes import Delta
+    from penstock.engine.processor.payload import Changes
     from penstock.engine.processor.state import StageCall
 
 
@@ -49,39 +49,38 @@ def join(
     if failed is not None:
         raise failed
     done = [(arm, end) for arm, end in zip(arms, ends, strict=True) if isinstance(end, Payload)]
-    branches = [Branch(arm.name, diff(base, end, arm.id, end.hints or {})) for arm, end in done]
-    delta = merge_branches(base, branches, [arm for arm, _ in done], block, call)
-    if isinstance(delta, StepFailedError):
-        return after_failure(join_policy(delta, arms), payload, delta, None)
-    return joined(payload, rebuild(payload, delta), delta, [end for _, end in done])
+    branches = [BranchChanges(arm.name, branch_changes(base, end, arm.id)) for arm, end in done]
+    changes = merge_branches(base, branches, [arm for arm, _ in done], block, call)
+    if isinstance(changes, StepFailedError):
+        return after_failure(join_policy(changes, arms), payload, changes, None)
+    return joined(payload, rebuild(payload, changes), changes, [end for _, end in done])
 
 
-def joined(payload: Payload, after: Payload, delta: Delta, ends: Sequence[Payload]) -> Payload:
+def joined(payload: Payload, after: Payload, changes: Changes, ends: Sequence[Payload]) -> Payload:
     """Return the payload after the merged changes, with the data chunks of the branches behind its own."""
     data = payload.data + tuple(chunk for end in ends for chunk in end.data)
     done = any(end.settled for end in ends)
-    hints = None if payload.hints is None else compose_hints(payload.hints, text_edits(delta))
-    edits_only = payload.edits_only and only_edits(delta)
-    return Payload(after.message_list, after.facts, after.fields, data, None, done, hints, edits_only)
+    logged = None if payload.changes is None else followed_by(payload.changes, changes)
+    return Payload(after.message_list, after.facts, after.fields, data, None, done, logged)
 
 
 def merge_branches(
     base: Payload,
-    branches: Sequence[Branch],
+    branches: Sequence[BranchChanges],
     arms: Sequence[PlanArm],
     block: PlanParallel | PlanBranch | PlanDag,
     call: StageCall,
-) -> Delta | StepFailedError:
+) -> Changes | StepFailedError:
     """Return the merged changes of all branches, or the failure of the join, which is recorded."""
     try:
         merged = merge(base, branches, block.merge)
     except Exception as error:  # noqa: BLE001 - a merge function of the user's broke
         failure = as_failure(block.path, block.path, call.stage.name, error)
     else:
-        if not merged.unsettled:
-            return merged.delta
-        culprits = list(dict.fromkeys(step for unsettled in merged.unsettled for step in unsettled.steps))
-        places = list(dict.fromkeys(describe_place(unsettled.place) for unsettled in merged.unsettled))
+        if not merged.unresolved:
+            return merged.changes
+        culprits = list(dict.fromkeys(step for conflict in merged.unresolved for step in conflict.steps))
+        places = list(dict.fromkeys(describe_place(conflict.path) for conflict in merged.unresolved))
         failure = MergeConflictError(block.path, call.stage.name, culprits, places)
     record_failure(call, failure, join_policy(failure, arms))
     return failure

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic
 from typing_extensions import TypeVar
 
 from penstock.engine.values.chunks import notices
-from penstock.engine.values.errors import BlockedError, UsageError
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.tripwire import BlockedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

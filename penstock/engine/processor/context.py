@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze
-from penstock.engine.values.message_list import Watch
+from penstock.engine.values.message_list import ReturnCheck
 from penstock.engine.values.tripwire import Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 class Effects:
     """What a hook did through its context, besides its result."""
 
-    __slots__ = ("data", "facts", "notes", "tripwire", "watch")
+    __slots__ = ("data", "facts", "notes", "return_check", "tripwire")
 
     def __init__(self) -> None:
         self.tripwire: Tripwire | None = None
         self.facts: dict[AnyKey, Value] | None = None
         self.notes: dict[str, Value] | None = None
         self.data: list[Chunk] | None = None
-        self.watch: Watch | None = None
+        self.return_check: ReturnCheck | None = None
 
 
 class Writer:
@@ -166,9 +166,9 @@ class Context(View, Generic[S]):
     def message_list(self) -> MessageList:
         """The whole conversation. To change it, return a list derived from this one."""
         effects = self._touch()
-        if effects.watch is None:
-            effects.watch = Watch()
-        return self._payload.message_list.watched(effects.watch)
+        if effects.return_check is None:
+            effects.return_check = ReturnCheck()
+        return self._payload.message_list.for_hook(effects.return_check)
 
     @property
     def state(self) -> S:

@@ -1,12 +1,13 @@
-"""`Payload`, the immutable value that flows through a stage; and what hooks may return: `Retry`, `Overrides`, `Answer`.
+"""`Payload`, `Changes` between two payloads, and what a hook may return besides messages.
 
-A step gets a payload and returns one. What a hook did goes into a new one, so that parallel steps can share theirs.
+A payload is what flows through a stage: messages, facts, and the fields that the stage lets steps change. A step is
+given a payload and returns one; it never changes the one it was given, so parallel steps can share it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.values.frozen import EMPTY, freeze
 
@@ -17,14 +18,93 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.message_list import Entry, MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.texts import Path
+    from penstock.engine.values.texts import Path, TextPlace
     from penstock.engine.values.tripwire import Tripwire
 
 
 NO_FACTS: Facts = {}
 """The facts of a payload that has none; never written to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A change: a value was set.
+
+    Attributes:
+        value: what stands there now.
+        step: the path of the step or branch that set it; empty as long as no branch has been named.
+    """
+
+    value: Value
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A change: a message was added.
+
+    Attributes:
+        entry: the message, with its source and tag.
+        after: the id of the message before it; None where it is the first.
+        step: as in `Put`.
+    """
+
+    entry: Entry
+    after: str | None
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A change: a message, a part, or a key was removed.
+
+    Attributes:
+        step: as in `Put`.
+    """
+
+    step: str = ""
+
+
+PayloadPath: TypeAlias = tuple[Any, ...]
+"""A path from the payload down: ``("messages", id, "parts", 0)``, ``("facts", key)``, ``("fields", "model_settings",
+"temperature")``, ``("order",)`` (of the messages), ``("sources", id)`` (source and tag of a message)."""
+
+
+class Changes:
+    """What changed between two payloads; immutable by convention, since one object may be shared.
+
+    Attributes:
+        texts: edits of texts, by the place of their text. Texts of fields have an empty message id.
+        others: every other change, by its path.
+        complete: whether this is all that changed. If not, ``others`` has to be found by comparing the payloads.
+    """
+
+    __slots__ = ("complete", "others", "texts")
+
+    def __init__(
+        self,
+        texts: Mapping[TextPlace, Edits],
+        others: Mapping[PayloadPath, Put | Added | Gone],
+        *,
+        complete: bool = True,
+    ) -> None:
+        self.texts = texts
+        self.others = others
+        self.complete = complete
+
+    def __bool__(self) -> bool:
+        """Tell whether anything changed."""
+        return bool(self.texts or self.others) or not self.complete
+
+    def __repr__(self) -> str:
+        """Show places; never a text."""
+        return f"Changes({list(self.texts)!r}, {list(self.others)!r}, complete={self.complete})"
+
+
+NO_CHANGES = Changes({}, {})
+"""Nothing changed."""
 
 
 class Payload:
@@ -38,13 +118,12 @@ class Payload:
         tripwire: the verdict, if one stopped the run.
         failure: the error behind the verdict, if a step's failure is what blocks.
         settled: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
-        hints: the text edits made since the last fork, by place; None where nobody will merge.
-        edits_only: whether ``hints`` is all that changed in the messages since the last fork.
+        changes: what changed since the last fork into parallel branches; None outside of one, where nothing is merged.
     """
 
-    __slots__ = ("data", "edits_only", "facts", "failure", "fields", "hints", "message_list", "settled", "tripwire")
+    __slots__ = ("changes", "data", "facts", "failure", "fields", "message_list", "settled", "tripwire")
 
-    def __init__(  # noqa: PLR0917 - positional on purpose: one is made for each edit, and keywords cost
+    def __init__(
         self,
         message_list: MessageList,
         facts: Facts = NO_FACTS,
@@ -52,8 +131,7 @@ class Payload:
         data: tuple[Chunk, ...] = (),
         tripwire: Tripwire | None = None,
         settled: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
-        hints: Mapping[Value, Edits] | None = None,
-        edits_only: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+        changes: Changes | None = None,
     ) -> None:
         self.message_list = message_list
         self.facts = facts
@@ -61,19 +139,18 @@ class Payload:
         self.data = data
         self.tripwire = tripwire
         self.settled = settled
-        self.hints = hints
+        self.changes = changes
         self.failure: Exception | None = None
-        self.edits_only = edits_only
 
     def stopped(self, tripwire: Tripwire | None, failure: Exception | None = None) -> Payload:
         """Return the payload with a verdict; its edits and data no longer count."""
-        made = Payload(self.message_list, self.facts, self.fields, (), tripwire, True, self.hints)  # noqa: FBT003
+        made = Payload(self.message_list, self.facts, self.fields, (), tripwire, True, self.changes)  # noqa: FBT003
         made.failure = failure
         return made
 
     def tracked(self) -> Payload:
-        """Return the payload as a fork's base: changes from here on are noted."""
-        return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, EMPTY, True)  # noqa: FBT003
+        """Return the payload as the base of parallel branches: what they change is kept in `changes`."""
+        return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, NO_CHANGES)
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same content; the logs of edits do not count."""

@@ -30,12 +30,11 @@ from penstock.engine.values.errors import MessageError, PenstockError, UsageErro
 from penstock.engine.values.frozen import FrozenDict, freeze, is_items, json_value, thaw
 from penstock.engine.values.message_list import Entry, MessageList
 from penstock.engine.values.messages import Message
-from penstock.engine.values.texts import TextPlace, leaves, rewrite
+from penstock.engine.values.texts import NO_KNOWN_EDITS, KnownEdits, TextPlace, leaves, rewrite
 
 if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.state import StageCall
-    from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import Source
     from penstock.engine.values.texts import Path
@@ -195,13 +194,14 @@ def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
     return _with_fields(payload, {field: rewrite(payload.fields.get(field), texts, (field,))})
 
 
-def told_edits(result: object) -> dict[TextPlace, Edits]:
-    """Return the text edits that a hook's result tells of, by place; empty where it only shows the outcome."""
+def known_edits(result: object) -> KnownEdits:
+    """Return the text edits that a hook's result names; what it changed without naming edits has to be compared."""
     if isinstance(result, TextEdits):
-        return {TextPlace("", 0, path): edit_ops.in_order(edits) for path, edits in result.changes.items()}
+        texts = {TextPlace("", 0, path): edit_ops.in_order(edits) for path, edits in result.changes.items()}
+        return KnownEdits(texts, complete=True)
     if isinstance(result, (Overrides, Retry)):
         result = result.messages
-    return dict(result.recorded_edits) if isinstance(result, MessageList) else {}
+    return result.known_edits if isinstance(result, MessageList) else NO_KNOWN_EDITS
 
 
 # Applying
@@ -209,14 +209,12 @@ def told_edits(result: object) -> dict[TextPlace, Edits]:
 
 def _with_list(payload: Payload, messages: MessageList) -> Payload:
     bare = messages.with_entries(messages.entries)
-    edits_only = payload.edits_only and messages.edits_only
-    return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.settled, payload.hints, edits_only)
+    return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.settled, payload.changes)
 
 
 def _with_fields(payload: Payload, fields: Values) -> Payload:
     laid = FrozenDict({**payload.fields, **fields})
-    kept = (payload.data, None, payload.settled, payload.hints, payload.edits_only)
-    return Payload(payload.message_list, payload.facts, laid, *kept)
+    return Payload(payload.message_list, payload.facts, laid, payload.data, None, payload.settled, payload.changes)
 
 
 def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> MessageList:

@@ -22,11 +22,11 @@ from penstock.engine.graph.plan import (
     offloaded,
     plan_steps,
 )
-from penstock.engine.merging.rules import Branch
+from penstock.engine.merging.rules import BranchChanges
 from penstock.engine.processor.context import View
-from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.streams.dag import TEXT, DagLane, DagMemberTrack, Family, Member
+from penstock.engine.streams.dag import PLACE, TEXT, DagLane, DagMemberTrack, Family, Member
 from penstock.engine.streams.guarded import GuardedPipe
 from penstock.engine.streams.hooks import HookPipe, HookStep
 from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
@@ -41,13 +41,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import Condition
     from penstock.engine.graph.plan import Block, Call, PlanArm, PlanDagMember
-    from penstock.engine.merging.changes import Delta
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.lanes import Lane
     from penstock.engine.streams.steps import StreamCall
     from penstock.engine.values.edits import Edits
-
-_TEXT = ("fields", TEXT)  # where a stretch of a streamed text stands, for the merge
 
 
 class Builder:
@@ -242,12 +239,12 @@ class _Join:
             return made[0] if made else ()
         base = Payload(self._shared.payload.message_list, fields=FrozenDict({TEXT: text}))
         named = [
-            Branch(way.name, {_TEXT: edits} if edits else {}) for way, edits in zip(self._ways, branches, strict=True)
+            BranchChanges(way.name, Changes({PLACE: edits}, {}) if edits else NO_CHANGES)
+            for way, edits in zip(self._ways, branches, strict=True)
         ]
-        merged = self.united(base, named).get(_TEXT, ())
-        return merged if isinstance(merged, tuple) else ()
+        return self.united(base, named).texts.get(PLACE, ())
 
-    def united(self, base: Payload, branches: Sequence[Branch]) -> Delta:
+    def united(self, base: Payload, branches: Sequence[BranchChanges]) -> Changes:
         """Return the changes of all as one.
 
         Raises:
@@ -255,15 +252,15 @@ class _Join:
             StepFailedError: they conflict.
         """
         path, call = self._block.path, self._shared.stage_call
-        delta = merge_branches(base, branches, self._ways, self._block, call)
-        if not isinstance(delta, StepFailedError):
-            if isinstance(delta.get(_TEXT, ()), tuple):
-                return delta
-            delta = as_failure(path, path, call.stage.name, WrongReturnError("merge= gave something else for a text"))
-            record_failure(call, delta, join_policy(delta, self._ways))
-        if join_policy(delta, self._ways) == "block":
-            raise Stopped(failure_verdict(delta), delta)
-        raise delta
+        merged = merge_branches(base, branches, self._ways, self._block, call)
+        if not isinstance(merged, StepFailedError):
+            if not merged.others:
+                return merged
+            merged = as_failure(path, path, call.stage.name, WrongReturnError("merge= gave something else for a text"))
+            record_failure(call, merged, join_policy(merged, self._ways))
+        if join_policy(merged, self._ways) == "block":
+            raise Stopped(failure_verdict(merged), merged)
+        raise merged
 
 
 def _known(stop: PlanDagMember, known: Sequence[Member], before: Sequence[int]) -> Member:

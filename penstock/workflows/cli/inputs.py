@@ -108,7 +108,7 @@ def _messages_of(value: Any) -> Any:
 
 
 def _parsed(value: Any) -> tuple[Message, ...]:
-    from penstock.engine.formats import parse_messages  # plain texts need no codec
+    from penstock.engine.formats import parse_messages  # plain texts need no format
 
     messages = parse_messages(value)
     if not messages:
