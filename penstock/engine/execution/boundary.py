@@ -294,7 +294,7 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
         return after
     facts = after.facts if effects.facts is None else FrozenDict({**after.facts, **effects.facts})
     data = after.data if effects.data is None else (*after.data, *effects.data)
-    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.changes)
+    return Payload(after.message_list, facts, after.fields, data, None, after.finished, after.changes)
 
 
 def _check_own(effects: Effects | None, result: object) -> None:
@@ -336,7 +336,7 @@ def _check_claim(step: PlanStep, after: Payload, changes: Changes, known: KnownE
     """Refuse changes beyond those that the processor declares."""
     if step.edits == "anything" or (step.edits == "spans" and not changes.others):
         return
-    if after.settled:  # a `Retry`, which may bring changed messages
+    if after.finished:  # a `Retry`, which may bring changed messages
         return
     others = {path: change for path, change in changes.others.items() if path[0] != "facts"}
     if step.edits == "nothing":

@@ -66,7 +66,7 @@ class DagRun:
             return
         seen = start.tracked()
         try:
-            self.ran[index] = taken = not seen.settled and await self._is_taken(index, seen)
+            self.ran[index] = taken = not seen.finished and await self._is_taken(index, seen)
             if not taken:
                 skip([] if member.arm is None else [member.arm], self.call)
                 return

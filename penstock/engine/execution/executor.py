@@ -71,7 +71,7 @@ async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
             if result is None and ctx.effects is None and quiet:
                 continue
             payload = apply_result(call, step, ctx, payload, result, started)
-        if payload.settled:
+        if payload.finished:
             break
         if started:
             started = perf_counter()
@@ -81,7 +81,7 @@ async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
 async def _run_sequence(block: PlanSequence, call: StageCall, payload: Payload) -> Payload:
     for inner in block.blocks:
         payload = await execute(inner, call, payload)
-        if payload.settled:
+        if payload.finished:
             break
     return payload
 

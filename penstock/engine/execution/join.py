@@ -59,7 +59,7 @@ def join(
 def joined(payload: Payload, after: Payload, changes: Changes, ends: Sequence[Payload]) -> Payload:
     """Return the payload after the merged changes, with the data chunks of the branches behind its own."""
     data = payload.data + tuple(chunk for end in ends for chunk in end.data)
-    done = any(end.settled for end in ends)
+    done = any(end.finished for end in ends)
     logged = None if payload.changes is None else followed_by(payload.changes, changes)
     return Payload(after.message_list, after.facts, after.fields, data, None, done, logged)
 

@@ -117,11 +117,11 @@ class Payload:
         data: data chunks that hooks wrote, in order.
         tripwire: the verdict, if one stopped the run.
         failure: the error behind the verdict, if a step's failure is what blocks.
-        settled: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
+        finished: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
         changes: what changed since the last fork into parallel branches; None outside of one, where nothing is merged.
     """
 
-    __slots__ = ("changes", "data", "facts", "failure", "fields", "message_list", "settled", "tripwire")
+    __slots__ = ("changes", "data", "facts", "failure", "fields", "finished", "message_list", "tripwire")
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Payload:
         fields: Values = EMPTY,
         data: tuple[Chunk, ...] = (),
         tripwire: Tripwire | None = None,
-        settled: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+        finished: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
         changes: Changes | None = None,
     ) -> None:
         self.message_list = message_list
@@ -138,7 +138,7 @@ class Payload:
         self.fields = fields
         self.data = data
         self.tripwire = tripwire
-        self.settled = settled
+        self.finished = finished
         self.changes = changes
         self.failure: Exception | None = None
 
@@ -150,7 +150,7 @@ class Payload:
 
     def tracked(self) -> Payload:
         """Return the payload as the base of parallel branches: what they change is kept in `changes`."""
-        return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, NO_CHANGES)
+        return Payload(self.message_list, self.facts, self.fields, (), None, self.finished, NO_CHANGES)
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same content; the logs of edits do not count."""
@@ -164,7 +164,7 @@ class Payload:
 
 
 def _content(payload: Payload) -> tuple[object, ...]:
-    return (payload.message_list, payload.facts, payload.fields, payload.data, payload.tripwire, payload.settled)
+    return (payload.message_list, payload.facts, payload.fields, payload.data, payload.tripwire, payload.finished)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _api_error(stage: Stage, payload: Payload, result: object) -> Payload:
     if result.messages is not None:
         payload = _messages(stage, payload, result.messages)
     retried = _with_fields(payload, {"retry": result})
-    retried.settled = True  # the first retry wins: nothing further runs
+    retried.finished = True  # the first retry wins: nothing further runs
     return retried
 
 
@@ -209,12 +209,12 @@ def known_edits(result: object) -> KnownEdits:
 
 def _with_list(payload: Payload, messages: MessageList) -> Payload:
     bare = messages.with_entries(messages.entries)
-    return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.settled, payload.changes)
+    return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.finished, payload.changes)
 
 
 def _with_fields(payload: Payload, fields: Values) -> Payload:
     laid = FrozenDict({**payload.fields, **fields})
-    return Payload(payload.message_list, payload.facts, laid, payload.data, None, payload.settled, payload.changes)
+    return Payload(payload.message_list, payload.facts, laid, payload.data, None, payload.finished, payload.changes)
 
 
 def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> MessageList:
