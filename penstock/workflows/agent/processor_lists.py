@@ -15,7 +15,7 @@ from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.context import Context
 from penstock.engine.processor.processor import Processor, is_processor
 from penstock.engine.values.errors import OptionError, PenstockError
-from penstock.engine.workflow import Workflow, arrayed, check_some, stages_of
+from penstock.engine.workflow import Workflow, check_lists, plans_of_lists, stages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -131,7 +131,7 @@ class ProcessorLists:
         lists = (self.processors, self.input, self.output, self.error)
         every, given, output, error = [() if callable(entries) else _known(entries) for entries in lists]
         _check_items(name, every)
-        check_some(
+        check_lists(
             name,
             {
                 "input": [*_serving("input", every), *given],
@@ -148,7 +148,7 @@ class ProcessorLists:
         around = MemoryPlacement() if self.memory is None else self.memory.around(list(_processors(mine)))
         before, after = around.before, around.after
         shared, judges = _split_items(every), _split_items(output)
-        return arrayed(
+        return plans_of_lists(
             name,
             {
                 "input": [

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import MessageError
 from penstock.workflows.batch import Call
 from penstock.workflows.cli.exit_codes import CommandError
@@ -28,7 +29,7 @@ InputFormat = Literal["auto", "jsonl", "text"]
 MAX_LINE = 64 * 1024 * 1024
 """The length of the longest line that is read, in bytes: far beyond any conversation, and small for a memory."""
 
-TOOL_VALUES = {"process_tool_call": "arguments", "process_tool_result": "result"}
+TOOL_VALUES = {name: stage.value for name, stage in STAGES.items() if stage.value}
 """The stages that check a JSON value instead of messages, and the field of a row that holds it."""
 
 _BODIES = ("text", "messages", "content", "parts")
