@@ -6,22 +6,22 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.detection.patterns.built_in import BuiltIn
+    from penstock.detection.patterns.built_in import BuiltInRule
 
 PRESETS: tuple[str, ...] = ("pii", "secrets", "urls")
 
 
 @cache
-def preset(name: str) -> tuple[BuiltIn, ...]:
+def preset(name: str) -> tuple[BuiltInRule, ...]:
     """Return the rules of a preset; see `PRESETS`."""
     if name == "pii":
         from penstock.detection.personal_data.pii import PII
 
         return PII
     if name == "secrets":
-        from penstock.detection.secrets.secrets import SECRETS
+        from penstock.detection.secrets import SECRETS
 
         return SECRETS
-    from penstock.detection.patterns.urls import URLS
+    from penstock.detection.personal_data.links import URLS
 
     return URLS

@@ -7,17 +7,129 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import threading
+import unicodedata
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from penstock.detection.language import _rivals
-from penstock.detection.language._prose import prose
-from penstock.detection.language._scripts import count_letters, only_language
-from penstock.detection.language.codes import language_code, macro_of
+from penstock.detection.language import rivals as _rivals
+from penstock.detection.language.names import language_code, macro_of
 from penstock.engine.values.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+MOST = 16_384
+"""How many characters of a text are looked at; a language is known long before that."""
+
+_FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_INLINE = re.compile(r"`[^`\n]{1,200}+`")
+_TAG = re.compile(r"<[/!?]?[A-Za-z][^<>]{0,300}+>|&(?:[a-z]{2,8}|#\d{1,6});")
+# ASCII alone, since in scripts without spaces a sentence may follow at once.
+_ADDRESS = re.compile(
+    r"(?:https?|ftp|file)://[!-~]+|\bwww\.[!-~]+|[A-Za-z0-9_.+-]{1,64}+@[A-Za-z0-9-]{1,64}+\.[A-Za-z0-9.-]{2,64}+"
+    r"|(?<![A-Za-z0-9_])@[A-Za-z0-9_]{2,64}+|(?<!\S)[~.]{0,2}/[A-Za-z0-9_.-]{1,64}+(?:/[A-Za-z0-9_.-]{0,64}+)+"
+    r"|\b[A-Za-z]:\\[!-~]+"
+)
+# Flags, identifiers in snake_case and camelCase, words with digits, dotted.names, calls().
+_NAME = re.compile(
+    r"(?<!\S)(?:--[a-z][a-z0-9-]{0,64}+|-[A-Za-z]{1,2}\b)|(?<![A-Za-z0-9_])(?:[A-Za-z0-9]*(?:_[A-Za-z0-9_]+|[a-z][A-Z][A-Za-z0-9_]*"
+    r"|[0-9][A-Za-z0-9_]*)|[A-Za-z]+(?:\.[a-z][A-Za-z0-9]+){1,8}+|[A-Za-z]+\()"
+)
+_INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+_OTHER = re.compile(r"[^\w\s'’ʼ\-.,;:!?¿¡、。،؟।\u0300-\u036f\u0590-\u08ff\u0900-\u1cff\u200c\u200d]+|[\d_]+")
+_CODE_START = re.compile(
+    r"\s*(?:#include\b|>>> |\$ |(?:import|from|def|class|elif|except|return|public|private|static|const|let|var|func|"
+    r"fn|void|SELECT|INSERT|UPDATE|CREATE)\s.*[=(){};:*,]|(?:for|if|while|else|try|switch)\b.*[({:]\s*$|//|/\*|\*/|[A-Za-z_][\w.]*\([^()]*\)\s*;?\s*$)"
+)
+_CODE_END = re.compile(r"[;{}]\s*$|\)\s*:\s*$")
+_SYMBOL = re.compile(r"[=(){}\[\];<>\\/+&^%$@]")
+_FEWEST_SYMBOLS = 3
+_SYMBOLS = 0.2  # of what is written in a line of code more is symbols; of prose in languages with any less
+
+
+def prose(text: str, *, fenced: bool = False) -> str:
+    """Return the words of a text, in the form NFKC, with the punctuation that stands between them.
+
+    Args:
+        text: the text.
+        fenced: whether what is marked as code is read, too; lines that look like code are not, in any case.
+    """
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text[:MOST]))
+    for pattern in (*(() if fenced else (_FENCED, _INLINE)), _TAG, _ADDRESS):
+        text = pattern.sub(" ", text)
+    lines = [line for line in text.splitlines() if line.strip() and not _is_code(line)]
+    words = _OTHER.sub(" ", _NAME.sub(" ", "\n".join(lines)))
+    return " ".join(words.split())
+
+
+def _is_code(line: str) -> bool:
+    """Tell whether a line looks like code: how it begins and ends, and how much of it is symbols.
+
+    One with letters beyond ASCII is read: it says something in a language, and a Greek question ends with ``;``.
+    """
+    if not line.isascii():
+        return False
+    written = len(line) - line.count(" ")
+    symbols = len(_SYMBOL.findall(line))
+    return (
+        (symbols >= _FEWEST_SYMBOLS and symbols > _SYMBOLS * written)
+        or _CODE_START.match(line) is not None
+        or (symbols > 1 and _CODE_END.search(line) is not None)
+    )
+
+
+# Ranges of The Unicode Standard's blocks. A script that several of our languages use is not here.
+_BLOCKS = {
+    "el": "\u0370-\u03ff\u1f00-\u1fff",
+    "hy": "\u0530-\u058f",
+    "he": "\u0590-\u05ff",
+    "pa": "\u0a00-\u0a7f",
+    "gu": "\u0a80-\u0aff",
+    "or": "\u0b00-\u0b7f",
+    "ta": "\u0b80-\u0bff",
+    "te": "\u0c00-\u0c7f",
+    "kn": "\u0c80-\u0cff",
+    "ml": "\u0d00-\u0d7f",
+    "si": "\u0d80-\u0dff",
+    "th": "\u0e00-\u0e7f",
+    "lo": "\u0e80-\u0eff",
+    "my": "\u1000-\u109f",
+    "ka": "\u10a0-\u10ff\u1c90-\u1cbf",
+    "ko": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
+    "km": "\u1780-\u17ff",
+}
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_KANA = "\u3041-\u30ff\u31f0-\u31ff"
+_ALONE = {code: re.compile(f"[{block}]") for code, block in _BLOCKS.items()}
+_ANY = re.compile(f"[{''.join(_BLOCKS.values())}]")
+_JAPANESE, _EAST_ASIAN = re.compile(f"[{_KANA}]"), re.compile(f"[{_HAN}{_KANA}]")
+_FEWEST_KANA = 0.1  # of Japanese; a Chinese text may quote a word
+_LETTER = re.compile(r"[^\W\d_]")
+_MOST_OF_IT = 0.8  # of the letters; names and terms in Latin letters stand in texts of every script
+
+
+def count_letters(text: str) -> int:
+    """Return how many letters a text has."""
+    return len(_LETTER.findall(text))
+
+
+def only_language(text: str) -> str | None:
+    """Return the language whose script a text is written in, where no other language has it; None where one may."""
+    letters = count_letters(text)
+    if not letters:
+        return None
+    east = len(_EAST_ASIAN.findall(text))
+    kana = len(_JAPANESE.findall(text))
+    if east >= _MOST_OF_IT * letters:
+        return "ja" if kana >= _FEWEST_KANA * east else None
+    first = _ANY.search(text)
+    if first is None:
+        return None
+    code = next(code for code, block in _ALONE.items() if block.match(first.group()))
+    return code if sum(map(str.isalpha, _ALONE[code].findall(text))) >= _MOST_OF_IT * letters else None
+
 
 _DEFAULT = (
     "af am ar az be bg bn ca cs cy da de dz el en es et eu fa fi fr ga gl gu he hi hr hu hy id is it ja ka kk km kn ko"
@@ -136,7 +248,7 @@ def _is_short(words: str) -> bool:
     return count_letters(words) < (_FEWEST_ASCII if words.isascii() else _FEWEST)
 
 
-class _Model(Protocol):
+class _FastTextModel(Protocol):
     @property
     def labels(self) -> list[str]: ...
 
@@ -144,15 +256,15 @@ class _Model(Protocol):
 
 
 class _Maker(Protocol):
-    def from_model_file(self, model_file: str, *, norm_probs: bool) -> _Model: ...
+    def from_model_file(self, model_file: str, *, norm_probs: bool) -> _FastTextModel: ...
 
 
 _LOCK = threading.Lock()
-_LOADED: list[_Model] = []
+_LOADED: list[_FastTextModel] = []
 _THREADS: list[threading.Thread] = []
 
 
-def _model() -> _Model:
+def _model() -> _FastTextModel:
     """Return the model over all its languages, loaded once a process."""
     if not _LOADED:
         with _LOCK:

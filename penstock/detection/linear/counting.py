@@ -1,7 +1,8 @@
-"""`CountingModel`: a linear model that minds how often a feature comes, not only that it does. Pure, deterministic.
+"""`CountingModel`: a linear model that counts how often each feature occurs.
 
-A feature counts by the root of how often it comes, so that a long text with one bad word is not a bad text. The file is
-that of `packing`. Roots are exact in IEEE arithmetic and the order of sums is fixed, so a margin is the same anywhere.
+A feature counts with the square root of its number, so that a long text with one bad word is not a bad text. The file
+format is that of `LinearModel`. Roots are exact in IEEE arithmetic and the order of sums is fixed, so a margin is the
+same on every machine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from struct import iter_unpack
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from penstock.detection.linear.packing import unpack
+from penstock.detection.linear.model import unpack
 from penstock.detection.linear.reading import words
 from penstock.detection.unicode import disguises
 
@@ -23,19 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from penstock.detection.linear.hashing import Recipe
-    from penstock.detection.linear.packing import Packed
+    from penstock.detection.linear.model import Packed, Recipe
 
 _ZERO = 128  # what a lane holds for a weight of nought
 _KEPT = 20_000  # words whose features are remembered
 _LONGEST = 24  # letters of a word that is worth remembering
 _ACCENT = re.compile("[\u0300-\u036f]")
 
-Rows = dict[int, list[int]]
+WeightRows = dict[int, list[int]]
 """The places of a text's features, by how often they come; rising."""
 
 
-class _Word(NamedTuple):
+class _CountedWord(NamedTuple):
     data: bytes
     hash: int
     letters: tuple[int, ...]
@@ -47,11 +47,11 @@ class Counts:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self._shift = 32 - recipe.bits
-        self._known: dict[str, _Word] = {}
+        self._known: dict[str, _CountedWord] = {}
 
-    def rows(self, text: str) -> Rows:
+    def rows(self, text: str) -> WeightRows:
         """Return the features of a text, which may be in any disguise."""
-        rows: Rows = {}
+        rows: WeightRows = {}
         for place, count in self._counted(_folded(text)).items():
             rows.setdefault(count, []).append(place)
         return dict(sorted(rows.items()))
@@ -70,9 +70,9 @@ class Counts:
         shift = self._shift
         return Counter([*found, *[run >> shift for run in hashes]])
 
-    def _word(self, name: str) -> _Word:
+    def _word(self, name: str) -> _CountedWord:
         data = name.encode("utf-8", "replace") + b" "
-        word = _Word(data, crc32(data), tuple(sorted(set(self._letters(name)))))
+        word = _CountedWord(data, crc32(data), tuple(sorted(set(self._letters(name)))))
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -100,7 +100,7 @@ class CountingModel:
         self.heads = packed.heads
         self.notes = packed.notes
         self._counts = Counts(packed.recipe)
-        self._lanes = Lanes([head.weights for head in packed.heads])
+        self._lanes = PackedSums([head.weights for head in packed.heads])
 
     def margins(self, text: str) -> Mapping[str, float]:
         """Return per head how far, and on which side, a text lies from the border."""
@@ -115,7 +115,7 @@ class CountingModel:
         }
 
 
-class Lanes:
+class PackedSums:
     """The weights of all heads at a place as one number, a lane of 32 bits for each: one sum is all heads' sums.
 
     A lane holds a weight plus 128, so none is negative, and a lane overflows beyond 16 million places only.

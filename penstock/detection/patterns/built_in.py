@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from penstock.detection.patterns.shapes import Shape, Trace
+from penstock.detection.patterns.open_matches import StreamPattern, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.detection.patterns.shapes import Scan
+    from penstock.detection.patterns.open_matches import Scan
 
     Span: TypeAlias = tuple[int, int]
 
@@ -38,7 +38,7 @@ _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _GROWTH = 64  # how far a find may grow to the left
 
 
-class Search(Protocol):
+class RuleSearch(Protocol):
     """Looks through a text from a place on; ``final`` tells that the text ends there."""
 
     def __call__(self, text: str, start: int, *, final: bool) -> Scan:
@@ -47,7 +47,7 @@ class Search(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltInRule:
     """A built-in rule.
 
     Attributes:
@@ -63,11 +63,11 @@ class BuiltIn:
     name: str
     replacement: str
     trigger: str
-    search: Search
+    search: RuleSearch
     mark: str = ""
 
 
-def shaped(
+def pattern_rule(
     name: str,
     replacement: str,
     pattern: str,
@@ -76,19 +76,19 @@ def shaped(
     near: str = "",
     check: Callable[[str], bool] | None = None,
     grow: bool = False,
-) -> BuiltIn:
+) -> BuiltInRule:
     """Return a rule that is one regular expression (ASCII classes).
 
     Args:
         name: what it finds.
         replacement: what stands in its place.
         pattern: where it has a group called ``secret``, only that was found.
-        trigger: see `BuiltIn`.
+        trigger: see `BuiltInRule`.
         near: a word that must stand before it, in any case, no farther than `_NEAR`.
         check: has the last word on what was found.
         grow: what was found begins where the word begins that it stands in.
     """
-    shape = Shape(pattern)
+    shape = StreamPattern(pattern)
     group = "secret" if "(?P<secret>" in pattern else 0
 
     def search(text: str, start: int, *, final: bool) -> Scan:
@@ -101,7 +101,7 @@ def shaped(
             traces.append(Trace(begin, found.end(), begin if grow else low, high, counts))
         return traces, _grown(text, hold) if grow and hold < len(text) else hold
 
-    return BuiltIn(name, replacement, trigger, search)
+    return BuiltInRule(name, replacement, trigger, search)
 
 
 _NEAR = 80  # characters between a provider's name and its key; longer than a line of a form
@@ -111,9 +111,9 @@ def _is_near(word: str, text: str, at: int) -> bool:
     return not word or word in text[max(at - _NEAR, 0) : at].lower()
 
 
-def marked(name: str, replacement: str, mark: str, rest: str, check: Callable[[str], bool] | None) -> BuiltIn:
+def prefix_rule(name: str, replacement: str, mark: str, rest: str, check: Callable[[str], bool] | None) -> BuiltInRule:
     """Return the rule for a word that begins with a provider's mark: ``rest`` is what must follow."""
-    shape = Shape(rf"{re.escape(mark)}(?:{rest})(?![A-Za-z0-9])")
+    shape = StreamPattern(rf"{re.escape(mark)}(?:{rest})(?![A-Za-z0-9])")
 
     def search(text: str, start: int, *, final: bool) -> Scan:
         if not final and shape.is_open(text, start):
@@ -123,7 +123,7 @@ def marked(name: str, replacement: str, mark: str, rest: str, check: Callable[[s
             return [], len(text)
         return [Trace(*found.span(), *found.span(), check is None or check(found.group()))], len(text)
 
-    return BuiltIn(name, replacement, re.escape(mark), search, mark)
+    return BuiltInRule(name, replacement, re.escape(mark), search, mark)
 
 
 def _grown(text: str, start: int) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.patterns.built_in import LOOKBACK, BuiltIn
-from penstock.detection.patterns.scanner import Sweep
+from penstock.detection.patterns.built_in import LOOKBACK, BuiltInRule
+from penstock.detection.patterns.scanner import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from penstock.detection.patterns.open_matches import Trace
     from penstock.detection.patterns.rules import UserRule
-    from penstock.detection.patterns.scanner import Indexed
-    from penstock.detection.patterns.shapes import Trace
+    from penstock.detection.patterns.scanner import IndexedTrace
 
 
 class Match(NamedTuple):
@@ -27,7 +27,7 @@ class Match(NamedTuple):
     tail: bool = False
 
 
-class Region(NamedTuple):
+class UnitedMatches(NamedTuple):
     """Matches that overlap, as one: where, who owns it, what stands in its place, all rules that had a part in it."""
 
     start: int
@@ -72,12 +72,12 @@ class Finder:
         lookback: how many characters before what is undecided `scan` and `finish` want to see.
     """
 
-    def __init__(self, rules: Sequence[BuiltIn | UserRule], precedence: Precedence | None = None) -> None:
+    def __init__(self, rules: Sequence[BuiltInRule | UserRule], precedence: Precedence | None = None) -> None:
         self.rules = tuple(rules)
         self._precedence = precedence or Precedence()
-        self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltIn)]
-        built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltIn)]
-        self._sweep = Sweep(built_in) if built_in else None
+        self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltInRule)]
+        built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltInRule)]
+        self._sweep = Scanner(built_in) if built_in else None
         self.lookback = max([LOOKBACK if built_in else 1, *(rule.lookback for _, rule in self._own)])
 
     def __eq__(self, other: object) -> bool:
@@ -123,7 +123,7 @@ class Finder:
             TimeoutError: a user's rule took longer than it may.
         """
         own, hold = self._by_own(text, start, state, final=False)
-        known: list[Indexed] = []
+        known: list[IndexedTrace] = []
         if self._sweep is not None:
             known, behind = self._sweep.search(text, start, state.before, final=False)
             hold = min(hold, behind)
@@ -141,7 +141,7 @@ class Finder:
     def scan_value(self, text: str, key: str) -> tuple[list[Match], int]:
         """Return what `scan` returns of the beginning of a text that is the value of a key, which may explain it."""
         own, hold = self._by_own(text, 0, FinderState(), final=False)
-        known: list[Indexed] = []
+        known: list[IndexedTrace] = []
         if self._sweep is not None:
             known, behind = self._sweep.scan_value(text, key)
             hold = min(hold, behind)
@@ -151,12 +151,12 @@ class Finder:
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
         """Return what is found from ``start`` on in a text that ends here; see `scan`."""
         own, _ = self._by_own(text, start, state, final=True)
-        known: list[Indexed] = []
+        known: list[IndexedTrace] = []
         if self._sweep is not None:
             known, _ = self._sweep.search(text, start, state.before, final=True)
         return self._matches(own, known, len(text) + 1)
 
-    def _matches(self, own: Sequence[Indexed], known: Sequence[Indexed], hold: int) -> list[Match]:
+    def _matches(self, own: Sequence[IndexedTrace], known: Sequence[IndexedTrace], hold: int) -> list[Match]:
         """Return the matches that begin before a place, rule by rule."""
         if not own and not known:
             return []
@@ -165,9 +165,9 @@ class Finder:
         wide = (match for match in found if match.start < match.end)
         return sorted([*wide, *_outermost(inner, self._precedence)], key=lambda match: (match.rule, match.start))
 
-    def _by_own(self, text: str, start: int, state: FinderState, *, final: bool) -> tuple[list[Indexed], int]:
+    def _by_own(self, text: str, start: int, state: FinderState, *, final: bool) -> tuple[list[IndexedTrace], int]:
         """Return what the user's rules find, and from which place on it may change."""
-        found: list[Indexed] = []
+        found: list[IndexedTrace] = []
         hold = len(text)
         for index, rule in self._own:
             if index not in state.done:
@@ -176,34 +176,34 @@ class Finder:
                 hold = min(hold, open_at)
         return found, hold
 
-    def unite(self, text: str, matches: Iterable[Match]) -> list[Region]:
+    def unite(self, text: str, matches: Iterable[Match]) -> list[UnitedMatches]:
         """Return the matches as disjoint regions, in order.
 
         The longest match of a region owns it; of equally long ones the first by place, then by rule. Groups in a
         replacement are filled in only where the region is one match.
         """
-        regions: list[Region] = []
+        regions: list[UnitedMatches] = []
         ordered = sorted(matches, key=lambda match: (match.start, match.start - match.end, match.rule))
         for cluster in _clusters(ordered):
             owner = max(cluster, key=lambda match: match.end - match.start)  # max keeps the first of equals
             start, end = cluster[0].start, max(match.end for match in cluster)
             rules = tuple(dict.fromkeys(match.rule for match in cluster))
             single = text[start:end] if len(cluster) == 1 else ""
-            regions.append(Region(start, end, owner.rule, self._replacement(owner, single), rules, owner.tail))
+            regions.append(UnitedMatches(start, end, owner.rule, self._replacement(owner, single), rules, owner.tail))
         return regions
 
     def _replacement(self, owner: Match, single: str) -> str:
         rule = self.rules[owner.rule]
         if owner.tail:
             return ""
-        return rule.expand(single) if single and not isinstance(rule, BuiltIn) else rule.replacement
+        return rule.expand(single) if single and not isinstance(rule, BuiltInRule) else rule.replacement
 
 
 def _decided(trace: Trace, hold: int) -> bool:
     return trace.counts and trace.start < hold
 
 
-def _lowered(found: Iterable[Indexed], hold: int) -> int:
+def _lowered(found: Iterable[IndexedTrace], hold: int) -> int:
     """Return the last place up to the given one that lies within no trace."""
     stretches = [(trace.start, trace.end) for _, trace in found]
     reached = False

@@ -1,19 +1,23 @@
-r"""The pattern that tells where another one is still open: a match may yet begin there, end elsewhere, or vanish. Pure.
+r"""Patterns in a text that may go on: which matches are final, and from where on a match may still begin or change.
 
 A search with ``partial=True`` reports a place as soon as a path from there reads past the text's end, unless the whole
-pattern fits first. Two things must be added. The pattern becomes an atomic group that nothing can follow, so it never
-fits, and the paths behind the first that does are not tried: a match found before the end was read is settled. And
-what looks at the next character without reading it (``\b``, ``$``) is made to read it.
+pattern matches first. So two things are added. The pattern becomes an atomic group that nothing can follow: it never
+matches, and no path behind its first match is tried, so a match that ends before the text's end is final. And tokens
+that look at the next character without reading it (``\b``, ``$``) are made to read it.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 _NEVER = "(?!)"
 _READ_NEXT = {
@@ -42,7 +46,7 @@ _ODD_ESCAPES = frozenset(("\\K", "\\G", "\\X", "\\R", "\\L"))
 _FARTHEST = 1024  # a longer look-behind is treated as one without bounds
 
 
-class Opening(NamedTuple):
+class OpenMatchPatterns(NamedTuple):
     """What tells where a pattern is open.
 
     Attributes:
@@ -59,7 +63,7 @@ class Opening(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Group:
+class _PatternGroup:
     start: int
     behind: bool
     times: int = 1
@@ -67,7 +71,7 @@ class _Group:
 
 
 @lru_cache(maxsize=512)
-def opening(pattern: str, flags: int) -> Opening | None:
+def open_match_patterns(pattern: str, flags: int) -> OpenMatchPatterns | None:
     """Return what tells where the pattern is open; None if nothing can: then it may be open anywhere.
 
     Args:
@@ -87,7 +91,7 @@ def opening(pattern: str, flags: int) -> Opening | None:
         other = regex.compile(f"(?:{rewritten}{line}){_NEVER}", flags)
     except regex.error:
         return None
-    return Opening(itself, first, other, lookback + 1)
+    return OpenMatchPatterns(itself, first, other, lookback + 1)
 
 
 class _OddError(Exception):
@@ -102,7 +106,7 @@ def _rewritten(pattern: str, *, verbose: bool) -> tuple[str, int]:
     """
     made: list[str] = []
     at, farthest = 0, 0
-    groups: list[_Group] = []
+    groups: list[_PatternGroup] = []
     while at < len(pattern):
         found = (_COMMENT.match(pattern, at) if verbose else None) or _TOKEN.match(pattern, at)
         if found is None:
@@ -116,13 +120,13 @@ def _rewritten(pattern: str, *, verbose: bool) -> tuple[str, int]:
     return "".join(made), farthest
 
 
-def _noted(groups: list[_Group], found: re.Match[str], kind: str) -> int:
+def _noted(groups: list[_PatternGroup], found: re.Match[str], kind: str) -> int:
     """Note what a token says about the groups it stands in; return how far back it ends to look."""
     token = found.group()
     if kind == "odd" or token in _ODD_ESCAPES:
         raise _OddError
     if kind in ("open", "behind", "backreference"):
-        groups.append(_Group(found.end(), kind == "behind", bounded=kind != "backreference"))
+        groups.append(_PatternGroup(found.end(), kind == "behind", bounded=kind != "backreference"))
     if kind == "close" and groups:
         return _closed(groups, found.start())
     if kind in ("many", "times") or (kind == "escape" and (token[1].isdigit() or token[1] in "gk")):
@@ -132,7 +136,7 @@ def _noted(groups: list[_Group], found: re.Match[str], kind: str) -> int:
     return 0
 
 
-def _closed(groups: list[_Group], end: int) -> int:
+def _closed(groups: list[_PatternGroup], end: int) -> int:
     """Return how far back the group that ends looks; no item of a pattern is shorter than what it reads."""
     group = groups.pop()
     if groups and not group.bounded:
@@ -143,3 +147,101 @@ def _closed(groups: list[_Group], end: int) -> int:
     if not group.bounded or width > _FARTHEST:
         raise _OddError
     return width
+
+
+class Trace(NamedTuple):
+    """What a rule made of a stretch of text.
+
+    Attributes:
+        start: where the stretch begins; a text is never cut within it.
+        end: where it ends.
+        low: where what was found in it begins.
+        high: where that ends.
+        counts: whether it is what the rule looks for; a stretch that is not may still hide what begins within.
+    """
+
+    start: int
+    end: int
+    low: int
+    high: int
+    counts: bool = True
+
+
+Scan: TypeAlias = "tuple[list[Trace], int]"
+"""Traces in a text, and the place from which on they may still change."""
+
+
+class StreamPattern:
+    """A pattern; compiled when it is first needed."""
+
+    def __init__(self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII) -> None:
+        self._pattern = pattern
+        self._flags = flags
+
+    @cached_property
+    def compiled(self) -> regex.Pattern[str]:
+        """The pattern itself."""
+        return regex.compile(self._pattern, self._flags) if isinstance(self._pattern, str) else self._pattern
+
+    @cached_property
+    def open_patterns(self) -> OpenMatchPatterns | None:
+        """What tells where it is open."""
+        return open_match_patterns(self.compiled.pattern, self.compiled.flags)
+
+    def walk(self, text: str, start: int, *, final: bool, longest: int = 0) -> tuple[list[regex.Match[str]], int]:
+        """Return the settled matches from ``start`` on, and the place from which on they are not.
+
+        ``longest`` is how many characters, at most, the pattern reads from one place on; 0 if that has no bound.
+        """
+        found = self.compiled.finditer(text, start)
+        since = len(text) - longest if longest else 0
+        return (list(found), len(text)) if final else self.settled(found, text, start, since=since)
+
+    def quiet(self, text: str, start: int, timeout: float | None = None) -> int | None:
+        """Return the place from which on the text may yet match, if nothing matches so far; else None.
+
+        Raises:
+            TimeoutError: it took longer than it may.
+        """
+        if self.open_patterns is None:
+            return start
+        found = self.open_patterns.any.search(text, start, partial=True, timeout=timeout)
+        if found is None:
+            return len(text)
+        return found.start() if found.partial else None
+
+    def settled(
+        self, found: Iterator[regex.Match[str]], text: str, start: int, timeout: float | None = None, since: int = 0
+    ) -> tuple[list[regex.Match[str]], int]:
+        """Return those of the matches, found from ``start`` on, that no continuation changes, and where one may.
+
+        ``since`` is a place from which on alone a match can be open.
+
+        Raises:
+            TimeoutError: it took longer than it may.
+        """
+        if self.open_patterns is None:
+            return [], start
+        kept: list[regex.Match[str]] = []
+        open_at = self.open_at(text, max(start, since), timeout)
+        for match in found:
+            low, high = match.span()
+            if low >= open_at:
+                break
+            if high > open_at:
+                open_at = self.open_at(text, max(high, since), timeout)
+            if low == high and self.open_patterns.other.match(text, low, partial=True, timeout=timeout):
+                return kept, low
+            kept.append(match)
+        return kept, open_at
+
+    def open_at(self, text: str, start: int, timeout: float | None = None) -> int:
+        """Return the first place from ``start`` on at which a match may begin that the text's end does not settle."""
+        if self.open_patterns is None:
+            return start
+        found = self.open_patterns.first.search(text, start, partial=True, timeout=timeout)
+        return found.start() if found else len(text)
+
+    def is_open(self, text: str, at: int) -> bool:
+        """Tell whether the text's end does not settle if a match begins there."""
+        return self.open_patterns is None or self.open_patterns.first.match(text, at, partial=True) is not None

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import regex
 
-from penstock.detection.patterns.shapes import Shape, Trace
+from penstock.detection.patterns.open_matches import StreamPattern, Trace
 from penstock.detection.patterns.validators import VALIDATORS
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.detection.patterns.shapes import Scan
+    from penstock.detection.patterns.open_matches import Scan
 
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "x": regex.VERBOSE}
 _KEPT_FLAGS = {
@@ -61,7 +61,7 @@ class UserRule:
 
     name: str
     replacement: str
-    shape: Shape = field(compare=False)
+    shape: StreamPattern = field(compare=False)
     every: bool
     validator: Callable[[str], bool] | None
     timeout: float
@@ -69,7 +69,7 @@ class UserRule:
     @property
     def lookback(self) -> int:
         """How many characters before a match it may look at; 0 if that cannot be told."""
-        return self.shape.opening.lookback if self.shape.opening else 0
+        return self.shape.open_patterns.lookback if self.shape.open_patterns else 0
 
     def scan(self, text: str, start: int, *, final: bool) -> Scan:
         """Return the traces from ``start`` on, and where more text may change what is found; one without width is none.
@@ -140,7 +140,7 @@ def checked(processor: str, index: int, given: Any, timeout: float) -> UserRule:
     return UserRule(
         name,
         _text(processor, f"{option}.replacement", rule.replacement),
-        Shape(_compiled(processor, option, rule)),
+        StreamPattern(_compiled(processor, option, rule)),
         "g" in rule.flags,
         _validator(processor, option, rule.validator),
         seconds(processor, f"{option}.timeout", timeout if rule.timeout is None else rule.timeout),

@@ -1,4 +1,7 @@
-"""Searches a text with all built-in rules, as it is written and as it reads behind a disguise. Pure."""
+"""`Scanner`: searches a text with all built-in rules, as it is written and without its disguise.
+
+`PrefixRules` searches for rules whose matches begin with a fixed prefix all at once.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,71 @@ from typing import TYPE_CHECKING, TypeAlias
 import regex
 
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
-from penstock.detection.patterns.prefix_rules import Marks
-from penstock.detection.patterns.shapes import Trace
-from penstock.detection.unicode.disguises import Places, is_plain, read
+from penstock.detection.patterns.open_matches import Trace
+from penstock.detection.unicode.disguises import PlainPlaces, is_plain, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.detection.patterns.built_in import BuiltIn, Search
+    from penstock.detection.patterns.built_in import BuiltInRule, RuleSearch
 
-Indexed: TypeAlias = "tuple[int, Trace]"
+
+_KEY = 2  # letters of a mark by which its rules are looked up; no mark is shorter
+
+
+class PrefixRules:
+    """Marked rules, with their places among all rules.
+
+    Attributes:
+        trigger: the pattern, of no width, of a place where one of the marks stands.
+    """
+
+    def __init__(self, rules: Iterable[tuple[int, BuiltInRule]]) -> None:
+        self._rules: dict[str, list[tuple[int, BuiltInRule]]] = {}
+        rests: dict[str, list[str]] = {}
+        for index, rule in rules:
+            self._rules.setdefault(rule.mark[:_KEY], []).append((index, rule))
+            rests.setdefault(rule.mark[0], []).append(re.escape(rule.mark[1:]))
+        firsts = "".join(map(re.escape, rests))
+        branches = "|".join(f"{re.escape(first)}(?:{'|'.join(after)})" for first, after in rests.items())
+        self.trigger = rf"(?<![A-Za-z0-9_-])(?=[{firsts}])(?={branches})"
+        self._places = re.compile(self.trigger)
+
+    def search(self, text: str, start: int, *, final: bool) -> tuple[Sequence[tuple[int, Trace]], int]:
+        """Return the rules' traces from ``start`` on, each with its rule, and the place from which on they may change.
+
+        What a rule has read, it does not read again.
+        """
+        found: list[tuple[int, Trace]] = []
+        reach: dict[int, int] = {}
+        hold = len(text)
+        for place in self._places.finditer(text, start):
+            at = place.start()
+            for index, rule in self._rules[text[at : at + _KEY]]:
+                if text.startswith(rule.mark, at) and reach.get(index, 0) <= at:
+                    traces, open_at = rule.search(text, at, final=final)
+                    hold = min(hold, open_at)
+                    found.extend((index, trace) for trace in traces)
+                    reach[index] = traces[0].end if traces else 0
+        return found, hold
+
+
+IndexedTrace: TypeAlias = "tuple[int, Trace]"
 """A trace with the place of its rule among all rules."""
 
-_Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, Search]]]"
+_Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, RuleSearch]]]"
 """A trigger, and the searches of the rules that have it, with their places."""
 
 _NO_RULE = -1
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
 
-class Sweep:
+class Scanner:
     """Built-in rules with their places among all rules, ready to search."""
 
-    def __init__(self, rules: Iterable[tuple[int, BuiltIn]]) -> None:
+    def __init__(self, rules: Iterable[tuple[int, BuiltInRule]]) -> None:
         rules = list(rules)
-        searches: dict[str, list[tuple[int, Search]]] = {}
+        searches: dict[str, list[tuple[int, RuleSearch]]] = {}
         for index, rule in rules:
             if not rule.mark:
                 searches.setdefault(rule.trigger, []).append((index, rule.search))
@@ -41,9 +84,9 @@ class Sweep:
             groups.setdefault(_needed(trigger), []).append((re.compile(trigger), found))
         self._groups = [*groups.items()]
         marked = [(index, rule) for index, rule in rules if rule.mark]
-        self._marks = Marks(marked) if marked else None
+        self._marks = PrefixRules(marked) if marked else None
 
-    def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[Indexed], int]:
+    def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[IndexedTrace], int]:
         """Return what is found from ``start`` on, and from which place on it may change.
 
         ``before`` is how the end of what stands before ``start`` reads; None if as it is written.
@@ -59,38 +102,38 @@ class Sweep:
         shift = len(context)
         again, behind = self._one(context + reading.text, shift, final=final)
         if again or behind < shift + len(reading.text):
-            places = Places(reading)
+            places = PlainPlaces(reading)
             hold = min(hold, start + places.start(behind - shift))
             found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
         hold = min(hold, start + len(reading.source))
         found.extend((_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
         return found, hold
 
-    def search_value(self, text: str, key: str) -> list[Indexed]:
+    def search_value(self, text: str, key: str) -> list[IndexedTrace]:
         """Return what is found in a text that is the value of a key; the key may explain it."""
         found = list(self._value(text, key))
         reading = read(text)
         if reading.text != text:
-            places = Places(reading)
+            places = PlainPlaces(reading)
             found.extend((index, _back(trace, places, 0, 0)) for index, trace in self._value(reading.text, key))
         return found
 
-    def scan_value(self, text: str, key: str) -> tuple[list[Indexed], int]:
+    def scan_value(self, text: str, key: str) -> tuple[list[IndexedTrace], int]:
         """Return what is found for certain in the beginning of such a text, and from which place on it may change."""
         before = f'{key}: "'
         found, hold = self.search(before + text, 0, None, final=False)
         return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
 
-    def _value(self, text: str, key: str) -> Iterable[Indexed]:
+    def _value(self, text: str, key: str) -> Iterable[IndexedTrace]:
         before = f'{key}: "'
         for index, trace in self._one(f'{before}{text}"', 0, final=True)[0]:
             low, high = max(trace.low - len(before), 0), min(trace.high - len(before), len(text))
             if low < high:
                 yield index, Trace(low, high, low, high, trace.counts)
 
-    def _one(self, text: str, start: int, *, final: bool) -> tuple[list[Indexed], int]:
+    def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
         hold = len(text) if final else _last_word(text, start)
-        found: list[Indexed] = []
+        found: list[IndexedTrace] = []
         letters = frozenset(text[start:] if start else text)
         for needed, sources in self._groups:
             if needed and needed.isdisjoint(letters):
@@ -156,7 +199,7 @@ def _last_word(text: str, start: int) -> int:
     return found.end() if found else low
 
 
-def _back(trace: Trace, places: Places, shift: int, start: int) -> Trace:
+def _back(trace: Trace, places: PlainPlaces, shift: int, start: int) -> Trace:
     """Return a trace in a reading as one in the text."""
     begin, end = places.start(trace.start - shift), places.end(trace.end - shift)
     low, high = places.start(trace.low - shift), places.end(trace.high - shift)

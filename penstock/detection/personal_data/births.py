@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.detection.patterns.built_in import BuiltIn
-from penstock.detection.patterns.shapes import Scan, Shape, Trace
+from penstock.detection.patterns.built_in import BuiltInRule
+from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ _CAPITAL = (
 
 _YEAR = r"(?:1[89]|20)\d\d"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
-_DATE = Shape(
+_DATE = StreamPattern(
     rf"""(?ix)(?<!\d[.])(?:(?<![\w/-])(?:
       {_YEAR}(?P<a>{_SEP}){_DAY}(?P=a){_DAY}
     | {_DAY}(?P<b>{_SEP}|\ )[ ]?{_DAY}(?P=b)[ ]?(?:{_YEAR}|\d\d)
@@ -115,5 +115,5 @@ _TRIGGER = (
     r"[0-9](?:[-./\u2010-\u2013 ]|st|nd|rd|th|er|º|年)"
     r"|[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)(?<![A-Za-z]...)"
 )
-BIRTHS: tuple[BuiltIn, ...] = (BuiltIn("date-of-birth", "[DATE_OF_BIRTH]", _TRIGGER, births),)
+BIRTHS: tuple[BuiltInRule, ...] = (BuiltInRule("date-of-birth", "[DATE_OF_BIRTH]", _TRIGGER, births),)
 """Dates of birth, in numbers or with the name of the month (English, German, French, Spanish, Italian, Portuguese)."""

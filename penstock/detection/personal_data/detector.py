@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from penstock.detection.encoded import EncodedSpans
-    from penstock.detection.patterns.built_in import BuiltIn
+    from penstock.detection.patterns.built_in import BuiltInRule
     from penstock.detection.patterns.matching import Finder, FinderState, Match
     from penstock.detection.patterns.rules import UserRule
     from penstock.engine.values.frozen import Value
@@ -81,7 +81,7 @@ class PersonalData:
         return [*(name for name, _ in self._built_in), *(rule.name for rule in self._custom)]
 
     @cached_property
-    def _built_in(self) -> Sequence[tuple[str, BuiltIn]]:
+    def _built_in(self) -> Sequence[tuple[str, BuiltInRule]]:
         return [(name, rule) for name, rules in _tables().items() if name in self.types for rule in rules]
 
     @property
@@ -172,17 +172,13 @@ def _place(match: Match) -> tuple[int, int, int]:
 
 
 @cache
-def _tables() -> Mapping[str, tuple[BuiltIn, ...]]:
+def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
     """Return the rules by type; of two that find the same, the first has it, so what is only random comes last."""
-    from penstock.detection.personal_data.addresses import ADDRESSES
     from penstock.detection.personal_data.births import BIRTHS
-    from penstock.detection.personal_data.domains import LINKS
-    from penstock.detection.personal_data.ibans import CUED_IBANS
-    from penstock.detection.personal_data.identifiers import MACS, UUIDS
-    from penstock.detection.personal_data.pii import PII
-    from penstock.detection.personal_data.randomness import RANDOM_TOKENS
+    from penstock.detection.personal_data.links import LINKS
+    from penstock.detection.personal_data.pii import ADDRESSES, CUED_IBANS, MACS, PII, UUIDS
     from penstock.detection.personal_data.wallets import WALLETS
-    from penstock.detection.secrets.secrets import SECRETS
+    from penstock.detection.secrets import RANDOM_TOKENS, SECRETS
 
     pii = {name: tuple(rule for rule in PII if rule.name == name) for name in ("email", "phone", "credit-card", "ssn")}
     return {

@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.values.frozen import Value, is_mapping
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.models.tokens.cutting import longest
@@ -105,7 +105,7 @@ def _read(arguments: Value) -> dict[str, Value]:
 
 def excerpt(content: Content, max_tokens: int, counter: Counting) -> str:
     """Return what is shown of a file: all, or whole lines from its beginning with a note; nothing if it is blank."""
-    text = normalise(content.text, _UNSEEN).text.strip()
+    text = normalize(content.text, _UNSEEN).text.strip()
     tokens = counter.fresh(text)
     if not text or (content.share >= 1 and tokens <= max_tokens):
         return text

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.values.errors import DefinitionError, OptionError
 from penstock.processors.discovery._front_matter import FrontMatterError, front_matter
 
@@ -106,7 +106,7 @@ def _content(file: Path) -> str:
 
 
 def _parsed(file: Path, text: str, source: str) -> Skill:
-    keys, body = front_matter(normalise(text, _UNSEEN).text, ("name", "description"))
+    keys, body = front_matter(normalize(text, _UNSEEN).text, ("name", "description"))
     for key in ("name", "description"):
         if not keys.get(key):
             raise FrontMatterError(f"its front matter has no {key!r}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
-from penstock.detection.moderation.scorer import ModerationScorer
+from penstock.detection.moderation import ModerationScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.category_scores import CategoryScore

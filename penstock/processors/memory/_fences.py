@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalize
 
 # What opens a tag, full-width forms included, which normalising makes one. An ampersand stays: what a model was shown
 # and writes back does not grow, however often it goes round.
@@ -14,7 +14,7 @@ _UNSEEN = Profile(form="keep")  # what nobody sees goes, the rest stays as it is
 
 def escaped(text: str, *, json: bool = False) -> str:
     """Return a text with no ``<`` in it, and nothing that nobody sees; ``json``: by JSON's own escapes."""
-    return _OPENING.sub("\\\\u003c" if json else "&lt;", normalise(text, _UNSEEN).text)
+    return _OPENING.sub("\\\\u003c" if json else "&lt;", normalize(text, _UNSEEN).text)
 
 
 def fenced(element: str, text: str, *, json: bool = False) -> str:

@@ -21,7 +21,7 @@ from penstock.processors.text.reports import PatternMatch, Violation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.detection.patterns.matching import Region
+    from penstock.detection.patterns.matching import UnitedMatches
     from penstock.detection.patterns.rules import RegexRule
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
@@ -38,7 +38,7 @@ HIDDEN = "[hidden]"
 _MOST_TOLD = 100  # matches in a tripwire's metadata; the counts are of all
 
 
-F = TypeVar("F", "Match", "Region")
+F = TypeVar("F", "Match", "UnitedMatches")
 
 
 class Found(NamedTuple):
@@ -233,7 +233,7 @@ class RegexFilterProcessor(TextGuard):
         value = self._matched(window, match.start, match.end)
         return PatternMatch(self._name(match), index, match.end - match.start, value=value)
 
-    def _as_redaction(self, window: TextWindow, region: Region) -> PatternMatch:
+    def _as_redaction(self, window: TextWindow, region: UnitedMatches) -> PatternMatch:
         names = tuple(dict.fromkeys(self.finder.rules[index].name for index in region.rules))
         return PatternMatch(
             self._name(region),
@@ -244,7 +244,7 @@ class RegexFilterProcessor(TextGuard):
             self._matched(window, region.start, region.end),
         )
 
-    def _name(self, found: Match | Region) -> str:
+    def _name(self, found: Match | UnitedMatches) -> str:
         return self.finder.rules[found.rule].name
 
     def _matched(self, window: TextWindow, start: int, end: int) -> str | None:

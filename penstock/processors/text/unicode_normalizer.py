@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, get_args
 
-from penstock.detection.unicode._whitespace import Whitespace
-from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, normalise
+from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, Whitespace, normalize
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.values.errors import OptionError
@@ -66,7 +65,7 @@ class UnicodeNormalizer(WholeTexts):
             form: the normal form; NFKC also folds full-width, styled and other compatibility characters.
             invisible: what becomes of characters that cannot be seen: ``strip``, ``mark`` (``[zero-width x2]``) or
                 ``keep``. Joiners and selectors that an emoji or a script needs stay.
-            whitespace: see `penstock.detection.unicode._whitespace.whitespace_edits`; only in text and reasoning.
+            whitespace: see `penstock.detection.unicode.normalizing.whitespace_edits`; only in text and reasoning.
             confusables: ``detect`` counts letters that pass for ASCII ones, ``fold`` replaces them.
             keep_layout: white space in fenced code and at the start of lines stays.
             trim: take white space from both ends of each text.
@@ -115,7 +114,7 @@ class UnicodeNormalizer(WholeTexts):
         for text in texts:
             if text.fixed:
                 continue
-            found = normalise(text.text, self.profile, prose=text.kind in _PROSE)
+            found = normalize(text.text, self.profile, prose=text.kind in _PROSE)
             counts.update(found.counts)
             if found.edits:
                 edits[text.place] = found.edits

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.detection.personal_data.keccak import keccak_256
-from penstock.detection.personal_data.wallets import base58check, bech32, ethereum
-from penstock.detection.secrets.secrets import SECRETS
+from penstock.detection.personal_data.wallets import base58check, bech32, ethereum, keccak_256
+from penstock.detection.secrets import SECRETS
 
 
 @pytest.mark.parametrize(

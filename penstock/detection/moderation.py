@@ -1,9 +1,9 @@
-"""`ModerationScorer`: how likely a text falls into the categories of moderation. Pure; it knows no guard and no model.
+"""Moderation: `ModerationScorer` tells how likely a text falls into the five main categories of moderation.
 
-A linear model over words and letters, made by ``training/moderation.py`` from the data sets that its file names. It is
-for sorting, not for judging: docs/processors/moderation.md has its figures and its weaknesses. Of each category it has
-two heads: one knows content, and its scores are calibrated; one knows requests for such content, and speaks only where
-it is sure. It knows the five main categories, and tells nothing about finer ones (threats, minors, graphic violence).
+A linear model over words and letters, trained by ``training/moderation.py`` on the data sets that are listed in the
+file of its weights. Use it to sort, not to judge: docs/processors/moderation.md has its figures and weaknesses. Each
+category has two heads. One recognises content, and its scores are calibrated. The other recognises requests for such
+content, and gives a score only where it is sure. Finer categories (threats, minors, graphic violence) are not covered.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.detection.injection.wrappings import readings
 from penstock.detection.linear.counting import load
-from penstock.detection.linear.curves import Curve
+from penstock.detection.linear.model import Curve
+from penstock.detection.linear.reading import readings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.detection.linear.counting import CountingModel
 
+
 CATEGORIES = ("hate", "harassment", "self-harm", "sexual", "violence")
 REQUEST = " (request)"  # what the names of the heads end with that know requests
-WEIGHTS = Path(__file__).parent / "weights.bin"
+WEIGHTS = Path(__file__).parent / "weights" / "moderation.bin"
 
 
 class ModerationScorer:

@@ -1,16 +1,25 @@
-"""What attempts to take over a model look like, by name and kind; it knows no weights. Written for Penstock.
+"""Prompt injection: `InjectionScorer` tells attempts to take over a model from ordinary requests.
 
-The patterns read small letters without disguise. Each begins with a word of its own and looks a bounded stretch ahead,
-so that the time is linear in the length of the text.
+A linear model gives the score, and rules name what explains it. ``training/injection.py`` trained the model on the data
+sets that are listed in the file of its weights. It knows direct attacks. An order that is hidden in an e-mail or a web
+page and reads like any other order is beyond it, as it is beyond every detector that does not know who may give orders.
+
+The rules were written for Penstock. Their patterns read lower-case text without disguises. Each begins with a fixed
+word and looks a bounded distance ahead, so the time is linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.linear.model import load
+from penstock.detection.linear.reading import hidden, readings, undisguised
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
 
 INJECTION = "injection"
 JAILBREAK = "jailbreak"
@@ -213,3 +222,55 @@ HIDDEN = "text in characters that nobody sees"
 def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
     """Return the rules that match a text in small letters, in their order."""
     return [rule for rule in rules if rule.pattern.search(text)]
+
+
+WEIGHTS = Path(__file__).parent / "weights" / "injection.bin"
+"""The file of the weights; its first line, JSON, says what they were made from, and under which licences."""
+
+CERTAIN = 0.99
+"""The score of what is an attack whatever else the text says."""
+
+
+_DOUBTFUL = 0.02  # below that, it is not worth the time to ask which kind a text would be
+
+
+class InjectionScorer:
+    """Scores the six kinds of attacks; safe to share between threads. The weights are loaded at the first text.
+
+    ``injection`` has the model's score, which is the share of attacks among development texts of that margin. Another
+    kind has the same score where a rule speaks for it, and 0 otherwise. Attacks in full-width, look-alike or invisible
+    characters, and in leet, rot13 or reversed ones, are read as what they stand for; the highest score counts.
+    """
+
+    categories: tuple[str, ...] = TYPES
+
+    @property
+    def thresholds(self) -> Mapping[str, float]:
+        """The score from which on a kind counts: below 1 % of the benign development prompts reach it."""
+        limit = load(WEIGHTS).thresholds[INJECTION]
+        return dict.fromkeys(TYPES, limit)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both are of one class: they have no options, so the guards that use them can be equal."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """Go with equality."""
+        return hash(type(self))
+
+    def scores(self, text: str) -> dict[str, float]:
+        """Return the score of each kind, from 0 to 1, for one window of a text."""
+        texts = [text, *readings(text)]
+        score = max(load(WEIGHTS).scores(each)[INJECTION] for each in texts)
+        rules = RULES if score >= _DOUBTFUL else CERTAIN_RULES
+        found = [rule for each in texts for rule in matching(undisguised(each).lower(), rules)]
+        if hidden(text) or any(rule.certain for rule in found):
+            score = max(score, CERTAIN)
+        named = {INJECTION, *[rule.type for rule in found]}
+        return {kind: score if kind in named else 0.0 for kind in TYPES}
+
+    def reasons(self, text: str) -> tuple[str, ...]:
+        """Return the names of what a text says that attacks say; whether it is one, the scores tell."""
+        texts = [text, *readings(text)]
+        names = [rule.name for each in texts for rule in matching(undisguised(each).lower())]
+        return tuple(dict.fromkeys([*([HIDDEN] if hidden(text) else []), *names]))

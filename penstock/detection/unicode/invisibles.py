@@ -1,8 +1,8 @@
-"""Finds characters that nobody sees: their spans and kinds, those that a script or an emoji needs left out. Pure.
+"""Invisible characters: their places and kinds, without those that a script or an emoji needs.
 
 The kinds are ``zero-width``, ``bidi``, ``tag``, ``variation-selector``, ``filler``, ``format``, ``control``,
-``ansi`` and ``surrogate``. What counts as needed is a rule on the direct neighbours, so removing the rest changes no
-verdict: a second run finds nothing.
+``ansi`` and ``surrogate``. Whether a character is needed depends on its direct neighbours only, so removing the others
+changes no result: a second run finds nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 # Unicode 16: general category Cf without the visible signs of Arabic, Syriac and Kaithi and the controls that lay out
 # hieroglyphs; Default_Ignorable_Code_Point; category Cc without white space; lone surrogates.

@@ -1,8 +1,8 @@
-"""Words by which neighbouring languages are told apart in a short text. Pure; it knows no model.
+"""Words that tell neighbouring languages apart in a short text.
 
-Written for this project, from what grammars and dictionaries say: forms of *to be*, pronouns, question words, and words
-whose sounds went apart (Croatian ``mlijeko``, Serbian ``mleko``). A word that two languages of a family share stands in
-both rows. A word speaks only against the languages of its family that lack it, so what no row holds says nothing.
+The tables were written for this project from grammars and dictionaries: forms of *to be*, pronouns, question words, and
+words whose sounds differ (Croatian ``mlijeko``, Serbian ``mleko``). A word that two languages of a family share stands
+in both rows. A word counts only against the languages of its family that lack it, so a word in no row says nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 _WORD = re.compile(r"[^\W\d_][\w\u0900-\u097f]*")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
