@@ -5,27 +5,38 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+)
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.guard import in_places, window_of
+from penstock.engine.text_guards.reporting import field_of
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values import ports
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
-from penstock.engine.values.frozen import EMPTY, is_mapping
-from penstock.processors.guards.classifications import Classification
-from penstock.processors.guards.detections import Detection
-from penstock.processors.guards.guard import Guard
-from penstock.processors.guards.questions import Question, form, plain
-from penstock.processors.guards.readings import whole
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
+from penstock.models.judges.scores import Score
+from penstock.processors.guards.guard import Detection, Guard, check_count, require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -34,14 +45,134 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import Text
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.edits import Edits
-    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.ports import Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.classifications import ClassifiedPhase
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import GuardOptions
+
+
+QuestionKind = Literal["boolean", "choice", "score", "shares"]
+
+_FEWEST = 2  # options to choose from
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question about a text.
+
+    Attributes:
+        text: the question, as the model is asked it.
+        kind: what answers it: ``boolean`` (True or False), ``choice`` (one of the options), ``score`` (a number from 0
+            to 1), ``shares`` (a number from 0 to 1 for each option, which the model is asked to let add up to 1).
+        options: what there is to choose from.
+    """
+
+    text: str
+    kind: QuestionKind = "boolean"
+    options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked.
+
+        Raises:
+            OptionError: no text, no such kind, or options that do not go with it.
+        """
+        if not isinstance(_any(self.text), str) or not self.text.strip():
+            raise OptionError("Question", "text", self.text, "a question")
+        if self.kind not in get_args(QuestionKind):
+            raise OptionError("Question", "kind", self.kind, f"one of {', '.join(get_args(QuestionKind))}")
+        object.__setattr__(self, "options", tuple(self.options))
+        chooses = self.kind in ("choice", "shares")
+        if len(set(self.options)) < _FEWEST if chooses else self.options:
+            allowed = "two names or more" if chooses else "left out: only 'choice' and 'shares' have options"
+            raise OptionError("Question", "options", self.options, allowed)
+
+
+class Shares(BaseModel):
+    """A number from 0 to 1 for each of several options."""
+
+
+def answer_model(guard: str, questions: Mapping[str, Question | str]) -> type[BaseModel]:
+    """Return the form of the answers to questions by name; a text alone is a question of yes or no.
+
+    Raises:
+        OptionError: there is no question, or a name that no field can have.
+    """
+    if not questions:
+        raise OptionError(guard, "classifier", questions, "one question or more")
+    fields: dict[str, Any] = {}
+    for name, given in questions.items():
+        if not isinstance(_any(name), str) or not name.isidentifier() or name.startswith("_"):
+            raise OptionError(guard, "classifier", name, "questions by names that are Python's, such as 'is_spam'")
+        question = given if isinstance(given, Question) else Question(given)
+        fields[name] = (_answer(question), Field(description=question.text))
+    return create_model("Answers", __config__=ConfigDict(protected_namespaces=()), **fields)
+
+
+def plain_answers(answers: BaseModel) -> Values:
+    """Return the answers to questions by name, as values that nobody can change."""
+    return cast("Values", freeze(answers.model_dump()))
+
+
+def _answer(question: Question) -> object:
+    if question.kind == "boolean":
+        return bool
+    if question.kind == "score":
+        return Score
+    if question.kind == "choice":
+        return Literal[question.options]  # made at run time
+    shares: dict[str, Any] = {
+        f"option_{place}": (Score, Field(alias=name)) for place, name in enumerate(question.options)
+    }
+    return create_model("Shares", __config__=ConfigDict(serialize_by_alias=True), **shares)
+
+
+def _any(given: object) -> object:
+    """Return it as one of any type: what callers without a type checker give may be."""
+    return given
+
 
 A = TypeVar("A")
+
+ClassifiedPhase = Literal["input", "output", "stream"]
+
+
+class Classification(Generic[A]):
+    """What ``on_result`` is called with beside the answers.
+
+    Attributes:
+        phase: ``input`` (what goes to the model), ``output`` (what came from it) or ``stream`` (what comes from it).
+        result: the answers.
+        text: the text that they are about: a message's, or a window of an answer's; not what was shown before it.
+        message_id: the message's id; empty in a stream, and for a tool's arguments or result.
+        stage: the stage.
+        filtered: whether `filter` was called.
+    """
+
+    __slots__ = ("_ctx", "filtered", "message_id", "phase", "result", "stage", "text")
+
+    def __init__(self, phase: ClassifiedPhase, result: A, text: str, message_id: str, ctx: AnyContext) -> None:
+        self.phase = phase
+        self.result = result
+        self.text = text
+        self.message_id = message_id
+        self.stage = ctx.stage
+        self.filtered = False
+        self._ctx = ctx
+
+    def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
+        """Stop the run with a verdict; see `penstock.Context.abort`. Do not quote what is to be hidden."""
+        self._ctx.abort(reason, retry=retry, metadata=metadata)
+
+    def filter(self) -> None:
+        """Take the text away: on the way in with its whole message, elsewhere the text alone."""
+        self.filtered = True
+
+    def __repr__(self) -> str:
+        """Show what it is about, but no text and no answer."""
+        return f"Classification({self.phase!r}, {self.message_id!r})"
+
 
 Classifier: TypeAlias = "Callable[[str], A | Awaitable[A]] | type[A] | Mapping[str, Question | str] | ports.Judge[A]"
 """What answers: a function, async or not; or the form of a model's answers, or questions to it, or a judge."""
@@ -59,7 +190,7 @@ _QUESTION = (
 _UNUSED = ("embedded", "judge_failure")  # options of guards that have a detector of their own
 
 
-class _Asked(NamedTuple):
+class _WindowAnswers(NamedTuple):
     """Answers about a window, and whether it was filtered out."""
 
     start: int
@@ -112,8 +243,12 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         name = type(self).__name__
         self.classifier = classifier
         self.on_result = on_result
-        self.chunk_window = _count(name, "chunk_window", chunk_window)
-        self.max_input_length = None if max_input_length is None else _count(name, "max_input_length", max_input_length)
+        self.chunk_window = check_count(name, "chunk_window", chunk_window, "an int, 0 or more")
+        self.max_input_length = (
+            None
+            if max_input_length is None
+            else check_count(name, "max_input_length", max_input_length, "an int, 0 or more")
+        )
         if not callable(cast("object", on_result)):
             raise OptionError(name, "on_result", on_result, "a function of the answers and a Classification")
         for option, unused in options.items():
@@ -137,7 +272,9 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         elif asks:
             if model is None:
                 raise OptionError(name, "model", model, "a Model: questions need somebody to answer them")
-            verdict = form(name, cast("Mapping[str, Question | str]", given)) if isinstance(given, Mapping) else given
+            verdict = (
+                answer_model(name, cast("Mapping[str, Question | str]", given)) if isinstance(given, Mapping) else given
+            )
             self.set_up(model, "decide", cast("type[A]", verdict), _QUESTION, options)
         elif not callable(given):
             raise OptionError(name, "classifier", given, "a function of a text, a type, questions by name, or a Judge")
@@ -163,7 +300,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     def scan(
         self, window: TextWindow, ctx: AnyContext
-    ) -> tuple[Sequence[_Asked], int] | Awaitable[tuple[Sequence[_Asked], int]]:
+    ) -> tuple[Sequence[_WindowAnswers], int] | Awaitable[tuple[Sequence[_WindowAnswers], int]]:
         """Return the answers about each window that has ended, and where the next one begins."""
         windows = self.input_windows if _phase(ctx) == "input" else self.output_windows
         cuts = windows.cuts(window.text, window.start, final=window.final)
@@ -174,16 +311,16 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         views = [_view(window, max(low - windows.overlap, 0), high)[: self.max_input_length] for low, high in places]
         if self.awaits:
             return self._waited(window, places, views, hold, ctx)
-        asked = [_Asked(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
+        asked = [_WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
         if ctx.stage == "process_output_stream":
             asked = [self._decided(window, one, ctx) for one in asked]
         return asked, hold
 
     async def _waited(
         self, window: TextWindow, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
-    ) -> tuple[Sequence[_Asked], int]:
+    ) -> tuple[Sequence[_WindowAnswers], int]:
         answers = await gather([partial(self._answers, view, ctx) for view in views])
-        asked = [_Asked(*place, answer) for place, answer in zip(places, answers, strict=True)]
+        asked = [_WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True)]
         if ctx.stage == "process_output_stream":
             asked = [await self._awaited(window, one, ctx) for one in asked]
         return asked, hold
@@ -202,9 +339,13 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             answers: Value = cast("Callable[[str], Value]", self.classifier)(text)
             return await answers if inspect.isawaitable(answers) else answers
         judged = await self.judge.ask(text, ctx=ctx)
-        whole(judged, False, judged.model)  # noqa: FBT003 - nothing is flagged yet
+        require_complete(judged, flagged=False, model=judged.model)
         verdict: Value = judged.verdict
-        return plain(verdict) if isinstance(self.classifier, Mapping) and isinstance(verdict, BaseModel) else verdict
+        return (
+            plain_answers(verdict)
+            if isinstance(self.classifier, Mapping) and isinstance(verdict, BaseModel)
+            else verdict
+        )
 
     def _own(self, text: str, ctx: AnyContext) -> Value:
         known = _left(ctx)
@@ -226,9 +367,9 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     async def _hit(self, run: Sequence[Text], found: Sequence[Found], ctx: AnyContext) -> Hit:
         window = window_of(run)
-        return Hit(window, [await self._awaited(window, one, ctx) for one in cast("Sequence[_Asked]", found)])
+        return Hit(window, [await self._awaited(window, one, ctx) for one in cast("Sequence[_WindowAnswers]", found)])
 
-    async def _awaited(self, window: TextWindow, asked: _Asked, ctx: AnyContext) -> _Asked:
+    async def _awaited(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
         """Return what was asked, decided; wait for the decision if need be."""
         if not self.awaits:
             return self._decided(window, asked, ctx)
@@ -238,12 +379,12 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             await answer
         return asked._replace(filtered=told.filtered)
 
-    def _decided(self, window: TextWindow, asked: _Asked, ctx: AnyContext) -> _Asked:
+    def _decided(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
         told = self._classification(window, asked, ctx)
         _at_once("on_result", self.on_result(asked.answers, told))
         return asked._replace(filtered=told.filtered)
 
-    def _classification(self, window: TextWindow, asked: _Asked, ctx: AnyContext) -> Classification[A]:
+    def _classification(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> Classification[A]:
         ctx.put(self.answers, asked.answers)
         place, _ = window.locate(asked.start)
         return Classification(_phase(ctx), asked.answers, _view(window, asked.start, asked.end), place.message_id, ctx)
@@ -252,12 +393,12 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         """Return the edits that take away what was filtered; stop the run where it cannot be."""
         made: list[list[Edit]] = []
         for hit in hits:
-            asked = cast("Sequence[_Asked]", hit.found)
+            asked = cast("Sequence[_WindowAnswers]", hit.found)
             for one in asked:
-                self.tell(ctx, self._detection(ctx, hit.window, one))
+                self.report(ctx, self._detection(ctx, hit.window, one))
             filtered = [one for one in asked if one.filtered]
             if filtered and hit.window.fixed:
-                ctx.abort("what is no text cannot be filtered out", metadata={"strategy": self.strategy})
+                self.reporter.stop(ctx, "what is no text cannot be filtered out", {})
             made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
         return made
 
@@ -265,14 +406,21 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         """Return the conversation without what was filtered out: on the way in whole messages."""
         return self.without_flagged(ctx, edits)
 
-    def _detection(self, ctx: AnyContext, window: TextWindow, asked: _Asked) -> Detection:
+    def _detection(self, ctx: AnyContext, window: TextWindow, asked: _WindowAnswers) -> Detection:
         place, _ = window.locate(asked.start)
-        field = str(place.path[0]) if place.path else ""
         done = "filter" if asked.filtered else "none"
         judge = str(getattr(self.model, "name", ""))
         text = window.text[asked.start : asked.end] if self.include_text else None
         return Detection(
-            self.id, ctx.stage, place.message_id, place.part, field, asked.filtered, done, judge=judge, text=text
+            self.id,
+            ctx.stage,
+            place.message_id,
+            place.part,
+            field_of(place),
+            asked.filtered,
+            done,
+            judge=judge,
+            text=text,
         )
 
 
@@ -320,9 +468,3 @@ def _at_once(option: str, answer: Value) -> Value:
     if inspect.iscoroutine(answer):
         answer.close()
     raise WrongReturnError(f"{option} returned something to await; write it as an async function")
-
-
-def _count(name: str, option: str, given: object) -> int:
-    if type(given) is not int or given < 0:
-        raise OptionError(name, option, given, "an int, 0 or more")
-    return given

@@ -15,17 +15,24 @@ from pydantic import BaseModel, WithJsonSchema, create_model
 from penstock.detection.moderation import ModerationScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
-from penstock.processors.guards.category_scores import CategoryScore
-from penstock.processors.guards.options import names, shares
-from penstock.processors.guards.readings import Reading, listed
-from penstock.processors.guards.score_guard import ScoreGuard
+from penstock.models.judges.scores import Score
+from penstock.processors.guards.guard import check_count, check_names, check_scores, highest_scores
+from penstock.processors.guards.scores import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import GuardOptions
+
+
+class CategoryScore(BaseModel):
+    """An entry of a judge's verdict: how sure it is that the content falls into a category."""
+
+    category: str
+    score: Score
+
 
 Strategy = Literal["block", "warn", "filter"]
 
@@ -97,25 +104,26 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         name = type(self).__name__
         detector = ModerationScorer() if options.get("embedded", True) else None
         own = tuple(CATEGORIES) if model is not None else ModerationScorer.categories
-        self.categories = own if categories is None else names(name, "categories", categories)
+        self.categories = own if categories is None else check_names(name, "categories", categories)
         if model is None:
             _check_known(name, self.categories)
-        self.threshold = shares(name, "threshold", threshold, self.categories)
+        self.threshold = check_scores(name, "threshold", threshold, self.categories)
         self.include_scores = flag(name, "include_scores", include_scores)
-        self.chunk_window = _count(name, chunk_window)
+        self.chunk_window = check_count(name, "chunk_window", chunk_window, "a number of windows, 0 or more")
         if self.chunk_window:
             windows = type(self).output_windows
             self.output_windows = replace(windows, overlap=self.chunk_window * windows.most)
         chosen = strategy if strategy is not None else ("warn" if model is None else "block")
-        self.set_up(model, chosen, verdict_type(self.categories), question(self.categories), options)
+        named = self.categories if categories is not None else ()
+        asked = question(self.categories)
+        self.set_up(model, chosen, verdict_type(self.categories), asked, options, named=named)
         self.detector = detector if any(each in ModerationScorer.categories for each in self.categories) else None
-        self.declare_scores(*(self.categories if categories is not None else ()))
 
-    def judged_reading(self, judged: Judged[ModerationVerdict], text: str) -> Reading:
+    def judge_scores(self, judged: Judged[ModerationVerdict], text: str) -> WindowScores:
         """Return the judge's scores; a category that it was not offered counts as unlisted."""
         del text
         entries = [(entry.category, entry.score) for entry in judged.verdict.category_scores or ()]
-        return Reading(listed(entries, self.categories), reason=judged.verdict.reason)
+        return WindowScores(highest_scores(entries, self.categories), reason=judged.verdict.reason)
 
 
 @cache
@@ -147,9 +155,3 @@ def _check_known(name: str, categories: Iterable[str]) -> None:
         if category not in ModerationScorer.categories:
             known = ", ".join(map(repr, ModerationScorer.categories))
             raise OptionError(name, "categories", category, f"some of {known}, or a model= to judge others")
-
-
-def _count(name: str, given: object) -> int:
-    if type(given) is not int or given < 0:
-        raise OptionError(name, "chunk_window", given, "a number of windows, 0 or more")
-    return given

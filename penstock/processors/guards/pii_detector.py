@@ -2,30 +2,297 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
-from typing import TYPE_CHECKING, Literal, NoReturn, Unpack, cast, get_args
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Unpack, cast, get_args
 
+from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
-from penstock.engine.processor.processor import flag
-from penstock.processors.guards import pii_types
-from penstock.processors.guards.options import share
-from penstock.processors.guards.redaction import Method, keyed_hash, mask, placeholder
-from penstock.processors.guards.span_guard import SpanGuard, hidden
-from penstock.processors.guards.vault import VAULT, Numbering, Vault
+from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.values.errors import OptionError
+from penstock.processors.guards.guard import UNLISTED, check_score
+from penstock.processors.guards.restore import VAULT, Numbering, Vault
+from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
+    from penstock.detection.patterns.rules import Pattern, UserRule
     from penstock.detection.spans import Span
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Judge, Judged, Model
-    from penstock.processors.guards.findings import Said
-    from penstock.processors.guards.options import GuardOptions
-    from penstock.processors.guards.pii_types import PIIType
+    from penstock.processors.guards.guard import GuardOptions
     from penstock.processors.guards.pii_verdict import PIIVerdict
+
+
+Method = Literal["mask", "hash", "remove", "placeholder", "token"]
+
+_DIGIT = re.compile(r"\d")
+_HEX = re.compile(r"[0-9A-Fa-f]")
+_SHOWN = 4  # characters at the end of a number that stay readable
+_FLAT = 8  # characters of a mask that keeps no form, at most
+_WALLET, _IBAN, _OTHER = 8, 6, 3  # values of no more characters are hidden whole
+_LOCAL = 2  # a local part of no more characters is hidden whole
+
+
+def mask(type: str, value: str, *, preserve_format: bool = True) -> str:
+    """Return a value with most of it starred out; its form stays visible with ``preserve_format``."""
+    if not preserve_format:
+        return _flat(value)
+    return _MASKS.get(type, _other)(value)
+
+
+def keyed_hash(value: str, key: bytes, length: int) -> str:
+    """Return the first ``length`` hexadecimal digits of the value's HMAC-SHA-256, as ``[HASH:…]``."""
+    return f"[HASH:{hmac.new(key, value.encode('utf-8', 'surrogatepass'), hashlib.sha256).hexdigest()[:length]}]"
+
+
+def placeholder(type: str) -> str:
+    """Return the type's name in its stead."""
+    return f"[{type.upper()}]"
+
+
+def _flat(value: str) -> str:
+    return "*" * min(len(value), _FLAT)
+
+
+def _email(value: str) -> str:
+    if value.count("@") != 1:
+        return _flat(value)
+    local, domain = value.split("@")
+    first, dot, rest = domain.partition(".")
+    shown = f"{local[0]}{'*' * (len(local) - 2)}{local[-1]}" if len(local) > _LOCAL else "***"
+    return f"{shown}@{'*' * len(first)}{dot}{rest}" if dot else f"{shown}@***"
+
+
+def _number(star: str) -> Callable[[str], str]:
+    """Return a mask that leaves the digits among the last characters, if there are others to hide."""
+
+    def masked(value: str) -> str:
+        shown = _SHOWN if len(_DIGIT.findall(value)) > _SHOWN else 0
+        cut = len(value) - shown
+        return _DIGIT.sub(star, value[:cut]) + value[cut:]
+
+    return masked
+
+
+def _ends(first: int, last: int, least: int) -> Callable[[str], str]:
+    """Return a mask that leaves the ends of values that are longer than ``least``."""
+
+    def masked(value: str) -> str:
+        if len(value) <= least:
+            return "*" * len(value)
+        return f"{value[:first]}{'*' * (len(value) - first - last)}{value[len(value) - last :]}"
+
+    return masked
+
+
+_other = _ends(1, 1, _OTHER)
+
+_MASKS: Mapping[str, Callable[[str], str]] = {
+    "email": _email,
+    "phone": _number("X"),
+    "credit-card": _number("*"),
+    "ssn": _number("*"),
+    "uuid": lambda value: _HEX.sub("*", value),
+    "crypto-wallet": _ends(4, 4, _WALLET),
+    "iban": _ends(2, 4, _IBAN),
+}
+
+
+_DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is asked, too
+_METHODS: tuple[str, ...] = get_args(Method)
+_LEAST_BUFFER = 80
+_LEAST_HASH, _MOST_HASH = 4, 64  # hexadecimal digits
+_MEANT: Mapping[str, str] = {
+    "api-key": "keys, tokens, passwords and other secrets",
+    "name": "names of people",
+    "address": "postal addresses of people",
+    "date-of-birth": "dates on which people were born",
+    "mac": "addresses of network cards",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PIIType:
+    """A type of personal data of one's own.
+
+    Attributes:
+        name: what it is called, in placeholders and reports.
+        pattern: a regular expression in the syntax of the ``regex`` library; None: a judge must find it.
+        validator: tells from the matched text whether it counts: a function, or one of ``card``, ``iban``,
+            ``ip-address``, ``luhn``, ``password``, ``ssn``, ``token``.
+        description: what it is, for the judge.
+        flags: letters of ``imsx`` for the pattern.
+        timeout: how many seconds the pattern may take on one text; longer is a failure.
+    """
+
+    name: str
+    pattern: Pattern | None = None
+    validator: str | Callable[[str], bool] | None = None
+    description: str = ""
+    flags: str = ""
+    timeout: float = 0.5
+
+
+class PIISearch(NamedTuple):
+    """What is looked for.
+
+    Attributes:
+        given: the types as they were given.
+        types: the names of all types.
+        detector: finds those that have a pattern.
+        judged: the names of those for which a judge is asked.
+        meant: what the types are, for the judge.
+    """
+
+    given: tuple[str | PIIType, ...]
+    types: tuple[str, ...]
+    detector: PersonalData
+    judged: tuple[str, ...]
+    meant: Mapping[str, str]
+
+
+def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool, embedded: bool) -> PIISearch:
+    """Return what is looked for.
+
+    Args:
+        guard: the guard's name, for errors.
+        given: the types; None for all that can be found.
+        model: whether there is somebody to ask.
+        embedded: whether patterns are used.
+
+    Raises:
+        OptionError: a type that is no name and no `PIIType`, none at all, or one that needs a model where none is.
+    """
+    entries = _entries(guard, (*EMBEDDED, *(CONTEXTUAL if model else ())) if given is None else given)
+    rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
+    names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
+    detector = PersonalData(names, [rule for rule in rules if rule is not None])
+    judged = detector.contextual if embedded else names
+    if judged and not model:
+        if not embedded:
+            needs = "True, or a model= must be given to judge in its place"
+            raise OptionError(guard, "embedded", embedded, needs)
+        raise OptionError(
+            guard,
+            "detection_types",
+            judged[0],
+            f"one of {', '.join(EMBEDDED)}, or a PIIType with a pattern; anything else takes a model= to find it",
+        )
+    asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
+    own = {entry.name: entry.description for entry in entries if isinstance(entry, PIIType) and entry.description}
+    return PIISearch(tuple(entries), names, detector, asked, {**_MEANT, **own})
+
+
+def _entries(guard: str, given: object) -> list[str | PIIType]:
+    listed = (given,) if isinstance(given, (str, PIIType)) else given
+    entries: list[object] = [*cast("Iterable[object]", listed)] if isinstance(listed, Iterable) else []
+    names: list[object] = [entry.name if isinstance(entry, PIIType) else entry for entry in entries]
+    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        allowed = "names of types, or PIITypes, at least one and each once"
+        raise OptionError(guard, "detection_types", names, allowed)
+    taken = [entry.name for entry in entries if isinstance(entry, PIIType) and entry.name in EMBEDDED]
+    if taken:
+        raise OptionError(
+            guard, "detection_types", taken[0], "another name for a type of one's own: this one is built in"
+        )
+    return cast("list[str | PIIType]", entries)
+
+
+def _rule(guard: str, index: int, entry: PIIType) -> UserRule | None:
+    if entry.pattern is None:
+        return None
+    from penstock.detection.patterns.rules import RegexRule, checked  # loaded where there is a pattern to compile
+
+    rule = RegexRule(entry.name, entry.pattern, f"g{entry.flags}", validator=entry.validator)
+    return checked(guard, index, rule, entry.timeout)
+
+
+def pii_question(looked: PIISearch) -> str:
+    """Return what a judge is told."""
+    named = "\n".join(
+        f"- {name}: {looked.meant[name]}" if name in looked.meant else f"- {name}" for name in looked.types
+    )
+    return (
+        "Find personal data in the content: what identifies a living person, or is theirs alone.\n"
+        f"The types, and no others:\n{named}\n"
+        "Report each value once, letter by letter as it stands in the content, with how sure you are, from 0 to 1.\n"
+        "Where you are sure that a type is there but cannot quote it, report null for the value.\n"
+        "A word in square brackets, such as [EMAIL], stands for what is hidden already: never report it.\n"
+        "Report nothing about companies, places, or people of public life whom the content only mentions."
+    )
+
+
+def values_said(verdict: PIIVerdict, types: Iterable[str]) -> Iterable[JudgedValue]:
+    """Yield what a judge says, by the names of the types; what it was not asked for goes under `UNLISTED`."""
+    known = {_plain(name): name for name in types}
+    for entry in verdict.findings:
+        yield JudgedValue(known.get(_plain(entry.type), UNLISTED), entry.value, entry.score)
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold().replace("_", "-").replace(" ", "-")
+
+
+def check_methods(guard: str, given: object, types: Iterable[str]) -> Mapping[str, str]:
+    """Return the method for each type that has one of its own, and the others' under ``*``.
+
+    Raises:
+        OptionError: it is no method, nor a mapping of types (``*`` for the others) to methods.
+    """
+    if not isinstance(given, Mapping):
+        return {"*": one_of(guard, "redaction_method", cast("str", given), _METHODS)}
+    table = cast("Mapping[str, str]", given)
+    for name in table:
+        one_of(guard, "redaction_method", name, ("*", *types))
+    return {
+        "*": "mask",
+        **{name: one_of(guard, f"redaction_method[{name!r}]", how, _METHODS) for name, how in table.items()},
+    }
+
+
+def check_hash_length(guard: str, given: object) -> int:
+    """Return the option if it is a number of hexadecimal digits that a hash has.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if type(given) is not int or not _LEAST_HASH <= given <= _MOST_HASH:
+        raise OptionError(guard, "hash_length", given, f"a number of hexadecimal digits, {_LEAST_HASH} to {_MOST_HASH}")
+    return given
+
+
+def check_hash_key(guard: str, given: object) -> bytes | None:
+    """Return the option as bytes; None if it is None.
+
+    Raises:
+        OptionError: it is neither bytes nor a text, or an empty one; the key is not quoted.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, (bytes, str)) or not given:
+        raise OptionError(guard, "hash_key", type(given).__name__, "bytes or a text, not empty; or None")
+    return given if isinstance(given, bytes) else given.encode()
+
+
+def check_buffer_size(guard: str, given: object) -> int:
+    """Return the option if it is a number of characters that a sentence can have.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if type(given) is not int or given < _LEAST_BUFFER:
+        raise OptionError(guard, "buffer_size", given, f"a number of characters, {_LEAST_BUFFER} or more")
+    return given
+
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 
@@ -86,26 +353,25 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         """
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
-        self.looked = pii_types.wanted(name, detection_types, model=model is not None, embedded=embedded)
+        self.looked = pii_search(name, detection_types, model=model is not None, embedded=embedded)
         self.detection_types = None if detection_types is None else self.looked.given
-        self.threshold = share(name, "threshold", threshold)
+        self.threshold = check_score(name, "threshold", threshold)
         self.redaction_method = redaction_method
-        self._methods = pii_types.methods(name, redaction_method, self.looked.types)
+        self._methods = check_methods(name, redaction_method, self.looked.types)
         self.preserve_format = flag(name, "preserve_format", preserve_format)
-        self._hash_key = pii_types.hash_key(name, hash_key) or _PROCESS_KEY
-        self.hash_length = pii_types.hash_length(name, hash_length)
+        self._hash_key = check_hash_key(name, hash_key) or _PROCESS_KEY
+        self.hash_length = check_hash_length(name, hash_length)
         self.include_detections = flag(name, "include_detections", include_detections)
-        self.buffer_size = pii_types.buffer_size(name, buffer_size)
+        self.buffer_size = check_buffer_size(name, buffer_size)
         self.windows = Windows(least=40, most=self.buffer_size, overlap=min(200, self.buffer_size))
-        self.set_up(model, strategy, _verdict(model), pii_types.question(self.looked), options)
+        self.set_up(model, strategy, _verdict(model), pii_question(self.looked), options, named=self.looked.types)
         if not self.looked.judged:
             self.judge, self.awaits = None, False
         self.lookback = max(self.lookback, self.looked.detector.lookback)
-        self.declare_found(*self.looked.types)
         if strategy == "redact" and "token" in self._methods.values():
             self.provides = (*self.provides, VAULT)
 
-    def embedded_scan(
+    def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         """Return what patterns find in a window, and up to where that is decided."""
@@ -115,21 +381,21 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
             ctx.note(timeout=str(error))
             raise
 
-    def encoded_scan(
+    def find_encoded_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         """Return what patterns find behind a code."""
         del ctx
         return self.looked.detector.encoded.scan(window.text, start, notes, final=window.final)
 
-    def shown(self, text: str, ctx: AnyContext) -> str:
+    def judge_view(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the model is shown it: what patterns find in it is hidden."""
         del ctx
-        return hidden(text, self.looked.detector.find(text)) if self.embedded else text
+        return hide_spans(text, self.looked.detector.find(text)) if self.embedded else text
 
-    def said(self, judged: Judged[PIIVerdict]) -> Iterable[Said]:
+    def judged_values(self, judged: Judged[PIIVerdict]) -> Iterable[JudgedValue]:
         """Return what the model says that a window holds."""
-        return pii_types.said(judged.verdict, self.looked.types)
+        return values_said(judged.verdict, self.looked.types)
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
         """Return what is to stand in place of a value of that type."""

@@ -15,10 +15,8 @@ from penstock.detection.injection import InjectionScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.models.judges import Score
-from penstock.processors.guards.guard import REMOVES_MESSAGES
-from penstock.processors.guards.options import names, shares
-from penstock.processors.guards.readings import Reading, listed
-from penstock.processors.guards.score_guard import ScoreGuard
+from penstock.processors.guards.guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
+from penstock.processors.guards.scores import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import GuardOptions
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]
 
@@ -107,47 +105,49 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
             OptionError: an option that is not allowed.
         """
         name = type(self).__name__
-        wanted = tuple(DETECTION_TYPES) if detection_types is None else names(name, "detection_types", detection_types)
+        wanted = (
+            tuple(DETECTION_TYPES) if detection_types is None else check_names(name, "detection_types", detection_types)
+        )
         self.categories = wanted
         self.detection_types = None if detection_types is None else wanted
         if model is None:
             _check_embedded(name, wanted, strategy)
-        self.threshold = shares(name, "threshold", threshold, wanted)
+        self.threshold = check_scores(name, "threshold", threshold, wanted)
         self.include_scores = flag(name, "include_scores", include_scores)
         rewrites = strategy == "rewrite"
-        self.set_up(model, strategy, verdict_type(wanted, rewrites=rewrites), question(wanted, rewrites), options)
+        asked, named = question(wanted, rewrites), wanted if detection_types is not None else ()
+        self.set_up(model, strategy, verdict_type(wanted, rewrites=rewrites), asked, options, named=named)
         if self.embedded and any(each in InjectionScorer.categories for each in wanted):
             self.detector = InjectionScorer()
-        self.declare_scores(*(wanted if detection_types is not None else ()))
 
-    def embedded_reading(self, text: str) -> Reading | None:
+    def detect(self, text: str) -> WindowScores | None:
         """Return what the embedded detector finds in a window, and the names of what explains it."""
-        reading = super().embedded_reading(text)
+        reading = super().detect(text)
         if reading is None or self.detector is None or not reading.flagged:
             return reading
         return reading._replace(details={"signs": list(self.detector.reasons(text))})
 
-    def judged_reading(self, judged: Judged[InjectionVerdict], text: str) -> Reading:
+    def judge_scores(self, judged: Judged[InjectionVerdict], text: str) -> WindowScores:
         """Return the judge's scores, and what it made of the text; a kind that it was not offered is unlisted."""
         del text
         verdict = judged.verdict
         rewritten = verdict.rewritten_content if isinstance(verdict, RewriteVerdict) else None
         entries = [(entry.type, entry.score) for entry in verdict.categories or ()]
-        return Reading(listed(entries, self.categories), reason=verdict.reason, text=rewritten)
+        return WindowScores(highest_scores(entries, self.categories), reason=verdict.reason, text=rewritten)
 
-    async def read(self, text: str, ctx: AnyContext) -> Reading:
+    async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
         """Return what is found out about a window. To rewrite, the model is asked even where the detector is sure."""
         if self.strategy != "rewrite" or not text or self.judge is None:
-            return await super().read(text, ctx)
-        sure = self.embedded_reading(text)
-        judged = self._unharmed(self._limited(await self.judge.ask(text, ctx=ctx), text))
+            return await super().score_window(text, ctx)
+        sure = self.detect(text)
+        judged = self._unharmed(self.read_judged(await self.judge.ask(text, ctx=ctx), text))
         if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
             return judged
         return sure._replace(text=judged.text)
 
-    def _unharmed(self, judged: Reading) -> Reading:
+    def _unharmed(self, judged: WindowScores) -> WindowScores:
         """Return a judge's reading without what it rewrote if that is still an attack, as far as can be told here."""
-        still = self.embedded_reading(judged.text) if judged.text else None
+        still = self.detect(judged.text) if judged.text else None
         return judged._replace(text=None) if still is not None and still.flagged else judged
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
@@ -163,7 +163,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         ]
         if not emptied:
             return after
-        self.left_out(ctx, emptied)
+        self.without_messages(ctx, emptied)
         return after.remove(*emptied)
 
 

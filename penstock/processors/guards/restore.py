@@ -3,18 +3,107 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.engine.text_guards.guard import TextGuard
 from penstock.engine.values.edits import Edit
-from penstock.processors.guards.vault import LONGEST_TOKEN, TOKEN, VAULT
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.text_guards.whole_texts import Phase
+
+
+TOKEN = re.compile(r"\[([A-Z][A-Z0-9_]{0,40})_([1-9][0-9]{0,8})\]")
+"""What a token looks like: ``[EMAIL_1]``."""
+
+LONGEST_TOKEN = 53
+"""Characters of the longest token: the brackets, the name, and the number with its underscore."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Z0-9]+")
+_LONGEST_NAME = 41
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Vault:
+    """The values that tokens stand for. Shown anywhere, it says how many, and none of them.
+
+    Attributes:
+        values: the value of each token.
+        tokens: the token of each value, under its type and the value, with a newline between.
+    """
+
+    values: Mapping[str, str] = EMPTY
+    tokens: Mapping[str, str] = EMPTY
+
+    def kept(self, type: str, value: str) -> tuple[Vault, str]:
+        """Return a vault that holds a value, too, and its token: the one it has, or the next number of its type."""
+        numbering = Numbering(self, ())
+        token = numbering.token(type, value)
+        return numbering.vault(), token
+
+    def restored(self, text: str) -> str:
+        """Return a text with the values in place of this vault's tokens."""
+        return TOKEN.sub(lambda found: self.values.get(found.group(), found.group()), text)
+
+    def __len__(self) -> int:
+        """Return how many values it holds."""
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        """Say how many values it holds, and none of them."""
+        return f"Vault({len(self)} values)"
+
+
+class Numbering:
+    """Gives out tokens for many values, and makes a vault of them in the end. Lives for one call of a stage."""
+
+    def __init__(self, vault: Vault, texts: Iterable[str]) -> None:
+        """Begin with what a vault holds.
+
+        Args:
+            vault: the run's.
+            texts: where tokens may stand already that are not of this vault; their numbers are not given out.
+        """
+        self._before = vault
+        self._values = {**vault.values}
+        self._tokens = {**vault.tokens}
+        self._last: dict[str, int] = {}
+        for text in (*vault.values, *texts):
+            for found in TOKEN.finditer(text) if "[" in text else ():
+                self._last[found[1]] = max(int(found[2]), self._last.get(found[1], 0))
+
+    def token(self, type: str, value: str) -> str:
+        """Return the token that stands for a value of that type: the one it has, or the next number."""
+        key = f"{type}\n{value}"
+        if key not in self._tokens:
+            name = token_name(type)
+            self._last[name] = self._last.get(name, 0) + 1
+            token = f"[{name}_{self._last[name]}]"
+            self._values[token], self._tokens[key] = value, token
+        return self._tokens[key]
+
+    def vault(self) -> Vault:
+        """Return the vault of all that was given out; the one it began with if that is nothing."""
+        if len(self._tokens) == len(self._before.tokens):
+            return self._before
+        return Vault(freeze(self._values), freeze(self._tokens))
+
+
+def token_name(type: str) -> str:
+    """Return the name that a type's tokens bear: ``CREDIT_CARD``."""
+    name = _NOT_IN_NAMES.sub("_", type.upper()).strip("_")[:_LONGEST_NAME]
+    return name if name[:1].isalpha() else f"X{name}"[:_LONGEST_NAME]
+
+
+VAULT: Key[Vault] = Key("vault")
+"""The fact under which a run's vault is kept."""
+
 
 _BEGUN = re.compile(r"\[(?:[A-Z][A-Z0-9_]*)?\Z")
 

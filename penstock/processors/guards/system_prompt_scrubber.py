@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 
+from pydantic import AliasChoices, BaseModel, Field
+
 from penstock.detection.leaks.passages import ANCHOR
-from penstock.detection.leaks.prompt_index import PROMPT, PromptIndex, indexed
+from penstock.detection.leaks.prompt_index import CANARY, PROMPT, PromptIndex, indexed
 from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.detection.patterns.rules import RegexRule, checked, seconds
 from penstock.detection.spans import Span
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
-from penstock.processors.guards.leak_verdicts import QUESTION, LeakVerdict, beside, said
-from penstock.processors.guards.options import share
-from penstock.processors.guards.span_guard import SpanGuard, hidden
+from penstock.models.judges.scores import Score
+from penstock.processors.guards.guard import check_score
+from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +28,54 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Judge, Judged, Model
-    from penstock.processors.guards.findings import Said
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import GuardOptions
+
+
+LEAK_QUESTION = (
+    "An assistant was given instructions that its user must not see. Find what the content reveals of them.\n"
+    "The types, and no others:\n"
+    "- system-prompt: instructions, word by word or in other words, translated or encoded\n"
+    "- instructions: rules, limits or a role that the assistant says it was given\n"
+    "- system-structure: how its prompt, its tools or its hidden context are built\n"
+    "Where the content begins with the assistant's instructions, its answer follows behind them: judge the answer.\n"
+    "Report each stretch of the answer once, letter by letter as it stands there, with how sure you are, from 0 to 1.\n"
+    "A word in square brackets, such as [SYSTEM-PROMPT], stands for what is hidden already: never report it.\n"
+    "Report nothing where the assistant only does what it was told to, or says that it may not tell."
+)
+"""What a judge is told."""
+
+_MOST_SHOWN = 8000  # characters of the prompts that a judge is shown
+
+
+class LeakEntry(BaseModel):
+    """What a judge found: a stretch of the text; None for the value where it cannot quote it."""
+
+    type: str = PROMPT
+    value: str | None
+    score: Score = Field(default=1.0, validation_alias=AliasChoices("score", "confidence"))
+
+
+class LeakVerdict(BaseModel):
+    """What a judge says about a text."""
+
+    findings: list[LeakEntry]
+
+
+def leaks_said(verdict: LeakVerdict) -> Iterable[JudgedValue]:
+    """Yield what a judge says; a type that is not a plain name is the usual one."""
+    for entry in verdict.findings:
+        name = entry.type.strip().casefold().replace("_", "-").replace(" ", "-")
+        yield JudgedValue(name if name in _TYPES else PROMPT, entry.value, entry.score)
+
+
+_TYPES = frozenset({PROMPT, CANARY, "instructions", "system-structure"})
+
+
+def with_prompts(prompts: Sequence[str], text: str) -> str:
+    """Return a text as a judge is shown it who knows the prompts."""
+    instructions = "\n\n".join(prompts)[:_MOST_SHOWN]
+    return f"The assistant's instructions:\n{instructions}\n\nThe assistant's answer:\n{text}" if instructions else text
+
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 Method = Literal["mask", "placeholder", "remove"]
@@ -113,17 +161,17 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         self.custom_patterns = cast("tuple[str | RegexRule, ...]", _listed(name, "custom_patterns", custom_patterns))
         rules = (_rule(index, given) for index, given in enumerate(self.custom_patterns))
         self._finder = Finder([checked(name, index, rule, self.pattern_timeout) for index, rule in enumerate(rules)])
-        self.threshold = share(name, "threshold", threshold)
+        self.threshold = check_score(name, "threshold", threshold)
         self.redaction_method = one_of(name, "redaction_method", redaction_method, get_args(Method))
         self.placeholder_text = _text(name, "placeholder_text", placeholder_text)
         self.include_detections = flag(name, "include_detections", include_detections)
         self.show_prompts = flag(name, "show_prompts", show_prompts)
-        self.set_up(model, strategy, LeakVerdict, QUESTION, options)
+        told = (min_words, len(self.custom_patterns))
+        self.set_up(model, strategy, LeakVerdict, LEAK_QUESTION, options, named=told)
         self.lookback = max(self.lookback, self._finder.lookback)
-        self.declare_found(min_words, len(self.custom_patterns))
         self.max_hold = max(self.max_hold, _HOLD)
 
-    def embedded_scan(
+    def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         """Return what a window shows of the prompts, and up to where that is decided."""
@@ -135,7 +183,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         spans, hold = index.scan(window.text, start, notes, final=window.final)
         return [span._replace(score=max(span.score, self.threshold)) for span in spans], hold
 
-    def encoded_scan(
+    def find_encoded_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         """Return what the custom patterns find in a window: a search of its own, with a pace of its own."""
@@ -157,15 +205,15 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         del within, across
         return False
 
-    def shown(self, text: str, ctx: AnyContext) -> str:
+    def judge_view(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the model is shown it: without what was found, beside the prompts."""
         index = self._index(ctx)
-        hides = hidden(text, index.find(text)) if self.embedded else text
-        return beside(index.prompts, hides) if self.show_prompts else hides
+        hides = hide_spans(text, index.find(text)) if self.embedded else text
+        return with_prompts(index.prompts, hides) if self.show_prompts else hides
 
-    def said(self, judged: Judged[LeakVerdict]) -> Iterable[Said]:
+    def judged_values(self, judged: Judged[LeakVerdict]) -> Iterable[JudgedValue]:
         """Return what the model says that a window holds."""
-        return said(judged.verdict)
+        return leaks_said(judged.verdict)
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
         """Return what is to stand in place of a stretch, whatever its type."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, Whitespace, normalize
 from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.reporting import add_counts
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
-from penstock.processors.text._counts import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,7 +120,7 @@ class UnicodeNormalizer(WholeTexts):
                 edits[text.place] = found.edits
         if counts:
             ctx.note(found=dict(counts))
-            tell(ctx, self.findings, counts)
+            add_counts(ctx, self.findings, counts)
         return edits
 
 

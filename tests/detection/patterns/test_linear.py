@@ -7,8 +7,8 @@ import pytest
 
 from penstock.detection import secrets as labels
 from penstock.detection.patterns.matching import Finder
-from penstock.detection.presets import PRESETS, preset
 from penstock.detection.unicode.normalizing import Profile, normalize
+from penstock.processors.text.regex_filter import PRESETS, preset
 
 SMALL, FACTOR = 3_000, 16
 FINDER = Finder([rule for name in PRESETS for rule in preset(name)])

@@ -16,7 +16,7 @@ _SHORT = 2  # so few letters stand as a word, or they are no value: every other 
 _EDGES = "\"'()[]{}<>.,;:!?*_` "
 
 
-class Locating:
+class ValueLocator:
     """Finds values in one text. Letter cases, accents, kinds of spaces and what cannot be seen make no difference."""
 
     def __init__(self, text: str) -> None:
