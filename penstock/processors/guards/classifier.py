@@ -1,4 +1,7 @@
-"""`ClassifierProcessor`: asks questions about texts, and lets its user's code decide. It knows no model."""
+"""`ClassifierProcessor`: asks questions about texts, and calls your function with the answers.
+
+A `Question` is what a model is asked; a `Classification` tells your function which text the answers are about.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,10 @@ class Question:
 
     Attributes:
         text: the question, as the model is asked it.
-        kind: what answers it: ``boolean`` (True or False), ``choice`` (one of the options), ``score`` (a number from 0
-            to 1), ``shares`` (a number from 0 to 1 for each option, which the model is asked to let add up to 1).
-        options: what there is to choose from.
+        kind: the kind of answer: ``boolean`` (the default: True or False), ``choice`` (one of the options), ``score``
+            (a number from 0 to 1), ``shares`` (a number from 0 to 1 for each option, which the model is asked to let
+            add up to 1).
+        options: the names to choose from, two or more, for ``choice`` and ``shares``; none for other kinds.
     """
 
     text: str
@@ -73,10 +77,10 @@ class Question:
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be asked.
+        """Check the question.
 
         Raises:
-            OptionError: no text, no such kind, or options that do not go with it.
+            OptionError: the text is empty, the kind is unknown, or the options do not fit the kind.
         """
         if not isinstance(_any(self.text), str) or not self.text.strip():
             raise OptionError("Question", "text", self.text, "a question")
@@ -94,10 +98,10 @@ class Shares(BaseModel):
 
 
 def answer_model(guard: str, questions: Mapping[str, Question | str]) -> type[BaseModel]:
-    """Return the form of the answers to questions by name; a text alone is a question of yes or no.
+    """Return the type of the answers to questions by name; a text alone is a yes-or-no question.
 
     Raises:
-        OptionError: there is no question, or a name that no field can have.
+        OptionError: there is no question, or a name cannot be the name of a field.
     """
     if not questions:
         raise OptionError(guard, "classifier", questions, "one question or more")
@@ -111,7 +115,7 @@ def answer_model(guard: str, questions: Mapping[str, Question | str]) -> type[Ba
 
 
 def plain_answers(answers: BaseModel) -> Values:
-    """Return the answers to questions by name, as values that nobody can change."""
+    """Return the answers to questions by name, as an immutable mapping."""
     return cast("Values", freeze(answers.model_dump()))
 
 
@@ -129,7 +133,7 @@ def _answer(question: Question) -> object:
 
 
 def _any(given: object) -> object:
-    """Return it as one of any type: what callers without a type checker give may be."""
+    """Return a value as an object, since callers without a type checker may give anything."""
     return given
 
 
@@ -142,11 +146,13 @@ class Classification(Generic[A]):
     """What ``on_result`` is called with beside the answers.
 
     Attributes:
-        phase: ``input`` (what goes to the model), ``output`` (what came from it) or ``stream`` (what comes from it).
+        phase: ``input`` (text that goes to the model), ``output`` (text of the model) or ``stream`` (text of the model
+            in a stream).
         result: the answers.
-        text: the text that they are about: a message's, or a window of an answer's; not what was shown before it.
-        message_id: the message's id; empty in a stream, and for a tool's arguments or result.
-        stage: the stage.
+        text: the text that the answers are about: a message's, or a window of an answer's, without what was shown
+            before the window.
+        message_id: the id of the message; empty in a stream, and for a tool's arguments or result.
+        stage: the stage that the processor runs in.
         filtered: whether `filter` was called.
     """
 
@@ -162,20 +168,23 @@ class Classification(Generic[A]):
         self._ctx = ctx
 
     def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
-        """Stop the run with a verdict; see `penstock.Context.abort`. Do not quote what is to be hidden."""
+        """Stop the run with a verdict; see `penstock.Context.abort`.
+
+        The reason must not quote text that is to be hidden.
+        """
         self._ctx.abort(reason, retry=retry, metadata=metadata)
 
     def filter(self) -> None:
-        """Take the text away: on the way in with its whole message, elsewhere the text alone."""
+        """Remove the text: on the way to the model its whole message, elsewhere the text alone."""
         self.filtered = True
 
     def __repr__(self) -> str:
-        """Show what it is about, but no text and no answer."""
+        """Show the phase and the message, but no text and no answer."""
         return f"Classification({self.phase!r}, {self.message_id!r})"
 
 
 Classifier: TypeAlias = "Callable[[str], A | Awaitable[A]] | type[A] | Mapping[str, Question | str] | ports.Judge[A]"
-"""What answers: a function, async or not; or the form of a model's answers, or questions to it, or a judge."""
+"""What answers: a function (async or not), a type of a model's answers, questions for a model, or a judge."""
 
 _PHASES: Mapping[str, ClassifiedPhase] = {
     "process_input": "input",
@@ -191,7 +200,7 @@ _UNUSED = ("embedded", "judge_failure")  # options of guards that have a detecto
 
 
 class _WindowAnswers(NamedTuple):
-    """Answers about a window, and whether it was filtered out."""
+    """The answers about a window, and whether the window was filtered out."""
 
     start: int
     end: int
@@ -202,8 +211,8 @@ class _WindowAnswers(NamedTuple):
 class ClassifierProcessor(Guard[A], Generic[A]):
     """Asks questions about texts, and calls ``on_result`` with the answers, which may abort or filter.
 
-    On the way in a message's text is one text, however long; what a model says is read window by window, cut at the
-    ends of sentences, in streams as in whole answers.
+    On the way to the model, the text of a message is one text, however long. Text of the model is read window by
+    window, cut at the ends of sentences, in streams as in whole answers.
 
     Attributes:
         answers: the fact with the answers about the text that was read last.
@@ -230,15 +239,17 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         Args:
             classifier: a function of a text, async or not, that returns its answers; or a type that pydantic knows, or
                 questions by name, which ``model`` answers; or a `Judge`.
-            on_result: called with the answers and a `Classification`, text by text, in order; awaited if it is async.
-            model: who answers.
-            chunk_window: how many windows' length of an answer is shown before each window.
-            max_input_length: how many characters of a text are shown, from its beginning; None for all. Nobody reads
-                the rest.
-            options: see `GuardOptions`.
+            on_result: a function, async or not, of the answers and a `Classification`; it is called text by text, in
+                order.
+            model: the `Model` that answers; needed for a type and for questions, None (the default) otherwise.
+            chunk_window: how much of an answer is shown before each window, in lengths of a window (600 characters), 0
+                or more; 0 by default.
+            max_input_length: how many characters of a text are shown, from its beginning; None (the default) for all.
+                The rest is not read.
+            options: see `GuardOptions`; ``embedded`` and ``judge_failure`` are refused.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option is not allowed.
         """
         name = type(self).__name__
         self.classifier = classifier
@@ -286,7 +297,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     # Asking
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return texts in the runs in which they are read: on the way in, all text parts of a message are one text."""
+        """Return the texts that are read as one: on the way to the model, all text parts of a message."""
         if _phase(ctx) == "output":
             return super().runs(texts, ctx)
         said: dict[str, list[Text]] = {}
@@ -356,7 +367,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     # Deciding
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits that whole texts need, decided in their order; what waits is asked beside each other."""
+        """Return the edits of whole texts. Questions are asked concurrently, and answers are handled in order."""
         runs = self.runs(texts, ctx)
         if self.awaits:
             found = await gather([partial(self._in_run, ctx, run) for run in runs])
@@ -370,7 +381,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         return Hit(window, [await self._awaited(window, one, ctx) for one in cast("Sequence[_WindowAnswers]", found)])
 
     async def _awaited(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
-        """Return what was asked, decided; wait for the decision if need be."""
+        """Return the answers with the decision of ``on_result``, which is awaited if it is async."""
         if not self.awaits:
             return self._decided(window, asked, ctx)
         told = self._classification(window, asked, ctx)
@@ -390,7 +401,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         return Classification(_phase(ctx), asked.answers, _view(window, asked.start, asked.end), place.message_id, ctx)
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits that take away what was filtered; stop the run where it cannot be."""
+        """Return the edits that remove what was filtered; stop the run where a text cannot be edited."""
         made: list[list[Edit]] = []
         for hit in hits:
             asked = cast("Sequence[_WindowAnswers]", hit.found)
@@ -403,7 +414,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         return made
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation without what was filtered out: on the way in whole messages."""
+        """Return the conversation without what was filtered: on the way to the model, without whole messages."""
         return self.without_flagged(ctx, edits)
 
     def _detection(self, ctx: AnyContext, window: TextWindow, asked: _WindowAnswers) -> Detection:
@@ -428,14 +439,14 @@ _LEFT = "penstock.answers"
 
 
 def _left(ctx: AnyContext) -> Mapping[str, Value]:
-    """Return the answers about what left this request's streams: as a whole, it is not asked about again."""
+    """Return the answers about texts of this request's streams, so that a whole text is not asked about again."""
     state: Value = ctx.state
     streams = ctx.stage == "process_output_stream"
     return EMPTY if streams or not is_mapping(state) else state.get(_LEFT, EMPTY)
 
 
 def _kept(ctx: AnyContext, text: str, answers: Value) -> Value:
-    """Return answers; keep those about a stream."""
+    """Return answers; in a stream, keep them."""
     state: Value = ctx.state
     if ctx.stage == "process_output_stream" and is_mapping(state):
         state.setdefault(_LEFT, {})[text] = answers
@@ -451,17 +462,17 @@ def _phase(ctx: AnyContext) -> ClassifiedPhase:
 
 
 def _view(window: TextWindow, start: int, end: int) -> str:
-    """Return a stretch as it is read: its parts parted by spaces, without white space around it."""
+    """Return a stretch as it is read: with spaces between its parts, and without white space around it."""
     borders = [spot.start - window.base for spot in window.spots[1:] if start < spot.start - window.base < end]
     pieces = (window.text[low:high] for low, high in itertools.pairwise([start, *borders, end]))
     return " ".join(filter(None, pieces)).strip()
 
 
 def _at_once(option: str, answer: Value) -> Value:
-    """Return what a function gave that was not expected to be waited for.
+    """Return the result of a function that must not be awaited.
 
     Raises:
-        WrongReturnError: it is to be awaited.
+        WrongReturnError: the function returned an awaitable.
     """
     if not inspect.isawaitable(answer):
         return answer

@@ -1,4 +1,4 @@
-"""`LanguageDetector`: tells which language texts are in; notes it, warns, blocks or translates. It knows no model."""
+"""`LanguageDetector`: tells which language texts are in, and notes it, warns, blocks, or has them translated."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ if TYPE_CHECKING:
 
 
 UNDETERMINED = "und"
-"""The tag of BCP-47 for a language that is not known."""
+"""The BCP-47 tag of an unknown language."""
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,2}")
 
 
 class LanguageVerdict(BaseModel):
-    """What a judge says: the language's tag, and how sure it is; None for what it cannot tell."""
+    """A judge's verdict: the tag of the language and how sure it is; None for what it cannot tell."""
 
     iso_code: str | None
     confidence: Score | None
 
 
 class TranslationVerdict(LanguageVerdict):
-    """What a judge says that translates too: None if the content is in a target language, or cannot be translated."""
+    """The verdict of a judge that translates, too: None if the content needs no translation or cannot be translated."""
 
     translated_text: str | None
 
 
 def language_question(targets: Sequence[str], *, translate: bool) -> str:
-    """Return what a judge is told."""
+    """Return the question that the model is asked."""
     asked = (
         "Tell which language the content is written in. Answer with its ISO 639-1 code (iso_code; with a region only if"
         " it matters, such as zh-TW) and how sure you are of it, from 0 to 1 (confidence). Of code, addresses, names"
@@ -79,7 +79,7 @@ def language_question(targets: Sequence[str], *, translate: bool) -> str:
 
 
 def targets_of(guard: str, given: object) -> tuple[str, ...]:
-    """Return the languages that were asked for, as they were given.
+    """Return the target languages as they were given.
 
     Raises:
         OptionError: one of them names no language.
@@ -94,7 +94,7 @@ def targets_of(guard: str, given: object) -> tuple[str, ...]:
 
 
 def _names_listed(guard: str, option: str, given: object) -> tuple[str, ...]:
-    """Return one name or several as several; what they name is for others to check.
+    """Return one name or several as a tuple; the caller checks what they name.
 
     Raises:
         OptionError: it is neither a name nor a list.
@@ -107,7 +107,7 @@ def _names_listed(guard: str, option: str, given: object) -> tuple[str, ...]:
 
 
 def tag_of(said: str | None) -> str | None:
-    """Return the tag that a judge gave; None for what is none: it may be a text that is to be hidden."""
+    """Return the tag that a judge gave; None if it is not a tag, since it could be text that is to be hidden."""
     if said is None:
         return None
     tag = said.strip()
@@ -115,22 +115,22 @@ def tag_of(said: str | None) -> str | None:
 
 
 def is_among(tag: str, targets: Iterable[str]) -> bool:
-    """Tell whether a language is one of the targets, or compared as one with it."""
+    """Return whether a language is one of the targets, or counts as the same."""
     return any(same_language(tag, target) for target in targets)
 
 
 def known_details(tag: str, confidence: float | None, source: str) -> dict[str, Value]:
-    """Return what is told about a window whose language is known."""
+    """Return the details of a window whose language is known."""
     sure = {} if confidence is None else {"confidence": confidence}
     return {"detected_language": language_name(tag), "iso_code": tag, **sure, "source": source}
 
 
 UNKNOWN: Mapping[str, Value] = {"source": "unknown"}
-"""What is told about a window whose language is not known."""
+"""The details of a window whose language is not known."""
 
 
 def text_summary(verdicts: Sequence[WindowVerdict], targets: Sequence[str]) -> dict[str, Value] | None:
-    """Return what is told about a text: the language that most of it is in; None if none of it was looked at."""
+    """Return the details of a text: the language of most of it; None if no window of it was judged."""
     seen = [verdict for verdict in verdicts if verdict.scored.details]
     if not seen:
         return None
@@ -151,9 +151,9 @@ def text_summary(verdicts: Sequence[WindowVerdict], targets: Sequence[str]) -> d
 
 
 def merged_summary(before: Mapping[str, Value] | None, told: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Return what is told about a message of which two texts were read apart: of the later, unless it hides a change.
+    """Return the details of a message of which two texts were read separately.
 
-    What was translated of either is kept.
+    These are the later ones, unless the earlier ones tell of a translation. What was translated of either is kept.
     """
     if before is None or "translation" not in before:
         return told
@@ -171,13 +171,13 @@ log = logging.getLogger("penstock")
 Strategy = Literal["detect", "translate", "block", "warn"]
 
 LANGUAGE: Key[str] = Key("language")
-"""The fact that says which language the latest user's message is in: a tag such as ``fr``, ``und`` if it is unknown."""
+"""The fact with the language of the latest user message: a tag such as ``fr``, or ``und`` if it is unknown."""
 
 ANSWER_LANGUAGE: Key[str] = Key("answer_language")
-"""The same about what the model said last."""
+"""The fact with the language of the model's latest text: a tag such as ``fr``, or ``und`` if it is unknown."""
 
 METADATA = "language_detection"
-"""The key of a message's metadata under which it is told what was found."""
+"""The key of a message's metadata under which the details stand."""
 
 _OUTPUT = ("process_output_stream", "process_output_step", "process_tool_call", "process_output_result")
 _TOLD = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
@@ -185,23 +185,23 @@ _TOLD = "penstock.languages"  # where a step's state keeps what messages' metada
 
 @runtime_checkable
 class Identifier(Protocol):
-    """Tells which language a text is in."""
+    """Something that tells which language a text is in."""
 
     def identify(self, text: str) -> LanguageGuess:
-        """Return the language's code and how probable it is; a pair will do."""
+        """Return the code of the language and its probability from 0 to 1; any pair will do."""
         ...
 
 
 class LanguageDetector(ScoreGuard[LanguageVerdict]):
     """Tells which language messages are in, and notes it, warns, blocks, or has them translated.
 
-    What is found out stands in the metadata of each message (`METADATA`) and in the fact `LANGUAGE`; the scores are the
-    probabilities, by code. What is unknown is neither blocked nor translated. One that only tells (``detect``,
-    ``warn``) and looks at answers, too, writes no metadata, so that streams need not wait for it.
+    The details stand in the metadata of each message (`METADATA`) and the language in the fact `LANGUAGE`; the scores
+    are probabilities by code. An unknown language is neither blocked nor translated. With ``detect`` or ``warn`` on
+    answers, no metadata are written, so that streams need not wait.
 
     Attributes:
-        target_languages: the languages that are looked for, as they were given.
-        language: the fact under which the language is told.
+        target_languages: the target languages, as they were given.
+        language: the fact that holds the language.
     """
 
     id = "language-detector"
@@ -225,24 +225,27 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         identifier: Identifier | None = None,
         **options: Unpack[GuardOptions],
     ) -> None:
-        """Check the options, and begin to load the embedded detector's model, in a thread.
+        """Check the options, and start to load the embedded detector's model in a thread.
 
         Args:
-            model: asked where the embedded detector is in doubt, and to translate.
-            target_languages: codes, tags or names; a text in any of them is left alone, and the first of them is what
-                others are translated into. Compared by the primary subtag, and by the macro-language.
-            threshold: from which probability on a language counts as known, 0 to 1.
-            strategy: ``detect`` notes what is found; ``warn`` logs what is in none of the target languages; ``block``
-                stops the run for it; ``translate`` puts a translation in its place, part by part.
-            preserve_original: keep what was translated in the message's metadata, as ``original_content``.
-            min_text_length: how many characters a text must have to be looked at.
-            include_detection_details: log a line about texts in target languages too.
-            languages: what the embedded detector tells apart; None: `penstock.detection.language`'s 77.
-            identifier: an embedded detector of one's own.
-            options: see `GuardOptions`; ``parts`` is ``("text",)`` here unless it is given.
+            model: a `Model` or a `Judge` that is asked where the embedded detector is in doubt, and that translates;
+                None by default.
+            target_languages: codes, tags or names; ``("en",)`` by default. A text in any of them is left alone; others
+                are translated into the first. Languages are compared by primary subtag and by macro-language.
+            threshold: the probability from which on a language counts as known, 0 to 1; 0.7 by default.
+            strategy: ``detect`` (the default) notes what is found; ``warn`` logs texts in other languages; ``block``
+                stops the run for them; ``translate`` replaces them by a translation, part by part.
+            preserve_original: whether the original of a translation is kept in the message's metadata, as
+                ``original_content``; True by default.
+            min_text_length: how many characters a text must have to be judged, 0 or more; 10 by default.
+            include_detection_details: whether texts in target languages are logged, too; False by default.
+            languages: the languages that the embedded detector tells apart; None (the default) for the 77 of
+                `penstock.detection.language`.
+            identifier: an embedded detector of your own; None (the default) for the built-in one.
+            options: see `GuardOptions`; the default of ``parts`` is ``("text",)`` here, that of ``phase`` ``input``.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option is not allowed.
             MissingExtraError: the embedded detector is used, and the extra ``language`` is not installed.
         """
         name = type(self).__name__
@@ -266,7 +269,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self._claim(changes=strategy in ("block", "translate") or self.unscanned == "block")
 
     def _claim(self, *, changes: bool) -> None:
-        """Declare what it may do: one that only tells must not hold streams back, so it leaves answers as they are."""
+        """Declare edits and role. A detector that only reports must not hold streams, so it does not edit answers."""
         watches = not changes and self.phase != "input"
         self.edits = "nothing" if watches else "spans"  # metadata of messages are edits, too
         if not changes:
@@ -292,7 +295,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     # WindowScores windows
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return texts in the runs in which they are read: on the way in, all text parts of a message are one text."""
+        """Return the texts that are read as one: on the way to the model, all text parts of a message."""
         if ctx.stage in _OUTPUT:
             return super().runs(texts, ctx)
         said: dict[str, list[Text]] = {}
@@ -330,14 +333,14 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         return WindowScores({tag: confidence}, details=details)
 
     def apply_limits(self, reading: WindowScores) -> WindowScores:
-        """Return a reading with its language flagged, if it is known and no target."""
+        """Return scores with the language flagged if it is known and not a target."""
         tag: str | None = reading.details.get("iso_code")
         if tag is None or is_among(tag, self.target_languages):
             return reading._replace(flagged=())
         return reading._replace(flagged=(tag,))
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what is found out about a window: by the judge only where the embedded detector is in doubt."""
+        """Return what is found out about a window; the judge is asked only where the embedded detector is in doubt."""
         if self._is_short(text):
             return WindowScores()
         own = self.detect(text)
@@ -353,7 +356,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     def scan(
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
-        """Return a verdict about each window that has ended, with its translations, and where the next one begins."""
+        """Return a verdict about each window that has ended, with translations, and where the next one begins."""
         read = super().scan(window, ctx)
         if self.strategy != "translate":
             return read
@@ -367,7 +370,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         return list(itertools.chain.from_iterable(pieces)), hold
 
     async def _in_parts(self, window: TextWindow, verdict: WindowVerdict, ctx: AnyContext) -> list[WindowVerdict]:
-        """Return a verdict about each part that a window lies on, each with its own translation."""
+        """Return a verdict about each part that a window covers, each with its own translation."""
         if not verdict.scored.flagged:
             return [verdict]
         borders = [spot.start - window.base for spot in window.spots]
@@ -396,7 +399,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     # Acting
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits of the strategy, after facts, logs and metadata say what was found; or stop the run."""
+        """Write facts, logs and metadata; then return the edits of the strategy, or stop the run."""
         last: str | None = None
         for hit in hits:
             verdicts = cast("Sequence[WindowVerdict]", hit.found)
@@ -418,14 +421,14 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         return super().act(hits, ctx)
 
     def edits_for(self, verdict: WindowVerdict) -> Iterable[Edit]:
-        """Return the translation as an edit, where there is one."""
+        """Return the translation of a window as an edit, if there is one."""
         text = verdict.scored.text
         if self.strategy != "translate" or not verdict.scored.flagged or text is None:
             return ()
         return (Edit(verdict.start, verdict.end, text, "replace"),)
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation with the translations, and what was found in the metadata of the messages."""
+        """Return the conversation with the translations, and with the details in the metadata of its messages."""
         state: Value = ctx.state
         told: Mapping[str, Value] = state.pop(_TOLD, EMPTY) if is_mapping(state) else EMPTY
         listed = ctx.message_list
@@ -445,7 +448,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
     ) -> NoReturn:
-        """Stop the run; say in which language the text is, and which are allowed."""
+        """Stop the run; the reason has the language of the text and the allowed languages."""
         named = ", ".join(f"{language_name(tag)} ({tag})" for tag in dict.fromkeys(categories))
         allowed = ", ".join(self.target_languages) or "none"
         ctx.abort(
@@ -463,7 +466,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         return {"translation": about, **kept}
 
     def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
-        """Say nothing: it was said of each text, with its language's name."""
+        """Do nothing: each text has been logged already, with the name of its language."""
 
     def _log(self, ctx: AnyContext, told: Mapping[str, Value]) -> None:
         tag, target = told.get("iso_code"), told["is_target_language"]
@@ -481,7 +484,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
 
 def _translated_before(message: Message | None, told: Mapping[str, Value]) -> dict[str, Value] | None:
-    """Return what an earlier stage said of a message that it had translated; None if that is not what is seen now."""
+    """Return the details of an earlier stage that translated a message; None if they do not fit what is seen now."""
     before: Value = message.metadata.get(METADATA) if message is not None else None
     if not told["is_target_language"] or not is_mapping(before) or "translation" not in before:
         return None
@@ -497,7 +500,7 @@ def _laid_out(text: str | None, original: str) -> str | None:
 
 
 def _joined(window: TextWindow) -> str:
-    """Return a text as it was read, its parts parted by spaces."""
+    """Return a text as it was read, with spaces between its parts."""
     places = [spot.start for spot in window.spots]
     ends = [*places[1:], len(window.text)]
     return " ".join(window.text[low:high] for low, high in zip(places, ends, strict=True)).strip()

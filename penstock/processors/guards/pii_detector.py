@@ -1,4 +1,7 @@
-"""`PIIDetector`: finds personal data, and hides it, filters it out, warns of it, or stops the run."""
+"""`PIIDetector`: finds personal data, and redacts it, filters it out, warns of it, or stops the run.
+
+The types it looks for are `PIIType` or names; `mask`, `keyed_hash` and `placeholder` say what replaces a value.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +46,26 @@ _LOCAL = 2  # a local part of no more characters is hidden whole
 
 
 def mask(type: str, value: str, *, preserve_format: bool = True) -> str:
-    """Return a value with most of it starred out; its form stays visible with ``preserve_format``."""
+    """Return a value with most characters replaced by stars.
+
+    Args:
+        type: the type of the value; it decides which characters stay.
+        value: the value.
+        preserve_format: whether the value stays readable in part: the last digits of a number, the ends of a name. If
+            not, the mask has at most 8 stars.
+    """
     if not preserve_format:
         return _flat(value)
     return _MASKS.get(type, _other)(value)
 
 
 def keyed_hash(value: str, key: bytes, length: int) -> str:
-    """Return the first ``length`` hexadecimal digits of the value's HMAC-SHA-256, as ``[HASH:…]``."""
+    """Return ``[HASH:…]`` with the first ``length`` hexadecimal digits of the value's HMAC-SHA-256."""
     return f"[HASH:{hmac.new(key, value.encode('utf-8', 'surrogatepass'), hashlib.sha256).hexdigest()[:length]}]"
 
 
 def placeholder(type: str) -> str:
-    """Return the type's name in its stead."""
+    """Return the name of the type in brackets: ``[EMAIL]``."""
     return f"[{type.upper()}]"
 
 
@@ -73,7 +83,7 @@ def _email(value: str) -> str:
 
 
 def _number(star: str) -> Callable[[str], str]:
-    """Return a mask that leaves the digits among the last characters, if there are others to hide."""
+    """Return a mask that keeps the digits among the last characters, if there are others to hide."""
 
     def masked(value: str) -> str:
         shown = _SHOWN if len(_DIGIT.findall(value)) > _SHOWN else 0
@@ -84,7 +94,7 @@ def _number(star: str) -> Callable[[str], str]:
 
 
 def _ends(first: int, last: int, least: int) -> Callable[[str], str]:
-    """Return a mask that leaves the ends of values that are longer than ``least``."""
+    """Return a mask that keeps the ends of values longer than ``least`` characters."""
 
     def masked(value: str) -> str:
         if len(value) <= least:
@@ -122,16 +132,17 @@ _MEANT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PIIType:
-    """A type of personal data of one's own.
+    """A type of personal data of your own.
 
     Attributes:
-        name: what it is called, in placeholders and reports.
-        pattern: a regular expression in the syntax of the ``regex`` library; None: a judge must find it.
-        validator: tells from the matched text whether it counts: a function, or one of ``card``, ``iban``,
-            ``ip-address``, ``luhn``, ``password``, ``ssn``, ``token``.
-        description: what it is, for the judge.
-        flags: letters of ``imsx`` for the pattern.
-        timeout: how many seconds the pattern may take on one text; longer is a failure.
+        name: the name of the type, in placeholders and reports.
+        pattern: a regular expression in the syntax of the ``regex`` library; None (the default) if a judge must find
+            the type.
+        validator: decides from the matched text whether it counts: a function, or one of ``card``, ``iban``,
+            ``ip-address``, ``luhn``, ``password``, ``ssn``, ``token``; None (the default) for every match.
+        description: what the type is, for the judge; empty by default.
+        flags: letters of ``imsx`` for the pattern; none by default.
+        timeout: how many seconds the pattern may take on one text, more than 0; 0.5 by default. Longer is a failure.
     """
 
     name: str
@@ -143,14 +154,14 @@ class PIIType:
 
 
 class PIISearch(NamedTuple):
-    """What is looked for.
+    """What a `PIIDetector` looks for.
 
     Attributes:
         given: the types as they were given.
         types: the names of all types.
-        detector: finds those that have a pattern.
-        judged: the names of those for which a judge is asked.
-        meant: what the types are, for the judge.
+        detector: finds the types that have a pattern.
+        judged: the names of the types that a judge is asked about.
+        meant: the descriptions of types, for the judge.
     """
 
     given: tuple[str | PIIType, ...]
@@ -161,16 +172,17 @@ class PIISearch(NamedTuple):
 
 
 def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool, embedded: bool) -> PIISearch:
-    """Return what is looked for.
+    """Return what a guard looks for.
 
     Args:
-        guard: the guard's name, for errors.
+        guard: the name of the guard, for errors.
         given: the types; None for all that can be found.
-        model: whether there is somebody to ask.
+        model: whether there is a model to ask.
         embedded: whether patterns are used.
 
     Raises:
-        OptionError: a type that is no name and no `PIIType`, none at all, or one that needs a model where none is.
+        OptionError: an entry is neither a name nor a `PIIType`, there is none, or a type needs a model and there is
+            none.
     """
     entries = _entries(guard, (*EMBEDDED, *(CONTEXTUAL if model else ())) if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
@@ -217,7 +229,7 @@ def _rule(guard: str, index: int, entry: PIIType) -> UserRule | None:
 
 
 def pii_question(looked: PIISearch) -> str:
-    """Return what a judge is told."""
+    """Return the question that the model is asked."""
     named = "\n".join(
         f"- {name}: {looked.meant[name]}" if name in looked.meant else f"- {name}" for name in looked.types
     )
@@ -232,7 +244,7 @@ def pii_question(looked: PIISearch) -> str:
 
 
 def values_said(verdict: PIIVerdict, types: Iterable[str]) -> Iterable[JudgedValue]:
-    """Yield what a judge says, by the names of the types; what it was not asked for goes under `UNLISTED`."""
+    """Yield the values of a judge's verdict by the names of the types; types it was not asked for become `UNLISTED`."""
     known = {_plain(name): name for name in types}
     for entry in verdict.findings:
         yield JudgedValue(known.get(_plain(entry.type), UNLISTED), entry.value, entry.score)
@@ -243,10 +255,10 @@ def _plain(name: str) -> str:
 
 
 def check_methods(guard: str, given: object, types: Iterable[str]) -> Mapping[str, str]:
-    """Return the method for each type that has one of its own, and the others' under ``*``.
+    """Return the redaction method of each type that has its own, and under ``*`` that of the others.
 
     Raises:
-        OptionError: it is no method, nor a mapping of types (``*`` for the others) to methods.
+        OptionError: it is neither a method nor a mapping of types (``*`` for the others) to methods.
     """
     if not isinstance(given, Mapping):
         return {"*": one_of(guard, "redaction_method", cast("str", given), _METHODS)}
@@ -260,7 +272,7 @@ def check_methods(guard: str, given: object, types: Iterable[str]) -> Mapping[st
 
 
 def check_hash_length(guard: str, given: object) -> int:
-    """Return the option if it is a number of hexadecimal digits that a hash has.
+    """Return the option if it is a number of hexadecimal digits from 4 to 64.
 
     Raises:
         OptionError: it is not.
@@ -274,7 +286,7 @@ def check_hash_key(guard: str, given: object) -> bytes | None:
     """Return the option as bytes; None if it is None.
 
     Raises:
-        OptionError: it is neither bytes nor a text, or an empty one; the key is not quoted.
+        OptionError: it is neither bytes nor a text, or it is empty; the error does not quote it.
     """
     if given is None:
         return None
@@ -284,7 +296,7 @@ def check_hash_key(guard: str, given: object) -> bytes | None:
 
 
 def check_buffer_size(guard: str, given: object) -> int:
-    """Return the option if it is a number of characters that a sentence can have.
+    """Return the option if it is a number of characters that a sentence can have, 80 or more.
 
     Raises:
         OptionError: it is not.
@@ -298,17 +310,17 @@ Strategy = Literal["redact", "block", "warn", "filter"]
 
 _NUMBERING = "penstock.numbering"  # where a step's state keeps who gives out tokens, while it acts
 _PROCESS_KEY = os.urandom(32)
-"""The key of hashes where none is given: as long as the process lives, equal values have equal hashes."""
+"""The key of hashes if none is given: equal values have equal hashes as long as the process lives."""
 
 
 class PIIDetector(SpanGuard["PIIVerdict"]):
     """Finds personal data in texts of every kind, and in tools' arguments and results.
 
-    What has a shape is found by patterns and check sums, first and always; a model, if there is one, finds what does
-    not: names, addresses, types of one's own. What it names is searched for in the text.
+    Patterns and check sums always search first. A model, if there is one, finds what has no pattern: names, addresses,
+    types of your own. The guard searches the text for the values that the model names.
 
     Attributes:
-        found: the fact under which it tells how often which type was found in the run: ``{"email": 2}``.
+        found: the fact with the number of findings of the run by type: ``{"email": 2}``.
     """
 
     id = "pii-detector"
@@ -332,24 +344,26 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         """Check the options.
 
         Args:
-            model: asked about names, addresses, dates of birth and types of one's own without a pattern; never about
-                anything else.
-            detection_types: what is looked for: names, or `PIIType`s of one's own; None: all that can be found.
-            threshold: how sure a model must be, 0 to 1; what a pattern finds counts always.
-            strategy: ``redact`` hides what is found, ``block`` stops the run, ``warn`` reports only, ``filter`` leaves
-                out the message, or, of an answer, the sentence.
-            redaction_method: ``mask`` stars it out, ``hash`` puts a keyed hash, ``remove`` nothing, ``placeholder`` the
-                type's name, ``token`` a number that `Restore` turns back (``[EMAIL_1]``); one for all, or by type, with
-                ``*`` for the others.
-            preserve_format: leave a mask readable in part: the last digits of a number, the ends of a name.
-            hash_key: the key of hashes; None: one of the process's own.
-            hash_length: how many hexadecimal digits a hash has, 4 to 64.
-            include_detections: say in the reason how much was found.
-            buffer_size: how many characters of a text are shown to the model at a time, at most, 80 or more.
+            model: a `Model` or a `Judge` that is asked about names, addresses, dates of birth and types of your own
+                without a pattern, and about nothing else; None (the default) for patterns alone.
+            detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
+                found.
+            threshold: how sure the model must be, 0 to 1; 0.6 by default. What a pattern finds always counts.
+            strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
+                ``filter`` removes the message, or of an answer the sentence.
+            redaction_method: ``mask`` (the default) replaces characters by stars, ``hash`` puts a keyed hash,
+                ``remove`` nothing, ``placeholder`` the name of the type, ``token`` a number that `Restore` turns back
+                (``[EMAIL_1]``). One for all types, or a mapping by type, with ``*`` for the others.
+            preserve_format: whether a mask leaves a part readable: the last digits of a number, the ends of a name;
+                True by default.
+            hash_key: the key of hashes, bytes or text; None (the default) for a random key of the process.
+            hash_length: how many hexadecimal digits a hash has, 4 to 64; 16 by default.
+            include_detections: whether the reason of a tripwire says how much was found; False by default.
+            buffer_size: how many characters of a text the model is shown at once at most, 80 or more; 600 by default.
             options: see `GuardOptions`.
 
         Raises:
-            OptionError: an option that is not allowed, or a type that only a model can find where there is none.
+            OptionError: an option is not allowed, or a type needs a model and there is none.
         """
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
@@ -374,7 +388,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
-        """Return what patterns find in a window, and up to where that is decided."""
+        """Return what patterns find in a window, and from where on more text could change that."""
         try:
             return self.looked.detector.scan(window.text, start, notes, final=window.final, key=window.key)
         except TimeoutError as error:
@@ -384,7 +398,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     def find_encoded_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
-        """Return what patterns find behind a code."""
+        """Return what patterns find in encoded text."""
         del ctx
         return self.looked.detector.encoded.scan(window.text, start, notes, final=window.final)
 
@@ -394,11 +408,11 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         return hide_spans(text, self.looked.detector.find(text)) if self.embedded else text
 
     def judged_values(self, judged: Judged[PIIVerdict]) -> Iterable[JudgedValue]:
-        """Return what the model says that a window holds."""
+        """Return the values that the model names."""
         return values_said(judged.verdict, self.looked.types)
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
-        """Return what is to stand in place of a value of that type."""
+        """Return what replaces a value of a type."""
         method = self._methods.get(type, self._methods["*"])
         if method == "mask":
             return mask(type, text, preserve_format=self.preserve_format)
@@ -409,7 +423,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         return self._numbering(ctx).token(type, text) if method == "token" else ""
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits of the strategy, or stop the run; what tokens were given for goes into the run's vault."""
+        """Return the edits of the strategy, or stop the run; the values of new tokens go into the run's vault."""
         if VAULT not in self.provides:
             return super().act(hits, ctx)
         ctx.state.pop(_NUMBERING, None)
@@ -420,9 +434,10 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         return made
 
     def _numbering(self, ctx: AnyContext) -> Numbering:
-        """Return who gives out tokens in this call; the conversation is read once a call for those that stand there.
+        """Return the numbering of tokens for this call.
 
-        The run's own answers are not: of a stream they are not all there yet, and its tokens are to be the same.
+        It knows the tokens that stand in the conversation, which is read once a call. Answers of this run are left out:
+        in a stream they are not complete yet, and its tokens must be the same.
         """
         numbering: Numbering | None = ctx.state.get(_NUMBERING)
         if numbering is None:
@@ -432,7 +447,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         return numbering
 
     def encoded_replacement(self, text: str, type: str, ctx: AnyContext) -> str:
-        """Return what is to stand in place of a code: a mask that kept its form would leave letters that say it."""
+        """Return what replaces encoded text. A mask that keeps the form would leave letters that tell the value."""
         if self._methods.get(type, self._methods["*"]) == "mask":
             return mask(type, text, preserve_format=False)
         return self.replacement(text, type, ctx)
@@ -440,14 +455,14 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
     ) -> NoReturn:
-        """Stop the run; with ``include_detections``, say how much was found."""
+        """Stop the run; with ``include_detections`` the reason says how much was found."""
         found = [*categories]
         counted = f"{len(found)} found; " if self.include_detections else ""
         super().block(ctx, found, metadata, f"{counted}{why}")
 
 
 def _verdict(model: object) -> type[PIIVerdict]:
-    """Return the form of a judge's verdicts; what stands for it where there is no judge is never looked at."""
+    """Return the type of a judge's verdicts; without a model, a type that is never used."""
     if model is None:
         return cast("type[PIIVerdict]", object)
     from penstock.processors.guards.pii_verdict import PIIVerdict

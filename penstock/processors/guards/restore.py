@@ -1,4 +1,4 @@
-"""`Restore`: puts the values back that a `PIIDetector` put tokens for, for the client and for tools."""
+"""`Restore`: puts back the values for which `PIIDetector` put tokens; and `Vault`, which keeps them for a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN = re.compile(r"\[([A-Z][A-Z0-9_]{0,40})_([1-9][0-9]{0,8})\]")
 """What a token looks like: ``[EMAIL_1]``."""
 
 LONGEST_TOKEN = 53
-"""Characters of the longest token: the brackets, the name, and the number with its underscore."""
+"""The length of the longest token in characters: brackets, name, underscore and number."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Z0-9]+")
 _LONGEST_NAME = 41
@@ -31,24 +31,27 @@ _LONGEST_NAME = 41
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Vault:
-    """The values that tokens stand for. Shown anywhere, it says how many, and none of them.
+    """The values that tokens stand for, in one run. Its representation says how many, and shows none.
 
     Attributes:
         values: the value of each token.
-        tokens: the token of each value, under its type and the value, with a newline between.
+        tokens: the token of each value, under its type and the value with a newline between.
     """
 
     values: Mapping[str, str] = EMPTY
     tokens: Mapping[str, str] = EMPTY
 
     def kept(self, type: str, value: str) -> tuple[Vault, str]:
-        """Return a vault that holds a value, too, and its token: the one it has, or the next number of its type."""
+        """Return a vault that also holds a value, and the token of the value.
+
+        The token is the one that the vault has for the value, or the next number of its type.
+        """
         numbering = Numbering(self, ())
         token = numbering.token(type, value)
         return numbering.vault(), token
 
     def restored(self, text: str) -> str:
-        """Return a text with the values in place of this vault's tokens."""
+        """Return a text with the values in place of the tokens of this vault."""
         return TOKEN.sub(lambda found: self.values.get(found.group(), found.group()), text)
 
     def __len__(self) -> int:
@@ -56,19 +59,19 @@ class Vault:
         return len(self.values)
 
     def __repr__(self) -> str:
-        """Say how many values it holds, and none of them."""
+        """Show how many values it holds, and none of them."""
         return f"Vault({len(self)} values)"
 
 
 class Numbering:
-    """Gives out tokens for many values, and makes a vault of them in the end. Lives for one call of a stage."""
+    """Gives out tokens for many values, and returns a vault of them at the end. Used within one call of a stage."""
 
     def __init__(self, vault: Vault, texts: Iterable[str]) -> None:
-        """Begin with what a vault holds.
+        """Start with what a vault holds.
 
         Args:
-            vault: the run's.
-            texts: where tokens may stand already that are not of this vault; their numbers are not given out.
+            vault: the vault of the run.
+            texts: texts in which tokens may stand that are not of this vault; their numbers are not given out.
         """
         self._before = vault
         self._values = {**vault.values}
@@ -79,7 +82,7 @@ class Numbering:
                 self._last[found[1]] = max(int(found[2]), self._last.get(found[1], 0))
 
     def token(self, type: str, value: str) -> str:
-        """Return the token that stands for a value of that type: the one it has, or the next number."""
+        """Return the token of a value of a type: the one that it has, or the next number."""
         key = f"{type}\n{value}"
         if key not in self._tokens:
             name = token_name(type)
@@ -89,29 +92,30 @@ class Numbering:
         return self._tokens[key]
 
     def vault(self) -> Vault:
-        """Return the vault of all that was given out; the one it began with if that is nothing."""
+        """Return the vault with all tokens; the vault it started with if there is no new one."""
         if len(self._tokens) == len(self._before.tokens):
             return self._before
         return Vault(freeze(self._values), freeze(self._tokens))
 
 
 def token_name(type: str) -> str:
-    """Return the name that a type's tokens bear: ``CREDIT_CARD``."""
+    """Return the name that the tokens of a type have: ``CREDIT_CARD``."""
     name = _NOT_IN_NAMES.sub("_", type.upper()).strip("_")[:_LONGEST_NAME]
     return name if name[:1].isalpha() else f"X{name}"[:_LONGEST_NAME]
 
 
 VAULT: Key[Vault] = Key("vault")
-"""The fact under which a run's vault is kept."""
+"""The fact that holds the vault of a run."""
 
 
 _BEGUN = re.compile(r"\[(?:[A-Z][A-Z0-9_]*)?\Z")
 
 
 class Restore(TextGuard):
-    """Turns tokens such as ``[EMAIL_1]`` back into what they stand for, in answers and in tools' arguments.
+    """Replaces tokens such as ``[EMAIL_1]`` by their values, in answers and in tools' arguments.
 
-    It restores what the run's vault holds, and nothing else. It is no guard: put it behind those that judge answers.
+    It restores the values in the vault of the run, and nothing else. It is a transform and protects nothing: place it
+    behind the guards that judge answers.
     """
 
     id = "restore"
@@ -130,12 +134,13 @@ class Restore(TextGuard):
         """Check the options.
 
         Args:
-            phase: ``output`` (answers and calls to tools), ``input`` or ``all``.
-            parts: the kinds of parts to look into; all that carry text by default.
-            id: its name in the graph.
+            phase: where it looks: ``output`` (the default: answers and tool calls), ``input`` or ``all``.
+            parts: the kinds of message parts that are read; None (the default) for all that carry text, except
+                ``data``.
+            id: the name of the step in the graph.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option is not allowed.
         """
         if id is not None:
             self.id = id
@@ -155,6 +160,6 @@ class Restore(TextGuard):
         ]
 
     def hold(self, text: str, start: int) -> int:
-        """Return where a token may have begun that the text does not show whole."""
+        """Return where a token may begin that is not complete yet."""
         begun = _BEGUN.search(text, max(start, len(text) - LONGEST_TOKEN))
         return begun.start() if begun else len(text)
