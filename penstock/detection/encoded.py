@@ -33,7 +33,7 @@ BLOB = 24
 """How many characters without a space make a blob."""
 
 UNITS = 16
-"""How many letters or codes make a stretch of them."""
+"""How many letters or codes in a row make a stretch."""
 
 PIECE = 1024
 """How many characters of a long stretch are decided at once, judged together with as many characters behind them."""
@@ -53,7 +53,7 @@ _SEAM_NEAR = 16
 
 
 class Stretch(NamedTuple):
-    """A stretch, in places of the text; ``open`` if it could go on."""
+    """A stretch of a text; ``open``: it could go on if there is more text."""
 
     start: int
     end: int
@@ -61,14 +61,20 @@ class Stretch(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """All stretches, in order and disjoint; and where one may begin that is too short yet: the text's end if none."""
+    """All stretches of a text, in order and disjoint.
+
+    ``pending`` is where one may begin that is still too short; the end of the text if there is none.
+    """
 
     found: Sequence[Stretch]
     pending: int
 
 
 class StretchSeam(NamedTuple):
-    """A place between two pieces of a stretch; whether the pieces before it hid something; whether it is in a word."""
+    """A place between two slices of a stretch.
+
+    ``hit`` says whether the slices before it hid something, ``within`` whether the place lies in a word.
+    """
 
     at: int
     hit: bool
@@ -79,9 +85,9 @@ class HiddenStretches(NamedTuple):
     """What is hidden in stretches.
 
     Attributes:
-        hidden: where, in order.
-        seams: the places between the pieces of long stretches.
-        hold: where the first stretch or piece begins that is not judged yet; the text's end if none.
+        hidden: the places of what is hidden, in order.
+        seams: the places between the slices of long stretches.
+        hold: where the first stretch or slice begins that is not judged yet; the end of the text if there is none.
         found: the stretches.
     """
 
@@ -92,7 +98,7 @@ class HiddenStretches(NamedTuple):
 
 
 def have_run(words: Sequence[str]) -> bool:
-    """Tell whether enough words in a row are letters or codes, wherever they stand."""
+    """Return whether enough words in a row are letters or codes, wherever they stand."""
     try:
         lengths = bytes(map(len, words))
     except ValueError:  # a word of more than 255 characters
@@ -101,19 +107,19 @@ def have_run(words: Sequence[str]) -> bool:
 
 
 def _all_units(words: Sequence[str]) -> bool:
-    """Tell whether enough of some words, in a row, are units."""
+    """Return whether enough of some words, in a row, are letters or codes."""
     fits = bytes(_UNIT.fullmatch(word) is not None for word in words)
     return b"\x01" * UNITS in fits
 
 
 def stretches(text: str, words: WordList, tail: int, *, inside: bool, final: bool) -> Stretches:
-    """Return the stretches of a text.
+    """Return the stretches of a text that do not read as words.
 
     Args:
         text: the text, in plain letters.
-        words: its words, but for one that may be cut off by its end.
-        tail: where that one begins.
-        inside: whether the text begins within a stretch, the rest of which is one however short it is.
+        words: its words, except one that the end of the text may cut off.
+        tail: where that word begins.
+        inside: whether the text begins within a stretch; its rest is then a stretch, however short.
         final: whether the text ends here.
     """
     found = [*_blobs(text, inside=inside, final=final)]
@@ -132,12 +138,12 @@ def stretches(text: str, words: WordList, tail: int, *, inside: bool, final: boo
 def hidden_stretches(
     text: str, found: Stretches, hides: Callable[[str], Iterable[tuple[int, int]]], *, before: bool
 ) -> HiddenStretches:
-    """Return what is hidden in those pieces of stretches that can be judged.
+    """Return what is hidden in those slices of stretches that can be judged.
 
     Args:
         text: the text.
         found: its stretches.
-        hides: says where in a piece something is hidden.
+        hides: returns where something is hidden in a slice.
         before: whether the text begins within a stretch that hid something.
     """
     hidden: list[tuple[int, int]] = []
@@ -161,7 +167,7 @@ def hidden_stretches(
 
 
 def _seam(text: str, at: int) -> int:
-    """Return a place near that one and before it, between two units if there is one."""
+    """Return a place close before the given one, between two words if there is one."""
     found = _SEAM.search(text, at - _SEAM_NEAR, at)
     return at if found is None or found.start() == at - _SEAM_NEAR else found.start()
 
@@ -203,7 +209,7 @@ class _UnitRun(NamedTuple):
 
 
 def _runs(words: WordList, tail: int, *, final: bool) -> Iterator[_UnitRun]:
-    """Yield the runs of units: of one word or more, so all but the last may be too short."""
+    """Yield the runs of letters or codes. A run has one word or more, so all but the last may be too short."""
     start = end = count = 0
     for word, low, high in zip(words.words, words.starts, words.ends, strict=True):
         fits = len(word) <= _LONGEST_UNIT and _UNIT.fullmatch(word) is not None
@@ -229,13 +235,13 @@ _ESCAPED = re.compile(r"\\u00([0-9a-fA-F]{2})|\\x([0-9a-fA-F]{2})|=([0-9A-F]{2})
 
 
 def decoded(text: str) -> Iterator[str]:
-    """Yield what a stretch says in the codes that it can be written in; nothing that is no text."""
+    """Yield what a stretch says in the codes that it can be written in; only what is text."""
     for decode in _CODES:
         yield from decode(text)
 
 
 def _base64(text: str) -> Iterator[str]:
-    """Yield what base64 says, with either alphabet, begun at whichever of its four places."""
+    """Yield what base64 says, in either alphabet, starting at each of its four positions."""
     joined = re.sub(r"\s+", "", text).replace("-", "+").replace("_", "/")
     for found in _BASE64.finditer(joined):
         letters = found.group().rstrip("=")
@@ -262,7 +268,7 @@ def _hex(text: str) -> Iterator[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """Yield what characters' numbers say that stand one by one: decimal, octal or binary."""
+    """Yield the text of character codes that stand one by one: decimal, octal or binary."""
     digits = _NUMBER.findall(text)
     for base in (10, 8, 2):
         fitting = [int(one, base) for one in digits if _fits(one, base)]
@@ -281,7 +287,7 @@ def _fits(digits: str, base: int) -> bool:
 
 
 def _escapes(text: str) -> Iterator[str]:
-    """Yield what percent signs, character references and backslashes stand for."""
+    """Yield the text with percent codes, character references and backslash escapes resolved."""
     if "%" in text:
         yield unquote_plus(text, errors="replace")
     if "&" in text:
@@ -294,7 +300,7 @@ _CODES: tuple[Callable[[str], Iterator[str]], ...] = (_base64, _hex, _escapes, _
 
 
 def _bytes(decode: Callable[[], bytes]) -> Iterator[str]:
-    """Yield the text that bytes hold; nothing if there are none, or if they are no text."""
+    """Yield the text that bytes hold; nothing if they cannot be decoded or are not text."""
     try:
         raw = decode()
     except (ValueError, binascii.Error):
@@ -309,7 +315,7 @@ def _bytes(decode: Callable[[], bytes]) -> Iterator[str]:
 
 
 def _coding(raw: bytes) -> str:
-    """Return how bytes spell a text: every other one is zero in UTF-16, as far as letters are Latin."""
+    """Return the encoding of bytes: in UTF-16 every other one is zero, as far as letters are Latin."""
     if raw.count(0) * 3 <= len(raw):
         return "utf-8"
     return "utf-16-le" if raw[1::2].count(0) > raw[::2].count(0) else "utf-16-be"
@@ -321,12 +327,12 @@ _ANY_BLOB = re.compile(rf"\S{{{BLOB}}}")
 
 
 def is_prose(text: str, start: int) -> bool:
-    """Tell whether a text is plain words from a place on; False if that takes a closer look."""
+    """Return whether a text is plain words from a place on, at a glance; False if a closer look is needed."""
     return is_plain(text, start) and not _ANY_BLOB.search(text, start) and not _APART.search(text, start)
 
 
 LEAST_APART = 8
-"""How many characters in a row must be set apart."""
+"""How many characters in a row must be written apart."""
 
 _BY_SPACE = re.compile(rf"(?<!\S)\S(?:[ \t]{{1,4}}\S(?!\S)){{{LEAST_APART - 1},}}")
 _END = r"(?=[ \t]*+(?:\r?\n|\Z))"
@@ -342,14 +348,14 @@ _BLANKS = " \t"
 
 
 class JoinedLetters(NamedTuple):
-    """A text with its letters together; and, for each of its characters, where that stands in the text it was."""
+    """A text with letters that were written apart put together, and the place of each character in the given text."""
 
     text: str
     places: list[int]
 
 
 def joined(text: str) -> JoinedLetters | None:
-    """Return a text with what was set apart put together; None if nothing was."""
+    """Return a text with letters that were written apart put together; None if there are none."""
     gone: set[int] = set()
     for found in _BY_SPACE.finditer(text):
         gone.update(_between(text, *found.span()))
@@ -366,13 +372,13 @@ def joined(text: str) -> JoinedLetters | None:
 
 
 def _between(text: str, start: int, end: int) -> list[int]:
-    """Return the blanks that part letters: all, but the last of several, which part words."""
+    """Return the blanks to remove between letters: all, except the last of several, which separates words."""
     blanks = [at for at in range(start, end) if text[at] in _BLANKS]
     return [at for at in blanks if text[at - 1] not in _BLANKS or text[at + 1] in _BLANKS]
 
 
 def _ends_between(text: str, start: int, end: int) -> list[int]:
-    """Return the ends of lines that part letters, but of two in a row the last; nothing of a column of numbers."""
+    """Return the line ends to remove between letters, except the last of two; none in a column of numbers."""
     if 2 * sum(map(str.isalpha, text[start:end])) < sum(not char.isspace() for char in text[start:end]):
         return []
     gone: list[int] = []
@@ -388,10 +394,11 @@ _MARKED = 3  # words with markup in them, from which on they are no accident
 
 
 def spoken(text: str) -> list[str]:
-    """Return what a text says besides what it shows.
+    """Return what a text says beside what it shows.
 
-    That is what codes in it stand for, itself with its letters together, and itself without markup within words.
-    Nothing for plain prose, which is told at a glance. All together is no longer than a few times the text.
+    That is what codes in it stand for, the text with letters put together that were written apart, and the text without
+    markup within words. Nothing for plain prose, which is recognised at a glance. All together is no longer than a few
+    times the text.
     """
     found = [*_decoded(text, _DEPTH)]
     unmarked, count = _MARKUP.subn("", text)
@@ -417,19 +424,19 @@ _INSIDE = "inside"  # the note that says that a stretch was cut, and what was fo
 
 
 class EncodedSpans:
-    """Finds what is encoded: all of a code that hides something; of letters set apart the ones that say it.
+    """Finds encoded text in which another detector finds something: the whole code, or the letters written apart.
 
     Args:
-        find: what finds spans in a plain text.
+        find: returns the spans in a plain text.
     """
 
     def __init__(self, find: Callable[[str], Sequence[Span]]) -> None:
         self._find = find
 
     def scan(self, text: str, start: int, notes: MutableMapping[str, Value], *, final: bool) -> tuple[list[Span], int]:
-        """Return the spans that begin at ``start`` or later, and from which place on more text could change them.
+        """Return the spans that begin at ``start`` or later, and the place from which on more text could change them.
 
-        The next call's ``start`` is this one's place; ``notes`` is one mapping for each text, empty at its beginning.
+        The ``start`` of the next call is this place. ``notes`` is one mapping for each text, empty at its beginning.
         """
         inside, type = notes.pop(_INSIDE, (False, ""))
         if final and not inside and is_prose(text, start):
@@ -452,7 +459,7 @@ class EncodedSpans:
         begun: tuple[bool, str],
         spans: Sequence[Span],
     ) -> None:
-        """Note whether the place lies within a stretch, and what was found in that before it."""
+        """Note whether the place lies within a stretch, and what was found in the part of it before the place."""
         if hold == 0:
             notes[_INSIDE] = begun
         seam = next((seam for seam in hidden.seams if seam.at == hold), None)
@@ -479,7 +486,7 @@ class EncodedSpans:
 
 
 def _lowered(hold: int, hidden: HiddenStretches) -> int:
-    """Return the last place up to that one that lies in no stretch, or between two pieces of one, and cuts nothing."""
+    """Return the last place, up to the given one, that cuts no finding and no slice of a stretch."""
     seams = {seam.at for seam in hidden.seams}
     whole = [(one.start, one.end) for one in hidden.found]
     lower = -1

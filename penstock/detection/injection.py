@@ -31,13 +31,13 @@ TYPES = (INJECTION, JAILBREAK, TOOLS, DATA, SYSTEM, ROLE)
 
 
 class Rule(NamedTuple):
-    """A way of saying something that attacks say.
+    """A pattern of what attacks say.
 
     Attributes:
-        name: what it is, in short; shown to users.
-        type: the kind of attack it speaks for.
-        pattern: how it looks.
-        certain: whether it is enough by itself; otherwise the model must agree.
+        name: its short name, which users see.
+        type: the kind of attack that it indicates.
+        pattern: the pattern.
+        certain: whether a match is enough by itself; otherwise the model must agree.
     """
 
     name: str
@@ -216,7 +216,7 @@ RULES: tuple[Rule, ...] = (
 CERTAIN_RULES = tuple(rule for rule in RULES if rule.certain)
 
 HIDDEN = "text in characters that nobody sees"
-"""What the scorer calls a message in tag characters; it speaks for an injection, and is certain."""
+"""The name of a message in tag characters; it indicates an injection, and is certain."""
 
 
 def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
@@ -225,7 +225,7 @@ def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
 
 
 WEIGHTS = Path(__file__).parent / "weights" / "injection.bin"
-"""The file of the weights; its first line, JSON, says what they were made from, and under which licences."""
+"""The file of the weights. Its first line is JSON with the sources of the weights and their licences."""
 
 CERTAIN = 0.99
 """The score of what is an attack whatever else the text says."""
@@ -237,25 +237,25 @@ _DOUBTFUL = 0.02  # below that, it is not worth the time to ask which kind a tex
 class InjectionScorer:
     """Scores the six kinds of attacks; safe to share between threads. The weights are loaded at the first text.
 
-    ``injection`` has the model's score, which is the share of attacks among development texts of that margin. Another
-    kind has the same score where a rule speaks for it, and 0 otherwise. Attacks in full-width, look-alike or invisible
-    characters, and in leet, rot13 or reversed ones, are read as what they stand for; the highest score counts.
+    ``injection`` has the score of the model: the share of attacks among development texts with that margin. Another
+    kind has the same score if a rule indicates it, and 0 otherwise. Attacks in full-width, look-alike or invisible
+    characters, and in leet, rot13 or reversed text, are read as what they stand for; the highest score counts.
     """
 
     categories: tuple[str, ...] = TYPES
 
     @property
     def thresholds(self) -> Mapping[str, float]:
-        """The score from which on a kind counts: below 1 % of the benign development prompts reach it."""
+        """The score from which on a kind counts; less than 1 % of the benign development prompts reach it."""
         limit = load(WEIGHTS).thresholds[INJECTION]
         return dict.fromkeys(TYPES, limit)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both are of one class: they have no options, so the guards that use them can be equal."""
+        """Return whether both are of one class. They have no options, so guards that use them can be equal."""
         return type(self) is type(other)
 
     def __hash__(self) -> int:
-        """Go with equality."""
+        """Hash by the class, as equality requires."""
         return hash(type(self))
 
     def scores(self, text: str) -> dict[str, float]:
@@ -270,7 +270,7 @@ class InjectionScorer:
         return {kind: score if kind in named else 0.0 for kind in TYPES}
 
     def reasons(self, text: str) -> tuple[str, ...]:
-        """Return the names of what a text says that attacks say; whether it is one, the scores tell."""
+        """Return the names of the rules that match a text. Whether it is an attack, the scores say."""
         texts = [text, *readings(text)]
         names = [rule.name for each in texts for rule in matching(undisguised(each).lower())]
         return tuple(dict.fromkeys([*([HIDDEN] if hidden(text) else []), *names]))

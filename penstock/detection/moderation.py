@@ -31,26 +31,27 @@ class ModerationScorer:
     """Scores a window of text; may be shared between threads. Its weights are read at first use.
 
     Attributes:
-        categories: what it gives scores for.
+        categories: the categories that it scores.
     """
 
     categories = CATEGORIES
 
     @property
     def thresholds(self) -> Mapping[str, float]:
-        """Per category the score from which on it counts, fixed on development data.
+        """By category, the score from which on it counts, chosen on development data.
 
-        At it, of each category, at most 0.3 % of harmless prompts, 1.2 % of harmless prompts that look harmful and 5 %
-        of other texts of the kind that is moderated are flagged as content, and 0.2, 1.4 and 0.5 % as requests.
+        At these scores, for each category, at most 0.3 % of harmless prompts, 1.2 % of harmless prompts that look
+        harmful and 5 % of other texts of the kind that is moderated are flagged as content, and 0.2, 1.4 and 0.5 % as
+        requests.
         """
         return {head.name: head.threshold for head in self._model.heads if not head.name.endswith(REQUEST)}
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both are of one class: they have no options, so the guards that use them can be equal."""
+        """Return whether both are of one class. They have no options, so guards that use them can be equal."""
         return type(self) is type(other)
 
     def __hash__(self) -> int:
-        """Go with equality."""
+        """Hash by the class, as equality requires."""
         return hash(type(self))
 
     def scores(self, text: str) -> Mapping[str, float]:
@@ -61,7 +62,7 @@ class ModerationScorer:
         return {name: max(heads[name], heads.get(f"{name}{REQUEST}", 0.0)) for name in self.categories}
 
     def reasons(self, text: str) -> tuple[str, ...]:
-        """Return which heads reach their limit: a category as ``sexual`` or ``sexual (request)``."""
+        """Return the heads that reach their limit: a category as ``sexual`` or ``sexual (request)``."""
         thresholds = self.thresholds
         return tuple(
             name for name, score in self._read(text).items() if score >= thresholds[name.removesuffix(REQUEST)]
@@ -69,7 +70,7 @@ class ModerationScorer:
 
     @staticmethod
     def overall(scores: Mapping[str, float]) -> float:
-        """Return how likely one category at least applies, as if each were independent of the others."""
+        """Return how likely at least one category applies, as if they were independent."""
         none = 1.0
         for score in scores.values():
             none *= 1.0 - score

@@ -37,13 +37,13 @@ _LONGEST = 128  # characters of a value that are looked at
 
 @dataclass(frozen=True, slots=True)
 class LabelledValue:
-    """How a value must look behind a label.
+    """How a value after a label must look.
 
     Attributes:
-        bare: the characters of a value without quotes, as the inside of a class.
-        quoted: those of a value in quotes.
-        least: how many there must be.
-        check: has the last word; it is told whether the value stood in quotes.
+        bare: the characters of a value without quotes, as the inside of a character class.
+        quoted: the characters of a value in quotes.
+        least: how many characters it must have.
+        check: decides whether a value counts; its second argument says whether the value stood in quotes.
     """
 
     bare: str
@@ -53,7 +53,10 @@ class LabelledValue:
 
 
 class _Labelled:
-    """Searches for one label's values. ``whole`` is what to look for at a text's end if the label is found, too."""
+    """Searches for the values of one label.
+
+    ``whole`` is searched for at the end of a text, if the label is part of the finding.
+    """
 
     def __init__(self, label: str, value: LabelledValue, whole: StreamPattern | None, stems: Sequence[str]) -> None:
         self._stems = stems
@@ -65,7 +68,7 @@ class _Labelled:
         self._whole = whole
 
     def search(self, text: str, start: int, *, final: bool) -> Scan:
-        """Return the traces of assignments, and where one is open."""
+        """Return the traces of assignments, and the place from which on they may change."""
         traces: list[Trace] = []
         hold = len(text) if final or self._whole is None else self._whole.open_at(text, start)
         reach = 0
@@ -87,9 +90,9 @@ class _Labelled:
         return traces, hold
 
     def _behind(self, text: str, at: int, *, final: bool) -> tuple[int, int, bool] | None:
-        """Return where a value behind a separator begins and ends, and whether it goes on as far as it can.
+        """Return where a value after a separator begins and ends, and whether it has no quotes.
 
-        The end is beyond the text if more of it must be seen.
+        The end lies beyond the text if more of it must be seen.
         """
         opening = _QUOTE.match(text, at)
         mark, begin = (opening.group(1), opening.end()) if opening else ("", at)
@@ -115,15 +118,15 @@ def _end(run: re.Pattern[str], text: str, at: int) -> int:
 def labelled(
     name: str, replacement: str, label: str, value: LabelledValue, stems: str, *, whole: str = ""
 ) -> BuiltInRule:
-    """Return the rule for what stands behind a label and a separator.
+    """Return the rule for a value after a label and a separator.
 
     Args:
-        name: what it finds.
-        replacement: what stands in its place.
+        name: the name of what it finds.
+        replacement: what replaces it.
         label: a pattern, in any case.
         value: how the value must look.
-        stems: words, parted by spaces, of which each label has one in it.
-        whole: the trigger that a label begins with; given if the label is found, too.
+        stems: words, separated by spaces; each label contains one of them.
+        whole: the trigger with which a label begins, if the label is part of the finding; empty otherwise.
     """
     before = StreamPattern(rf"(?:{label}){_BEHIND}(?:[:=]|!=)", regex.ASCII | regex.IGNORECASE) if whole else None
     trigger = f"[:=]|{whole}" if whole else "[:=]"
@@ -253,19 +256,19 @@ WEBHOOKS = (
     r"[\w.-]+\.logic\.azure\.com[\w.:/-]*\?[\w%&=.-]*sig=[\w%-]{32,}",
     r"outlook\.office(?:365)?\.com/webhook/[\w@-]{36,}/IncomingWebhook/[\w/-]{32,}",
 )
-"""Addresses that let whoever knows them in, without their scheme."""
+"""Addresses, without their scheme, that give access to anyone who knows them."""
 
 
 _ENTROPY_OF_WORDS = 3.0  # a key in letters only has more than words joined by hyphens
 
 
 def _random(found: str) -> bool:
-    """Tell whether a key is more than words behind a prefix: ``sk-learn-…`` is a package."""
+    """Return whether a key is more than words after a prefix: ``sk-learn-…`` is a package."""
     return any(map(str.isdigit, found)) or (found != found.lower() and validators.entropy(found) > _ENTROPY_OF_WORDS)
 
 
 def _marked(name: str, replacement: str, *rows: tuple[str, str]) -> Iterator[BuiltInRule]:
-    """Yield a rule for each prefix; a row is the prefixes, parted by spaces, and what must follow."""
+    """Yield a rule for each prefix. A row has the prefixes, separated by spaces, and what must follow."""
     for prefixes, rest in rows:
         for prefix in prefixes.split():
             yield prefix_rule(name, replacement, prefix, rest, _random)
@@ -526,7 +529,7 @@ SECRETS: tuple[BuiltInRule, ...] = (
     _VALUE,
     _PASSWORD,
 )
-"""In the reference's order, then what it has not."""
+"""The rules in the order of the reference, then those that it does not have."""
 
 
 _LEAST, _MOST = 20, 256  # characters; longer runs are data, not keys
@@ -624,7 +627,7 @@ def _turns(found: str) -> int:
 
 
 def _wordy(found: str) -> bool:
-    """Tell whether its letters follow one another as those of words do."""
+    """Return whether the letters follow one another as those of words do."""
     pairs = _PAIR.findall(found.lower())
     return len(pairs) > _TURNS and sum(pair in _COMMON for pair in pairs) > _WORDY * len(pairs)
 
@@ -638,4 +641,4 @@ RANDOM_TOKENS: tuple[BuiltInRule, ...] = (
     ),
     BuiltInRule("random-token", "[SECRET]", RUN, random_tokens),
 )
-"""Secrets without a mark or a label, and those whose mark alone is enough."""
+"""Secrets without a prefix or a label, and those whose prefix alone is enough."""

@@ -34,17 +34,17 @@ _UNSPACED_LENGTH, _UNSPACED_COUNTS = 6, 0.25
 
 
 LONGEST = 40
-"""How many characters a word has at most; a longer one is no word, and may be cut."""
+"""How many characters a word has at most; what is longer is not a word and may be cut."""
 
 
 class WordList(NamedTuple):
     """The words of a text, in order.
 
     Attributes:
-        words: the words; where a script has no spaces, each character with those that follow it.
-        starts: where each begins.
-        ends: where each ends.
-        counts: what each counts as, in words; empty if each is one.
+        words: the words; in a script without spaces, each character together with those that follow it.
+        starts: where each word begins.
+        ends: where each word ends.
+        counts: what each word counts as, in words; empty if each counts as one.
     """
 
     words: Sequence[str]
@@ -53,7 +53,7 @@ class WordList(NamedTuple):
     counts: Sequence[float] = ()
 
     def lettered(self) -> WordList:
-        """Return the words without numbers: whoever counts the words of a text does not change it."""
+        """Return the words that are not numbers, so that numbering the words of a text changes nothing."""
         kept = [index for index, word in enumerate(self.words) if not word.isdigit()]
         if len(kept) == len(self.words):
             return self
@@ -62,7 +62,7 @@ class WordList(NamedTuple):
         return WordList([self.words[index] for index in kept], starts, ends, counts)
 
     def begin(self, at: int) -> int:
-        """Return where the word begins that a place lies within; the place itself if it lies in none."""
+        """Return where the word begins that contains a place; the place itself if it lies in no word."""
         word = bisect_right(self.starts, at) - 1
         if word < 0 or at >= self.ends[word] or self.ends[word] - self.starts[word] > LONGEST:
             return at
@@ -73,7 +73,7 @@ NO_WORDS = WordList((), (), ())
 
 
 def spellings(text: str) -> list[str]:
-    """Return the words alone."""
+    """Return the words of a text without their places."""
     if text.isascii():
         return _ASCII_WORD.findall(text)
     return _WORD.findall(text) if _BEYOND.search(text) is None else list(cut(text).words)
@@ -89,9 +89,12 @@ def cut(text: str) -> WordList:
 
 
 def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[WordList, int]:
-    """Return the words that more text cannot change, and where the first begins that it can.
+    """Return the words that more text cannot change, and where the first word begins that it can.
 
-    ``cut_off``: the text begins with the rest of what is too long for a word.
+    Args:
+        text: the text, in small letters.
+        final: whether the text ends here.
+        cut_off: whether the text begins with the rest of something that is too long for a word.
     """
     words = cut(text)
     if cut_off and words.words and words.starts[0] == 0:
@@ -108,7 +111,7 @@ def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[WordL
 
 
 def _shingled(text: str) -> WordList:
-    """Return words and, in place of characters, as many as tell something together: they overlap."""
+    """Return the words; in scripts without spaces, overlapping groups of characters."""
     spans = [match.span() for match in _WORD_BEYOND.finditer(text)]
     words: list[str] = []
     ends: list[int] = []
@@ -144,12 +147,12 @@ _SINGLE = {0x130: "I", 0x1E9E: "s"}  # capitals whose small form is two characte
 
 
 class PlainView:
-    """A text without its disguise: plain letters, nothing that cannot be seen.
+    """A text without its disguise: plain letters, and nothing invisible.
 
     Attributes:
-        plain: how it reads.
-        text: the same in small letters, place by place.
-        source: how many characters of the text it is of; less than all where an escape sequence is unfinished.
+        plain: the text as it reads.
+        text: the same in small letters, with the same length.
+        source: how many characters of the given text it covers; fewer than all if an escape sequence is unfinished.
     """
 
     __slots__ = ("__dict__", "_reading", "plain", "source", "text")
@@ -165,16 +168,16 @@ class PlainView:
         return None if self._reading is None else PlainPlaces(self._reading)
 
     def start(self, at: int) -> int:
-        """Return where in the text the character begins that reads as the one at that place."""
+        """Return where, in the given text, the character begins that reads as the one at a place."""
         return at if self._places is None else min(self._places.start(at), self.source)
 
     def end(self, at: int) -> int:
-        """Return where in the text the character ends that reads as the last before that place."""
+        """Return where, in the given text, the character ends that reads as the last one before a place."""
         return at if self._places is None or not at else min(self._places.end(at), self.source)
 
 
 def small(text: str) -> str:
-    """Return a text in small letters, as long as it is."""
+    """Return a text in small letters, with the same length."""
     lower = text.lower().replace("ς", "σ")
     return lower if len(lower) == len(text) else "".join(map(_small_one, text))
 

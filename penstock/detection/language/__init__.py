@@ -1,4 +1,4 @@
-"""Which language a text is in: the identifier, and how languages are named and compared. It knows no processor."""
+"""The language of a text: the identifier, and how languages are named and compared."""
 
 from penstock.detection.language.identifier import (
     DEFAULT_LANGUAGES as DEFAULT_LANGUAGES,

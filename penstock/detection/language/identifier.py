@@ -1,6 +1,6 @@
-"""`LanguageIdentifier`: which language a text is in, without a model, a key or a download.
+"""`LanguageIdentifier`: tells which language a text is in, without a model, a key or a download.
 
-It wraps py3langid (BSD-3-Clause, the extra ``language``), and knows neither messages nor stages.
+It wraps py3langid (BSD-3-Clause, the extra ``language``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MOST = 16_384
-"""How many characters of a text are looked at; a language is known long before that."""
+"""How many characters of a text are read; the language is known long before that."""
 
 _FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _INLINE = re.compile(r"`[^`\n]{1,200}+`")
@@ -50,11 +50,11 @@ _SYMBOLS = 0.2  # of what is written in a line of code more is symbols; of prose
 
 
 def prose(text: str, *, fenced: bool = False) -> str:
-    """Return the words of a text, in the form NFKC, with the punctuation that stands between them.
+    """Return the words of a text, in the normal form NFKC, with the punctuation between them.
 
     Args:
         text: the text.
-        fenced: whether what is marked as code is read, too; lines that look like code are not, in any case.
+        fenced: whether text that is marked as code is read, too. Lines that look like code are never read.
     """
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text[:MOST]))
     for pattern in (*(() if fenced else (_FENCED, _INLINE)), _TAG, _ADDRESS):
@@ -65,9 +65,10 @@ def prose(text: str, *, fenced: bool = False) -> str:
 
 
 def _is_code(line: str) -> bool:
-    """Tell whether a line looks like code: how it begins and ends, and how much of it is symbols.
+    """Return whether a line looks like code, by its beginning, its end and its share of symbols.
 
-    One with letters beyond ASCII is read: it says something in a language, and a Greek question ends with ``;``.
+    A line with letters beyond ASCII is never code: it says something in a language, and a Greek question ends with
+    ``;``.
     """
     if not line.isascii():
         return False
@@ -116,7 +117,7 @@ def count_letters(text: str) -> int:
 
 
 def only_language(text: str) -> str | None:
-    """Return the language whose script a text is written in, where no other language has it; None where one may."""
+    """Return the language whose script a text is written in, if no other language has it; None otherwise."""
     letters = count_letters(text)
     if not letters:
         return None
@@ -139,23 +140,23 @@ _DEFAULT = (
 DEFAULT_LANGUAGES: tuple[str, ...] = tuple(_DEFAULT.split())
 """The 77 languages that are told apart by default.
 
-They are those that short texts are told apart in with no loss to the others: closely related ones that would cost the
-others accuracy (Malay beside Indonesian, Bosnian, Nynorsk, Cantonese, Latin, Esperanto …) are there to be asked for.
+Short texts in these are told apart without loss for the others. Closely related languages that would cost the others
+accuracy (Malay beside Indonesian, Bosnian, Nynorsk, Cantonese, Latin, Esperanto …) must be asked for.
 """
 
 LEAST = 0.05
-"""Below this probability a guess is none: what is written in no language at all stays below it."""
+"""The probability below which a language is unknown; text in no language at all stays below it."""
 
 _SURE = 0.7  # from here on, no guess about the development texts was wrong but for languages that are one
 _FEWEST_ASCII, _FEWEST = 4, 2  # letters; those beyond ASCII say more
 
 
 class LanguageGuess(NamedTuple):
-    """What a text seems to be written in.
+    """The language that a text seems to be in.
 
     Attributes:
-        code: the language's two-letter code (three letters where it has none of two); None: unknown.
-        confidence: how probable it is, from 0 to 1, with the languages that are compared as one with it (`MACROS`).
+        code: the two-letter code of the language (three letters if it has no such code); None for unknown.
+        confidence: the probability from 0 to 1, together with languages that are compared as the same (`MACROS`).
     """
 
     code: str | None
@@ -166,19 +167,20 @@ UNKNOWN = LanguageGuess(None, 0.0)
 
 
 class LanguageIdentifier:
-    """Tells the language of texts. Pure and deterministic; may be shared by threads.
+    """Tells the language of texts. It is deterministic and may be shared by threads.
 
     The model (4.6 MB, some 130 MB in memory, 0.8 s to load with numpy) is loaded at the first text that needs it, or by
-    `load`, and shared by all identifiers of the process. Of code, addresses, markup, numbers and emoji nothing is read.
+    `load`, and shared by all identifiers of the process. Code, addresses, markup, numbers and emoji are not read.
 
     Args:
-        languages: those that come into question, as codes, tags or English names; None: `DEFAULT_LANGUAGES`. The fewer
-            there are, the surer a short text is told; a text in none of them is taken for the nearest.
-        least: below this probability the language is unknown, 0 to 1.
+        languages: the languages to tell apart, as codes, tags or English names; None (the default) for
+            `DEFAULT_LANGUAGES`. With fewer languages, short texts are told apart more surely; a text in none of them
+            counts as the nearest one.
+        least: the probability below which the language is unknown, 0 to 1; `LEAST` by default.
 
     Raises:
         MissingExtraError: py3langid is not installed.
-        OptionError: a language that the model does not know, fewer than two of them, or no such number.
+        OptionError: the model does not know a language, there are fewer than two, or ``least`` is not such a number.
     """
 
     def __init__(self, languages: Iterable[str] | None = None, *, least: float = LEAST) -> None:
@@ -191,29 +193,29 @@ class LanguageIdentifier:
         self._known = frozenset(self.languages)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both tell the same languages apart, and are sure from the same probability on."""
+        """Return whether both tell the same languages apart, and have the same ``least``."""
         if not isinstance(other, LanguageIdentifier):
             return NotImplemented
         return (type(self), self.languages, self.least) == (type(other), other.languages, other.least)
 
     def __hash__(self) -> int:
-        """Go with equality."""
+        """Hash as equality requires."""
         return hash((self.languages, self.least))
 
     def load(self) -> None:
-        """Load the model now: half a second to a second, which is better not spent in an event loop."""
+        """Load the model now. This takes half a second to a second, so do not call it in an event loop."""
         _model()
 
     def prepare(self) -> None:
-        """Begin to load the model in a thread, so that the first text need not wait so long."""
+        """Start to load the model in a thread, so that the first text waits less."""
         if not _LOADED and not _THREADS:
             _THREADS.append(threading.Thread(target=_model, name="penstock-languages", daemon=True))
             _THREADS[0].start()
 
     def identify(self, text: str) -> LanguageGuess:
-        """Return the language of a text; unknown where too little is left of it, or nothing is probable enough.
+        """Return the language of a text; unknown if too little text is left, or no language is probable enough.
 
-        A text that is marked as code from end to end is read nevertheless, and believed only where that is sure.
+        A text that is marked as code from end to end is read all the same, and the result counts only if it is sure.
         """
         words = prose(text)
         if not _is_short(words):
@@ -233,7 +235,7 @@ class LanguageIdentifier:
         return LanguageGuess(code, confidence) if confidence >= least else LanguageGuess(None, confidence)
 
     def _shares(self, words: str) -> dict[str, float]:
-        """Return how probable each language is; they add up to 1. Empty if none is probable at all."""
+        """Return the probability of each language; they add up to 1. Empty if none is probable at all."""
         weights = _rivals.weights(words)
         shares = {code: share * weights.get(code, 1.0) for code, share in _model().rank(words) if code in self._known}
         total = sum(shares.values())
@@ -265,7 +267,7 @@ _THREADS: list[threading.Thread] = []
 
 
 def _model() -> _FastTextModel:
-    """Return the model over all its languages, loaded once a process."""
+    """Return the model over all its languages; it is loaded once a process."""
     if not _LOADED:
         with _LOCK:
             if not _LOADED:
@@ -306,5 +308,5 @@ def _chosen(given: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _any(given: object) -> object:
-    """Return it as one of any type: what callers without a type checker give may be."""
+    """Return a value as an object, since callers without a type checker may give anything."""
     return given

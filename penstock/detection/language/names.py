@@ -219,8 +219,11 @@ MACROS: tuple[frozenset[str], ...] = (
     frozenset({"nb", "nn", "no"}),
     frozenset({"wuu", "yue", "zh"}),
 )
-"""Languages that are compared as one: Bosnian, Croatian and Serbian; Indonesian and Malay; both forms of Norwegian;
-what is written in Chinese characters. Danish is none of them: it is told from Norwegian in 19 of 20 short texts."""
+"""Languages that count as the same.
+
+Bosnian, Croatian and Serbian; Indonesian and Malay; both forms of Norwegian; languages in Chinese characters. Danish is
+none of them: it is told from Norwegian in 19 of 20 short texts.
+"""
 
 _GROUPS = {code: members for members in MACROS for code in members}
 
@@ -244,7 +247,7 @@ def _names() -> _Names:
 
 
 def language_code(given: str) -> str | None:
-    """Return the primary subtag that a tag, a code or a name of a language stands for; None if it is none we know.
+    """Return the primary subtag that a tag, a code or a name of a language stands for; None if it is not known.
 
     Args:
         given: ``en``, ``en-US``, ``pt_BR``, ``eng``, ``English``, ``Deutsch`` …, in any case.
@@ -257,21 +260,21 @@ def language_code(given: str) -> str | None:
 
 
 def language_name(tag: str) -> str:
-    """Return the English name of a language, from its code or tag; what is unknown by the tag itself."""
+    """Return the English name of a language, from its code or tag; the tag itself if it is not known."""
     regional = REGIONAL.get(tag.lower().replace("_", "-"))
     code = language_code(tag)
     return regional or _names().name_of.get(code or "", tag)
 
 
 def macro_of(code: str) -> frozenset[str]:
-    """Return the codes that a code is compared as one with, itself among them."""
+    """Return the codes that count as the same language as a code, itself included."""
     return _GROUPS.get(code, frozenset({code}))
 
 
 def same_language(one: str, other: str) -> bool:
-    """Tell whether two tags, codes or names are of one language, or of languages that are compared as one.
+    """Return whether two tags, codes or names stand for one language, or for languages that count as the same.
 
-    What we do not know is compared as it is written, but for its case and what follows the primary subtag.
+    Unknown ones are compared as they are written, without case and without what follows the primary subtag.
     """
     first, second = (language_code(given) or _primary(given) for given in (one, other))
     return first in macro_of(second)

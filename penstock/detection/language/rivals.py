@@ -144,7 +144,7 @@ _FAMILIES: tuple[Mapping[str, str], ...] = (
 
 
 def weights(text: str) -> dict[str, float]:
-    """Return by what the probabilities of languages are to be multiplied, 0 to 1; those that are not named by 1."""
+    """Return the factors, 0 to 1, for the probabilities of languages; a language that is not named has the factor 1."""
     lacking = _lacking()
     counts = Counter(code for word in {*_WORD.findall(text.lower())} for code in lacking.get(word, ()))
     found = {code: _AGAINST ** min(count, _MOST) for code, count in counts.items()}
@@ -155,7 +155,7 @@ def weights(text: str) -> dict[str, float]:
 
 @cache
 def _lacking() -> dict[str, tuple[str, ...]]:
-    """Return the languages that lack a word which a neighbour of theirs has, by word."""
+    """Return, by word, the languages that lack a word which a neighbouring language has."""
     lacking: dict[str, tuple[str, ...]] = {}
     for family in _FAMILIES:
         rows = {code: set(words.split()) for code, words in family.items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 ANCHOR = 4
-"""How many words in a row must be a passage's own, somewhere in what is taken from it."""
+"""How many words in a row must stand in a passage, somewhere in what is taken from it."""
 
 _MASK = " ǂ "  # a word that no text holds; it comes through all variants
 _SHORT = 4  # words that a text has at least to be recognised by them; what is shorter, anybody may say
@@ -27,16 +27,18 @@ _MOST = 32  # places of one pair of words that are followed up; a passage that r
 
 
 class Passages:
-    """Where the pairs of words stand in some texts, and what it takes to recognise each text.
+    """An index of word pairs in some texts, with what it takes to recognise each text.
 
     Attributes:
-        pairs: for two words that follow one another, their places; places of different texts are far apart.
-        firsts: words with which a pair begins.
+        pairs: the places of each two words that follow one another; places of different texts are far apart.
+        firsts: the words with which a pair begins.
         anchors: all sequences of `ANCHOR` words.
+        needs: how many words must be found, by place.
+        words: the words, by place.
     """
 
     def __init__(self, texts: Iterable[str], least: float) -> None:
-        """Index texts, given in small letters; of each ``least`` words must be found, or all if it has fewer."""
+        """Index texts in small letters; ``least`` words of each must be found, or all if it has fewer."""
         self.pairs: dict[tuple[str, str], list[int]] = {}
         self.anchors: set[tuple[str, ...]] = set()
         self.needs: list[float] = []
@@ -46,7 +48,7 @@ class Passages:
         self.firsts = frozenset(first for first, _ in self.pairs)
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to be recognised."""
+        """Return whether there is anything to recognise."""
         return bool(self.anchors)
 
     def _add(self, text: str, least: float) -> None:
@@ -66,12 +68,12 @@ class Passages:
 
 
 def rows(words: Sequence[str], length: int = ANCHOR) -> Iterator[tuple[str, ...]]:
-    """Return all sequences of so many words."""
+    """Return all sequences of a number of words."""
     return zip(*(islice(words, by, None) for by in range(length)), strict=False)
 
 
 def masked(text: str, quotable: Iterable[str], least: int) -> str:
-    """Return a text, all words of which that stand in quotable texts made unrecognisable: each keeps its place.
+    """Return a text in which the words that stand in quotable texts are made unrecognisable and keep their places.
 
     Both are in small letters. Only ``least`` words or more in a row count, or the whole of a quotable text.
     """
@@ -99,18 +101,18 @@ FAR = 160
 """How many characters between two pairs are bridged."""
 
 LONGEST_CHAIN = 1500
-"""How many characters of a chain are decided at once; a longer one is decided piece by piece."""
+"""How many characters of a chain are decided at once; a longer one is decided in several steps."""
 
 _PENALTY = 0.25  # what each changed word costs
 
 
 class TakenStretch(NamedTuple):
-    """A stretch that is taken from a passage, in places of the text.
+    """A stretch of a text that is taken from a passage.
 
     Attributes:
         start: where it begins.
         end: where it ends.
-        worth: how many words it has in common, less one for each that was changed.
+        worth: how many words it has in common with the passage, less one for each that was changed.
         need: how many were needed.
     """
 
@@ -121,7 +123,7 @@ class TakenStretch(NamedTuple):
 
 
 class ChainNode(NamedTuple):
-    """The best chain that ends with a pair of words: its score and start; and the best with an anchor in it."""
+    """The best chain that ends with a pair of words, with its score and start; and the best with an anchor in it."""
 
     score: float
     start: int
@@ -131,7 +133,7 @@ class ChainNode(NamedTuple):
 
 
 class LiveChains(NamedTuple):
-    """The chains that end with a pair of the text, by place; the pair's number, its end and what its words count."""
+    """The chains that end with a pair of the text, by place; with the pair's number, end and weight in words."""
 
     pair: int
     end: int
@@ -140,7 +142,7 @@ class LiveChains(NamedTuple):
 
 
 class CutChains(NamedTuple):
-    """Chains cut in two at a place: the word before it, and what goes on, counted from that word and place."""
+    """Chains that were cut at a place: the word before the place, and the chains that go on, counted from that word."""
 
     begin: int
     at: int
@@ -149,7 +151,7 @@ class CutChains(NamedTuple):
     live: tuple[LiveChains, ...]
 
     def resumed(self, words: WordList) -> WordList:
-        """Return the words of a text that begins at the place, with the one before it."""
+        """Return the words of a text that begins at the place, with the word before it."""
         counts = words.counts or (1.0,) * len(words.words)
         return WordList([self.word, *words.words], [0, *words.starts], [0, *words.ends], [self.worth, *counts])
 
@@ -158,7 +160,7 @@ class WordChains:
     """The chains in one text.
 
     Attributes:
-        taken: what is taken, in order of discovery; stretches may overlap.
+        taken: the stretches that are taken from passages, in order of discovery; they may overlap.
         cuts: the places where chains were cut because they are long.
     """
 
@@ -175,7 +177,7 @@ class WordChains:
                 self._visit(index, places)
 
     def hold(self, tail: int) -> int:
-        """Return where the first chain begins that could still go on behind the last word; ``tail`` if none.
+        """Return where the first chain begins that could go on after the last word; ``tail`` if there is none.
 
         ``tail`` is the place from which on words are not known.
         """
@@ -236,7 +238,7 @@ class WordChains:
         return min(_begin(node) for live in self._live for node in live.nodes.values())
 
     def _cut(self) -> None:
-        """Let all chains begin anew where the last pair ends, with the scores they have."""
+        """Make all chains begin again where the last pair ends, with the scores that they have."""
         begin, last = self._first(), self._live[-1]
         word = last.pair + 1
         self._live = [
@@ -260,7 +262,7 @@ def _next(before: ChainNode, count: float) -> ChainNode:
 
 
 def _better(best: ChainNode, before: ChainNode, cost: float, count: float) -> ChainNode:
-    """Return the better of a chain and one that goes on behind changed words."""
+    """Return the better of a chain and one that goes on after changed words."""
     score, start, anchored, anchored_start, run = best
     if before.score > cost and before.score - cost + count > score:
         score, start = before.score - cost + count, before.start
@@ -274,7 +276,7 @@ def _begin(node: ChainNode) -> int:
 
 
 def _lives(node: ChainNode, count: float, behind: int) -> bool:
-    """Tell whether a chain can go on when so many words are known behind the first of its last pair.
+    """Return whether a chain can go on if so many words are known after the first of its last pair.
 
     The next pair begins with the last known word or later, and a chain skips fewer words than it has.
     """
@@ -291,18 +293,18 @@ _SURE = 2.0  # so many times the words that are needed make it certain
 
 
 class ScanPosition(NamedTuple):
-    """How a text goes on where it was cut: chains of words, and a stretch."""
+    """How a text goes on where it was cut: the chains of words, and the stretch, that go on there."""
 
     chains: CutChains | None = None
     stretch: StretchSeam | None = None
 
 
 TEXT_START = ScanPosition()
-"""Nothing was cut."""
+"""The position at the beginning of a text, where nothing was cut."""
 
 
 class ShownStretch(NamedTuple):
-    """A stretch that shows something, and how sure that is, from 0 to 1."""
+    """A stretch that shows something of a prompt, and how sure that is, from 0 to 1."""
 
     start: int
     end: int
@@ -310,13 +312,13 @@ class ShownStretch(NamedTuple):
 
 
 class LeakScan(NamedTuple):
-    """What one look at a text found, in its places.
+    """What one scan of a text found, in places of that text.
 
     Attributes:
-        hold: from where on more text could change it.
+        hold: the place from which on more text could change it.
         chains: the chains of words.
-        stretches: what is not words.
-        canaries: where canaries stand.
+        stretches: what does not read as words.
+        canaries: the places of canaries.
         words: the words.
         begun: how the text began.
     """
@@ -333,8 +335,8 @@ class LeakScan(NamedTuple):
         hidden = (ShownStretch(low, high, 1.0) for low, high in self.stretches.hidden)
         return _united([*map(_shown, self.chains.taken), *hidden])
 
-    def settled(self, shown: Sequence[ShownStretch]) -> tuple[int, ScanPosition]:
-        """Return the last place up to which all is settled, and how the text goes on there."""
+    def decided(self, shown: Sequence[ShownStretch]) -> tuple[int, ScanPosition]:
+        """Return the last place up to which all is decided, and how the text goes on there."""
         hold = self._lowered(shown)
         if hold == 0:
             return 0, self.begun

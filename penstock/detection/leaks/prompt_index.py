@@ -41,22 +41,22 @@ _BETWEEN = r"[\W_]{0,3}"
 
 
 class Canaries:
-    """Tokens, found however their letters are spaced, turned round or rotated."""
+    """Tokens that are found however their letters are spaced, reversed or rotated."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
-        """Take tokens in small letters, of `LEAST_CANARY` letters and digits or more."""
+        """Prepare tokens, in small letters, of `LEAST_CANARY` letters and digits or more."""
         spelled = ["".join(filter(str.isalnum, token)) for token in tokens]
         variants = {way for one in spelled for way in (one, one[::-1], codecs.encode(one, "rot13"))}
         self._patterns = [regex.compile(_BETWEEN.join(map(regex.escape, way))) for way in sorted(variants)]
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where the tokens stand in a text in small letters."""
+        """Yield the places of the tokens in a text in small letters."""
         for pattern in self._patterns:
             for found in pattern.finditer(text):
                 yield found.span()
 
     def hold(self, text: str) -> int:
-        """Return where the first token begins that the text may hold the beginning of; its end if there is none."""
+        """Return where the first token may begin that is not complete yet; the end of the text if there is none."""
         return min((_begun(pattern, text) for pattern in self._patterns), default=len(text))
 
 
@@ -77,12 +77,12 @@ class PassageLetters:
     """The letters of some passages, without anything between them."""
 
     def __init__(self, texts: Iterable[str], least: int) -> None:
-        """Take passages in small letters; as many letters in a row must be found as ``least`` words have."""
+        """Prepare passages in small letters; as many letters in a row must be found as ``least`` words have."""
         self.least = least * _LETTERS_A_WORD
         self._all = "\0".join("".join(filter(str.isalnum, text)) for text in texts)
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the stretches of a text in small letters that are a passage's, each as long as it can be."""
+        """Yield the stretches of a text in small letters that stand in a passage, each as long as possible."""
         places = [at for at, char in enumerate(text) if char.isalnum()]
         letters = "".join(text[at] for at in places)
         step = max(self.least // 2, 1)  # whatever is twice as long holds one of these steps
@@ -95,7 +95,7 @@ class PassageLetters:
                     done = high
 
     def _longest(self, letters: str, at: int, step: int) -> tuple[int, int]:
-        """Return the longest stretch around a place that is a passage's somewhere; one of no width if it is nowhere."""
+        """Return the longest stretch around a place that stands in a passage; one of no width if there is none."""
         best = (at, at)
         for place in self._places(letters[at : at + step]):
             low, high = at, at + step
@@ -132,13 +132,13 @@ _DEPTH = 2  # codes within codes
 
 
 class PromptIndex:
-    """System prompts, ready to be recognised in what a model says. Equal if made of the same.
+    """Finds system prompts in what a model says. Indexes made of the same texts are equal.
 
     Attributes:
         prompts: the prompts.
-        min_words: how many words an answer may share with a prompt, in its order, and one more is a leak.
-        canaries: tokens that may not appear at all.
-        lookback: how many characters before what is undecided `scan` wants to see: none.
+        min_words: how many words of a prompt, in its order, make a leak.
+        canaries: tokens that must not appear at all.
+        lookback: how many characters before the undecided text `scan` needs to see: none.
     """
 
     lookback = 0
@@ -154,13 +154,14 @@ class PromptIndex:
         """Index prompts.
 
         Args:
-            prompts: the prompts. One of fewer words than ``min_words`` is recognised as a whole, from four words on.
-            min_words: how many words of a prompt a stretch must show, at least 4.
-            allow: passages of the prompts that may be quoted.
-            canaries: tokens of six letters and digits or more that may not appear.
+            prompts: the prompts; none by default. A prompt with fewer words than ``min_words`` is recognised as a
+                whole, if it has four words or more.
+            min_words: how many words of a prompt a stretch must show, 4 or more; 8 by default.
+            allow: passages of the prompts that may be quoted; none by default.
+            canaries: tokens of 6 letters and digits or more that must not appear; none by default.
 
         Raises:
-            OptionError: a ``min_words`` below 4, or a canary that is too short to be told from other words.
+            OptionError: ``min_words`` is below 4, or a canary is too short to be told from other words.
         """
         _check_least(min_words)
         short = [index for index, token in enumerate(canaries) if _solid(token) < LEAST_CANARY]
@@ -175,7 +176,7 @@ class PromptIndex:
         self._index(self._texts)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both find the same."""
+        """Return whether both find the same."""
         return isinstance(other, PromptIndex) and self._key() == other._key()
 
     def __hash__(self) -> int:
@@ -183,15 +184,15 @@ class PromptIndex:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        """Show how much is known, and nothing of it."""
+        """Show how many prompts and canaries there are, and none of them."""
         return f"PromptIndex({len(self.prompts)} prompts, {len(self.canaries)} canaries, min_words={self.min_words})"
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to find."""
+        """Return whether there is anything to find."""
         return bool(self._passages) or bool(self.canaries)
 
     def without(self, known: Iterable[str]) -> PromptIndex:
-        """Return the index without what the reader knows already: passages of ``min_words`` words or more in texts."""
+        """Return the index without what the reader knows: passages of ``min_words`` words or more in some texts."""
         texts = [text for text in map(_small, known) if self._anchored(spellings(text))]
         left = tuple(masked(text, texts, self.min_words) for text in self._texts) if texts else self._texts
         if left == self._texts:
@@ -202,16 +203,16 @@ class PromptIndex:
         return less
 
     def find(self, text: str, key: str = "") -> list[Span]:
-        """Return what a whole text shows of the prompts, in order; ``key`` has no say."""
+        """Return what a whole text shows of the prompts, in order; ``key`` is ignored."""
         del key
         return self.scan(text, 0, {}, final=True)[0]
 
     def scan(self, text: str, start: int, notes: dict[str, Value], *, final: bool) -> tuple[list[Span], int]:
-        """Return what a text shows from ``start`` on, and from which place on more text could change that.
+        """Return what a text shows from ``start`` on, and the place from which on more text could change that.
 
         Args:
             text: the text, as far as it is known.
-            start: where that begins which is not decided: the place that the last call returned.
+            start: where the undecided part begins: the place that the last call returned.
             notes: one dict for each text, empty at its beginning.
             final: whether the text ends here.
         """
@@ -219,7 +220,7 @@ class PromptIndex:
         view = PlainView(text[start:] if start else text, final=final)
         look = self._look(view, begun, final=final)
         shown = look.shown()
-        hold, place = (len(view.text), TEXT_START) if final else look.settled(shown)
+        hold, place = (len(view.text), TEXT_START) if final else look.decided(shown)
         if place != TEXT_START:
             notes[_NOTE] = place
         spans = [Span(one.start, one.end, PROMPT, one.score) for one in shown]
@@ -250,23 +251,23 @@ class PromptIndex:
         return LeakScan(hold, chains, hidden, list(self._canaries.find(view.text)), words, begun)
 
     def _words_matter(self, text: str) -> bool:
-        """Tell at a glance whether the words of a whole text must be looked at one by one."""
+        """Return, at a glance, whether the words of a whole text must be examined one by one."""
         words = spellings(text)
         return self._anchored(words) or have_run(words)
 
     def _anchored(self, words: Sequence[str]) -> bool:
-        """Tell whether a passage's words may be found among some words."""
+        """Return whether words of a passage may be found among some words."""
         return not self._passages.anchors.isdisjoint(rows([word for word in words if not word.isdigit()]))
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[tuple[int, int]]:
-        """Yield where a piece of a stretch hides something: all of it if it is encoded."""
+        """Yield where a slice of a stretch hides something; the whole slice if it is encoded."""
         if any(self._shows(text, depth) for text in decoded(piece)):
             yield 0, len(piece)
         else:
             yield from self._letters.find(small(piece))
 
     def _shows(self, text: str, depth: int) -> bool:
-        """Tell whether what was decoded shows anything."""
+        """Return whether a decoded text shows anything."""
         view = PlainView(text)
         if next(self._canaries.find(view.text), None) is not None:
             return True
@@ -283,7 +284,7 @@ class PromptIndex:
 def indexed(
     prompts: tuple[str, ...], min_words: int, allow: tuple[str, ...] = (), canaries: tuple[str, ...] = ()
 ) -> PromptIndex:
-    """Return the index of some prompts; it is made once."""
+    """Return the index of some prompts; equal arguments give the same index."""
     return PromptIndex(prompts, min_words=min_words, allow=allow, canaries=canaries)
 
 
@@ -301,7 +302,7 @@ def _solid(token: str) -> int:
 
 
 def _variants(texts: Sequence[str]) -> list[str]:
-    """Return texts with what they read like turned round, word by word or letter by letter, or with letters changed."""
+    """Return texts with their variants: reversed by word or by letter, or with letters exchanged."""
     ways = (_rot13, _atbash, _turned, _words_turned)
     return [*texts, *(way(text) for way in ways for text in texts)]
 

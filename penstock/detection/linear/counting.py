@@ -32,7 +32,7 @@ _LONGEST = 24  # letters of a word that is worth remembering
 _ACCENT = re.compile("[\u0300-\u036f]")
 
 WeightRows = dict[int, list[int]]
-"""The places of a text's features, by how often they come; rising."""
+"""The places of a text's features by how often they occur, in rising order."""
 
 
 class _CountedWord(NamedTuple):
@@ -42,7 +42,7 @@ class _CountedWord(NamedTuple):
 
 
 class Counts:
-    """Tells how often the features of a text come; safe to share between threads."""
+    """Counts how often the features of a text occur; safe to share between threads."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -50,7 +50,7 @@ class Counts:
         self._known: dict[str, _CountedWord] = {}
 
     def rows(self, text: str) -> WeightRows:
-        """Return the features of a text, which may be in any disguise."""
+        """Return the features of a text, which may be disguised."""
         rows: WeightRows = {}
         for place, count in self._counted(_folded(text)).items():
             rows.setdefault(count, []).append(place)
@@ -92,8 +92,8 @@ class CountingModel:
     """A model ready for use; may be shared between threads.
 
     Attributes:
-        heads: what it tells, as the file has it.
-        notes: what the file says about itself.
+        heads: the heads, as in the file.
+        notes: what the header of the file says.
     """
 
     def __init__(self, packed: Packed) -> None:
@@ -103,7 +103,7 @@ class CountingModel:
         self._lanes = PackedSums([head.weights for head in packed.heads])
 
     def margins(self, text: str) -> Mapping[str, float]:
-        """Return per head how far, and on which side, a text lies from the border."""
+        """Return, by head, how far and on which side of the border a text lies."""
         rows = self._counts.rows(text)
         if not rows:
             return {head.name: head.bias for head in self.heads}
@@ -116,9 +116,9 @@ class CountingModel:
 
 
 class PackedSums:
-    """The weights of all heads at a place as one number, a lane of 32 bits for each: one sum is all heads' sums.
+    """The weights of all heads at a place as one number with 32 bits for each head, so that one sum adds all heads.
 
-    A lane holds a weight plus 128, so none is negative, and a lane overflows beyond 16 million places only.
+    Each field holds a weight plus 128, so none is negative; a field overflows only beyond 16 million places.
     """
 
     def __init__(self, heads: Sequence[Sequence[int]]) -> None:
@@ -131,14 +131,14 @@ class PackedSums:
         ]
 
     def sums(self, places: Sequence[int]) -> list[int]:
-        """Return per head the sum of the weights at these places."""
+        """Return, by head, the sum of the weights at some places."""
         total = sum(map(self._table.__getitem__, places)).to_bytes(self._width, "little")
         zero = _ZERO * len(places)
         return [value - zero for (value,) in iter_unpack("<I", total)]
 
 
 def _folded(text: str) -> str:
-    """Return a text in small letters, disguises and accents undone."""
+    """Return a text in small letters, without disguises and accents."""
     if text.isascii() and "\x1b" not in text:
         return text.lower()
     decomposed = unicodedata.normalize("NFD", disguises.read(text).text.lower())
@@ -147,5 +147,5 @@ def _folded(text: str) -> str:
 
 @cache
 def load(path: Path) -> CountingModel:
-    """Return the model in a file, read once a process."""
+    """Return the model in a file; each file is read once a process."""
     return CountingModel(unpack(path.read_bytes()))

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Curve:
-    """A monotone, piecewise linear function; flat before its first point and after its last."""
+    """A rising, piecewise linear function from margins to scores; flat before its first point and after its last."""
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
-        """Take at least one point, as (x, y); both rise, x strictly."""
+        """Take one point or more as (x, y); both rise, x strictly."""
         self.points = tuple(points)
         self._xs = [x for x, _ in points]
 
@@ -53,9 +53,9 @@ class Recipe(NamedTuple):
     Attributes:
         bits: the table has 2 to the power of ``bits`` places, 8 to 24.
         words: the longest run of words and signs.
-        least: the shortest run of letters within a word, its two ends counted as letters.
-        most: the longest one; 0 for none.
-        marks: whether the ends of the text count as words, and words in capitals and breaks of lines as features.
+        least: the shortest run of letters within a word; the two ends of the word count as letters.
+        most: the longest run of letters; 0 for none.
+        marks: whether the ends of the text count as words, and words in capitals and line breaks as features.
     """
 
     bits: int = 16
@@ -66,7 +66,7 @@ class Recipe(NamedTuple):
 
 
 class _HashedWord(NamedTuple):
-    """A word's bytes, as they continue a run, its own hash, and the places that it has alone: letters and marks."""
+    """A word's bytes as they continue a run, its own hash, and the places that only it has: its letters and marks."""
 
     data: bytes
     hash: int
@@ -82,7 +82,11 @@ _FIRST, _LAST = _hashed("\x02"), _hashed("\x03")  # what no text holds: controls
 
 
 class Hasher:
-    """Turns texts into places; safe to share between threads."""
+    """Turns texts into places of a table; safe to share between threads.
+
+    Runs of letters have the lower half of the table, runs of words and marks the upper half, so that a trainer can give
+    them different weight.
+    """
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -91,7 +95,7 @@ class Hasher:
         self._known: dict[str, _HashedWord] = {}
 
     def places(self, text: str) -> set[int]:
-        """Return the places of the features of a text, which may be in any disguise."""
+        """Return the places of the features of a text, which may be disguised."""
         found: set[int] = set()
         runs: list[int] = []  # the hashes of the runs that end with the word before
         all_runs: list[int] = []
@@ -152,11 +156,11 @@ class Head(NamedTuple):
 
     Attributes:
         name: what it is about.
-        weights: one signed byte a place.
+        weights: one signed byte for each place.
         scale: what a weight of 1 is worth.
         bias: the margin of a text without features.
         points: the curve from margins to scores, as (margin, score).
-        threshold: the score from which a text counts as positive, fixed on development data.
+        threshold: the score from which on a text counts as positive, chosen on development data.
     """
 
     name: str
@@ -168,7 +172,7 @@ class Head(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A model as it is stored: its recipe, its heads, and what else its header says."""
+    """A model as it is stored: its recipe, its heads, and the rest of its header."""
 
     recipe: Recipe
     heads: tuple[Head, ...]
@@ -193,7 +197,7 @@ def unpack(data: bytes) -> Packed:
     """Return the model in the bytes of a file.
 
     Raises:
-        ValueError: it is of another format, or damaged.
+        ValueError: the file has another format, or is damaged.
     """
     line, _, rest = data.partition(b"\n")
     header = json.loads(line)
@@ -221,12 +225,12 @@ def _head(row: dict[str, object], weights: bytes) -> Head:
 
 
 class LinearModel:
-    """A model ready for use; lives as long as the process, and may be shared between threads.
+    """A model ready for use. It lives as long as the process and may be shared between threads.
 
     Attributes:
-        heads: the names of what it tells, in the order of the file.
-        thresholds: per head, the score from which a text counts as positive.
-        notes: what the file says about itself: name, version, licence, sources.
+        heads: the names of the heads, in the order of the file.
+        thresholds: by head, the score from which on a text counts as positive.
+        notes: what the header of the file says: name, version, licence, sources.
     """
 
     def __init__(self, packed: Packed) -> None:
@@ -238,7 +242,7 @@ class LinearModel:
         self._hasher = Hasher(packed.recipe)
 
     def margins(self, text: str) -> dict[str, float]:
-        """Return per head how far, and on which side, a text lies from the border."""
+        """Return, by head, how far and on which side of the border a text lies."""
         places = self._hasher.places(text)
         return {head.name: margin(head, places) for head in self._heads}
 
@@ -248,7 +252,7 @@ class LinearModel:
 
 
 def margin(head: Head, places: Collection[int]) -> float:
-    """Return the margin of a text with features at these places: exact, so the same on any machine."""
+    """Return the margin of a text with features at some places. It is exact, so the same on every machine."""
     if not places:
         return head.bias
     return head.bias + head.scale * sum(map(head.weights.__getitem__, places)) / sqrt(len(places))
@@ -256,5 +260,5 @@ def margin(head: Head, places: Collection[int]) -> float:
 
 @cache
 def load(path: Path) -> LinearModel:
-    """Return the model in a file, read once a process."""
+    """Return the model in a file; each file is read once a process."""
     return LinearModel(unpack(path.read_bytes()))

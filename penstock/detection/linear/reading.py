@@ -19,15 +19,15 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 
 
 def undisguised(text: str) -> str:
-    """Return a text with full-width, styled and look-alike letters as plain ones, without what cannot be seen.
+    """Return a text with full-width, styled and look-alike letters as plain ones, and without invisible characters.
 
-    Honest text in another script is changed as well, in the same way in training as in use.
+    Honest text in another script is changed, too, in training as in use.
     """
     return text if text.isascii() and "\x1b" not in text else disguises.read(text).text
 
 
 def words(text: str) -> list[str]:
-    """Cut a text into its words and signs, as they are written."""
+    """Return the words and signs of a text, as they are written."""
     return _WORD.findall(text)
 
 
@@ -58,7 +58,7 @@ _MOST = 50_000  # characters of a wrapped stretch that are read
 
 
 def hidden(text: str) -> list[str]:
-    """Return what stands in tag characters, which nobody sees; the flags of countries apart."""
+    """Return what stands in tag characters, which nobody sees; flags of countries do not count."""
     return ["".join(chr(ord(char) - 0xE0000) for char in found.group()[:_MOST]) for found in _TAGGED.finditer(text)]
 
 
@@ -76,6 +76,6 @@ def readings(text: str) -> list[str]:
 
 
 def _says(words: re.Pattern[str], text: str) -> bool:
-    """Tell whether a text has one of the long words of a list, or two of the short ones."""
+    """Return whether a text has one of the long words of a list, or two of the short ones."""
     found = {word.lower() for word in words.findall(text)}
     return len(found) > 1 or any(len(word) > _COMMON for word in found)

@@ -47,13 +47,13 @@ _FARTHEST = 1024  # a longer look-behind is treated as one without bounds
 
 
 class OpenMatchPatterns(NamedTuple):
-    """What tells where a pattern is open.
+    """Patterns that tell where another pattern is open: where a match may still begin, or end elsewhere.
 
     Attributes:
-        any: the pattern itself, made to read what it looks at.
-        first: the pattern as a search tries it: the first way that fits.
-        other: all ways that fit, for a second match at the place where an empty one was found.
-        lookback: how many characters before a match it may look at.
+        any: the pattern itself, changed so that it reads what it looks at.
+        first: the pattern as a search tries it: the first way that matches.
+        other: all ways that match, for a second match at the place of an empty one.
+        lookback: how many characters before a match the pattern may look at.
     """
 
     any: regex.Pattern[str]
@@ -72,11 +72,11 @@ class _PatternGroup:
 
 @lru_cache(maxsize=512)
 def open_match_patterns(pattern: str, flags: int) -> OpenMatchPatterns | None:
-    """Return what tells where the pattern is open; None if nothing can: then it may be open anywhere.
+    """Return the patterns that tell where a pattern is open; None if that cannot be told: then it may be open anywhere.
 
     Args:
         pattern: a pattern that compiles.
-        flags: those of the compiled one, inline flags among them.
+        flags: the flags of the compiled pattern, inline flags included.
     """
     if flags & _ODD_FLAGS:
         return None
@@ -95,11 +95,11 @@ def open_match_patterns(pattern: str, flags: int) -> OpenMatchPatterns | None:
 
 
 class _OddError(Exception):
-    """The pattern has something that cannot be told in advance."""
+    """The pattern has something for which it cannot be told where it is open."""
 
 
 def _rewritten(pattern: str, *, verbose: bool) -> tuple[str, int]:
-    """Return the pattern with what looks ahead made to read, and how far it looks back.
+    """Return the pattern, changed so that it reads what it looks ahead at, and how far it looks back.
 
     Raises:
         _OddError: that cannot be told.
@@ -121,7 +121,7 @@ def _rewritten(pattern: str, *, verbose: bool) -> tuple[str, int]:
 
 
 def _noted(groups: list[_PatternGroup], found: re.Match[str], kind: str) -> int:
-    """Note what a token says about the groups it stands in; return how far back it ends to look."""
+    """Note what a token says about the groups that contain it; return how far back a group looks that it closes."""
     token = found.group()
     if kind == "odd" or token in _ODD_ESCAPES:
         raise _OddError
@@ -137,7 +137,7 @@ def _noted(groups: list[_PatternGroup], found: re.Match[str], kind: str) -> int:
 
 
 def _closed(groups: list[_PatternGroup], end: int) -> int:
-    """Return how far back the group that ends looks; no item of a pattern is shorter than what it reads."""
+    """Return how far back the group that ends looks. No item of a pattern is shorter than what it reads."""
     group = groups.pop()
     if groups and not group.bounded:
         groups[-1].bounded = False
@@ -150,14 +150,14 @@ def _closed(groups: list[_PatternGroup], end: int) -> int:
 
 
 class Trace(NamedTuple):
-    """What a rule made of a stretch of text.
+    """What a rule read and found in a stretch of text.
 
     Attributes:
         start: where the stretch begins; a text is never cut within it.
         end: where it ends.
-        low: where what was found in it begins.
-        high: where that ends.
-        counts: whether it is what the rule looks for; a stretch that is not may still hide what begins within.
+        low: where the finding in it begins.
+        high: where the finding ends.
+        counts: whether it is what the rule looks for. A stretch that is not may still hide what begins within it.
     """
 
     start: int
@@ -172,7 +172,7 @@ Scan: TypeAlias = "tuple[list[Trace], int]"
 
 
 class StreamPattern:
-    """A pattern; compiled when it is first needed."""
+    """A pattern that is searched in a text that may go on; it is compiled when it is first needed."""
 
     def __init__(self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII) -> None:
         self._pattern = pattern
@@ -185,20 +185,20 @@ class StreamPattern:
 
     @cached_property
     def open_patterns(self) -> OpenMatchPatterns | None:
-        """What tells where it is open."""
+        """The patterns that tell where it is open; None if that cannot be told."""
         return open_match_patterns(self.compiled.pattern, self.compiled.flags)
 
     def walk(self, text: str, start: int, *, final: bool, longest: int = 0) -> tuple[list[regex.Match[str]], int]:
-        """Return the settled matches from ``start`` on, and the place from which on they are not.
+        """Return the final matches from ``start`` on, and the place from which on matches are not final.
 
-        ``longest`` is how many characters, at most, the pattern reads from one place on; 0 if that has no bound.
+        ``longest`` is how many characters the pattern reads at most from one place on; 0 if there is no bound.
         """
         found = self.compiled.finditer(text, start)
         since = len(text) - longest if longest else 0
-        return (list(found), len(text)) if final else self.settled(found, text, start, since=since)
+        return (list(found), len(text)) if final else self.final_matches(found, text, start, since=since)
 
     def quiet(self, text: str, start: int, timeout: float | None = None) -> int | None:
-        """Return the place from which on the text may yet match, if nothing matches so far; else None.
+        """Return the place from which on the text may still match, if nothing matches so far; else None.
 
         Raises:
             TimeoutError: it took longer than it may.
@@ -210,12 +210,12 @@ class StreamPattern:
             return len(text)
         return found.start() if found.partial else None
 
-    def settled(
+    def final_matches(
         self, found: Iterator[regex.Match[str]], text: str, start: int, timeout: float | None = None, since: int = 0
     ) -> tuple[list[regex.Match[str]], int]:
-        """Return those of the matches, found from ``start`` on, that no continuation changes, and where one may.
+        """Return those matches from ``start`` on that no continuation changes, and the place from which on one may.
 
-        ``since`` is a place from which on alone a match can be open.
+        ``since`` is the first place at which a match can be open.
 
         Raises:
             TimeoutError: it took longer than it may.
@@ -236,12 +236,12 @@ class StreamPattern:
         return kept, open_at
 
     def open_at(self, text: str, start: int, timeout: float | None = None) -> int:
-        """Return the first place from ``start`` on at which a match may begin that the text's end does not settle."""
+        """Return the first place from ``start`` on at which a match may begin, depending on how the text goes on."""
         if self.open_patterns is None:
             return start
         found = self.open_patterns.first.search(text, start, partial=True, timeout=timeout)
         return found.start() if found else len(text)
 
     def is_open(self, text: str, at: int) -> bool:
-        """Tell whether the text's end does not settle if a match begins there."""
+        """Return whether it depends on how the text goes on if a match begins at a place."""
         return self.open_patterns is None or self.open_patterns.first.match(text, at, partial=True) is not None

@@ -24,27 +24,27 @@ _KEY = 2  # letters of a mark by which its rules are looked up; no mark is short
 
 
 class PrefixRules:
-    """Marked rules, with their places among all rules.
+    """Rules whose matches begin with a fixed prefix, with their indexes among all rules.
 
     Attributes:
-        trigger: the pattern, of no width, of a place where one of the marks stands.
+        trigger: a pattern of no width that matches where one of the prefixes stands.
     """
 
     def __init__(self, rules: Iterable[tuple[int, BuiltInRule]]) -> None:
         self._rules: dict[str, list[tuple[int, BuiltInRule]]] = {}
         rests: dict[str, list[str]] = {}
         for index, rule in rules:
-            self._rules.setdefault(rule.mark[:_KEY], []).append((index, rule))
-            rests.setdefault(rule.mark[0], []).append(re.escape(rule.mark[1:]))
+            self._rules.setdefault(rule.prefix[:_KEY], []).append((index, rule))
+            rests.setdefault(rule.prefix[0], []).append(re.escape(rule.prefix[1:]))
         firsts = "".join(map(re.escape, rests))
         branches = "|".join(f"{re.escape(first)}(?:{'|'.join(after)})" for first, after in rests.items())
         self.trigger = rf"(?<![A-Za-z0-9_-])(?=[{firsts}])(?={branches})"
         self._places = re.compile(self.trigger)
 
     def search(self, text: str, start: int, *, final: bool) -> tuple[Sequence[tuple[int, Trace]], int]:
-        """Return the rules' traces from ``start`` on, each with its rule, and the place from which on they may change.
+        """Return the traces from ``start`` on, each with the index of its rule, and from where on they may change.
 
-        What a rule has read, it does not read again.
+        A rule does not read again what it has read.
         """
         found: list[tuple[int, Trace]] = []
         reach: dict[int, int] = {}
@@ -52,7 +52,7 @@ class PrefixRules:
         for place in self._places.finditer(text, start):
             at = place.start()
             for index, rule in self._rules[text[at : at + _KEY]]:
-                if text.startswith(rule.mark, at) and reach.get(index, 0) <= at:
+                if text.startswith(rule.prefix, at) and reach.get(index, 0) <= at:
                     traces, open_at = rule.search(text, at, final=final)
                     hold = min(hold, open_at)
                     found.extend((index, trace) for trace in traces)
@@ -61,35 +61,35 @@ class PrefixRules:
 
 
 IndexedTrace: TypeAlias = "tuple[int, Trace]"
-"""A trace with the place of its rule among all rules."""
+"""A trace with the index of its rule among all rules."""
 
 _Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, RuleSearch]]]"
-"""A trigger, and the searches of the rules that have it, with their places."""
+"""A trigger, and the searches of the rules that have it, with their indexes."""
 
 _NO_RULE = -1
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
 
 class Scanner:
-    """Built-in rules with their places among all rules, ready to search."""
+    """The built-in rules with their indexes among all rules, ready to search."""
 
     def __init__(self, rules: Iterable[tuple[int, BuiltInRule]]) -> None:
         rules = list(rules)
         searches: dict[str, list[tuple[int, RuleSearch]]] = {}
         for index, rule in rules:
-            if not rule.mark:
+            if not rule.prefix:
                 searches.setdefault(rule.trigger, []).append((index, rule.search))
         groups: dict[frozenset[str], list[_Source]] = {}
         for trigger, found in searches.items():
             groups.setdefault(_needed(trigger), []).append((re.compile(trigger), found))
         self._groups = [*groups.items()]
-        marked = [(index, rule) for index, rule in rules if rule.mark]
-        self._marks = PrefixRules(marked) if marked else None
+        prefixed = [(index, rule) for index, rule in rules if rule.prefix]
+        self._prefix_rules = PrefixRules(prefixed) if prefixed else None
 
     def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[IndexedTrace], int]:
-        """Return what is found from ``start`` on, and from which place on it may change.
+        """Return what is found from ``start`` on, and the place from which on that may change.
 
-        ``before`` is how the end of what stands before ``start`` reads; None if as it is written.
+        ``before`` is the end of the text before ``start`` without its disguise; None if it reads as it is written.
         """
         found, hold = self._one(text, start, final=final)
         if before is None and is_plain(text, start):
@@ -110,7 +110,7 @@ class Scanner:
         return found, hold
 
     def search_value(self, text: str, key: str) -> list[IndexedTrace]:
-        """Return what is found in a text that is the value of a key; the key may explain it."""
+        """Return what is found in a text that is the value of a key; the key may tell what the text is."""
         found = list(self._value(text, key))
         reading = read(text)
         if reading.text != text:
@@ -119,7 +119,7 @@ class Scanner:
         return found
 
     def scan_value(self, text: str, key: str) -> tuple[list[IndexedTrace], int]:
-        """Return what is found for certain in the beginning of such a text, and from which place on it may change."""
+        """Return what is found in the beginning of such a text, and the place from which on that may change."""
         before = f'{key}: "'
         found, hold = self.search(before + text, 0, None, final=False)
         return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
@@ -145,15 +145,15 @@ class Scanner:
                         hold = min(hold, open_at)
                         if traces:
                             found.extend([(index, trace) for trace in traces])
-        if self._marks is not None:
-            marked, open_at = self._marks.search(text, start, final=final)
-            found.extend(marked)
+        if self._prefix_rules is not None:
+            prefixed, open_at = self._prefix_rules.search(text, start, final=final)
+            found.extend(prefixed)
             hold = min(hold, open_at)
         return found, hold
 
     @staticmethod
     def remembered(text: str, start: int, before: str | None, hold: int) -> str | None:
-        """Return how the end of what stands before ``hold`` reads; None if as it is written."""
+        """Return the end of the text before ``hold`` without its disguise; None if it reads as it is written."""
         if before is None and is_plain(text, start):
             return None
         released = text[start:hold]
@@ -171,9 +171,10 @@ _GROUP = re.compile(r"\([^()]*\)")
 
 
 def _needed(trigger: str) -> frozenset[str]:
-    """Return characters of which a text must have one to match, as a quick look at a pattern tells; none: any may.
+    """Return characters of which a text must have one to match a pattern; an empty set if any text may match.
 
-    What has alternatives is not looked at. Of the letters that a pattern begins with, a sign is the rarest.
+    A pattern with alternatives gives an empty set. Of the characters that a pattern begins with, the first sign is
+    taken, since signs are rarer than letters.
     """
     if "|" in _GROUP.sub("", trigger):
         return frozenset()
@@ -185,13 +186,13 @@ def _needed(trigger: str) -> frozenset[str]:
 
 
 def _behind(trace: Trace, at: int) -> Trace:
-    """Return a trace as it is counted from a place on; what lies before the place is cut off."""
+    """Return a trace counted from a place on; what lies before the place is cut off."""
     start, end, low, high = (max(place - at, 0) for place in (trace.start, trace.end, trace.low, trace.high))
     return Trace(start, end, low, high, trace.counts)
 
 
 def _last_word(text: str, start: int) -> int:
-    """Return where the last word begins, or that part of it which a rule may still reach back to."""
+    """Return where the last word begins, or the part of it that a rule may still reach back to."""
     low = max(len(text) - WORD_HELD, start)
     if text.isascii():
         return max(text.rfind(" ", low) + 1, text.rfind("\n", low) + 1, low)
@@ -200,7 +201,7 @@ def _last_word(text: str, start: int) -> int:
 
 
 def _back(trace: Trace, places: PlainPlaces, shift: int, start: int) -> Trace:
-    """Return a trace in a reading as one in the text."""
+    """Return a trace in a text without disguise as one in the text as it is written."""
     begin, end = places.start(trace.start - shift), places.end(trace.end - shift)
     low, high = places.start(trace.low - shift), places.end(trace.high - shift)
     return Trace(begin + start, end + start, low + start, high + start, trace.counts)

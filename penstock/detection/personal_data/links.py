@@ -28,7 +28,7 @@ URLS = (
         trigger=r"\.(?<=[Ww]{3}\.)",
     ),
 )
-"""What the reference takes for a link, and links of other schemes or of none."""
+"""What the reference counts as a link, and links with other schemes or none."""
 
 
 # Top-level domains (IANA's root zone) that are neither words nor file endings nor usual names of attributes.
@@ -75,14 +75,14 @@ def _grown(text: str, at: int) -> int:
 
 
 def _is_host(text: str, low: int, host: str) -> bool:
-    """Tell whether it can be a host's name, and stands by itself."""
+    """Return whether it can be the name of a host, and stands by itself."""
     before = text[low - 1 : low]
     alone = not before or not (before.isalnum() or before in "_@/\\:$%=&#~")
     return alone and bool(_HOST.fullmatch(host)) and any(map(str.isalpha, host))
 
 
 def _trimmed(text: str, low: int, high: int) -> int:
-    """Return where a link ends without the punctuation of the sentence that it stands in."""
+    """Return where a link ends, without the punctuation of the sentence around it."""
     while high > low:
         last = text[high - 1]
         unopened = last == ")" and "(" not in text[low:high]
@@ -93,7 +93,7 @@ def _trimmed(text: str, low: int, high: int) -> int:
 
 
 def _of(rule: BuiltInRule) -> BuiltInRule:
-    """Return a rule for links as one for links of hosts with a dot in them, without the sentence's punctuation."""
+    """Return a rule for links as one for links to hosts with a dot, without the punctuation of the sentence."""
 
     def search(text: str, start: int, *, final: bool) -> Scan:
         traces, hold = rule.search(text, start, final=final)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 DASH = r"\-\u2010-\u2015\u2212"
-"""Hyphens, dashes and the minus sign, as the inside of a character class, wherever in it."""
+"""Hyphens, dashes and the minus sign, for use anywhere inside a character class."""
 
 _ZONE = re.compile(r"\d(?:[^\n\d]{0,3}\d){6,}")  # digits close together: no number below is shorter or looser
 _REACH = 40  # how far before a number the words that explain it may stand
@@ -77,7 +77,7 @@ _DIGITS_OF = {"intl": range(8, 16), "exit": range(9, 17), "area": range(7, 13), 
 
 
 def phones(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of phone numbers; loose digits do not count where they overlap a number of a known shape."""
+    """Return the traces of phone numbers. Loose digits do not count where they overlap a number of a known form."""
     zones = [found.span() for found in _ZONE.finditer(text, start)]
     if not zones and final:
         return [], len(text)
@@ -101,13 +101,13 @@ def phones(text: str, start: int, *, final: bool) -> Scan:
 def _numbers(
     shape: StreamPattern, text: str, start: int, zones: Sequence[tuple[int, int]], *, final: bool
 ) -> tuple[list[regex.Match[str]], int]:
-    """Return the settled matches of a shape, looked for only where enough digits stand, and where one is open."""
+    """Return the final matches of a pattern, searched only near enough digits, and the place where one is open."""
     found = _in_zones(shape.compiled, text, start, zones)
     if final:
         return list(found), len(text)
     near = max(start, len(text) - _LONGEST)
     tail = _TAIL.search(text, near)
-    return shape.settled(found, text, start, since=tail.end() if tail else near)
+    return shape.final_matches(found, text, start, since=tail.end() if tail else near)
 
 
 def _in_zones(
@@ -216,15 +216,15 @@ def cards(text: str, start: int, *, final: bool) -> Scan:
 
 
 def _card_groups(text: str, start: int, *, final: bool) -> Iterator[list[Span]]:
-    """Yield groups of digits that stand close together, enough for a card or so near the end that it may yet come."""
+    """Yield groups of digits that are enough for a card, or so near the end that more of the card may follow."""
     for zone in (_CARD_ZONE if final else _CARD_TAIL).finditer(text, start):
         yield [found.span() for found in _GROUPS.finditer(text, *zone.span())]
 
 
 def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
-    """Return where the longest card number that begins with that group ends; 0 if none does.
+    """Return where the longest card number ends that begins with a group; 0 if there is none.
 
-    A place beyond the text says that more of it must be seen.
+    A place beyond the text means that more text must be seen.
     """
     begin, stop, size, best = groups[index][0], groups[index][0], 0, 0
     sizes: list[str] = []
@@ -245,7 +245,7 @@ def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
 
 
 def ssns(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of US social security numbers: parted by dashes, or any way after words that say so."""
+    """Return the traces of US social security numbers: with dashes, or in any form after words that announce one."""
     matches, hold = _SSN.walk(text, start, final=final, longest=_SSN_READ)
     return [Trace(*found.span(), *found.span(), _is_ssn(text, found)) for found in matches], hold
 
@@ -261,7 +261,7 @@ def _is_ssn(text: str, found: regex.Match[str]) -> bool:
 
 
 def ip_addresses_4(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of IP addresses of version 4; loopback, unspecified ones and version numbers are none."""
+    """Return the traces of IPv4 addresses. Loopback, unspecified addresses and version numbers do not count."""
     matches, hold = _IPV4.walk(text, start, final=final, longest=_IPV4_READ)
     return [Trace(*found.span(), *found.span(), _is_ipv4(text, found)) for found in matches], hold
 
@@ -273,7 +273,7 @@ def _is_ipv4(text: str, found: regex.Match[str]) -> bool:
 
 
 def ip_addresses_6(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of IP addresses of version 6; loopback and unspecified ones are none."""
+    """Return the traces of IPv6 addresses. Loopback and unspecified addresses do not count."""
     matches, hold = _IPV6.walk(text, start, final=final, longest=_IPV6_READ)
     return [Trace(*found.span(), *found.span(), _is_ipv6(found.group())) for found in matches], hold
 
@@ -313,7 +313,7 @@ PII = (
     _rule("ip-address", r"\.(?<=[0-9]\.)[0-9]", ip_addresses_4),
     _rule("ip-address", ":[0-9A-Fa-f]{0,4}:", ip_addresses_6),
 )
-"""In the reference's order, then what it has not."""
+"""The rules in the order of the reference, then those that it does not have."""
 
 
 _PREFIX = r"(?:/\d{1,3}(?!\d))?+"
@@ -343,7 +343,7 @@ def _trace(found: regex.Match[str], *, counts: bool) -> Trace:
 
 
 def _is_operator(text: str, found: regex.Match[str]) -> bool:
-    """Tell whether it may be two colons of a program: no digit in it, and nothing says that it is an address."""
+    """Return whether it may be two colons in a program: without a digit, and not announced as an address."""
     return not any(map(str.isdigit, found.group())) and not _follows(_IPV6_CUE, text, found)
 
 
@@ -363,7 +363,7 @@ ADDRESSES: tuple[BuiltInRule, ...] = (
     BuiltInRule("ip-address", "[IP_ADDRESS]", r"\.(?<=[0-9]\.)[0-9]", _ipv4),
     BuiltInRule("ip-address", "[IP_ADDRESS]", ":[0-9A-Fa-f]{0,4}:", _ipv6),
 )
-"""Versions 4 and 6."""
+"""IPv4 and IPv6."""
 
 
 _SHAPE = StreamPattern(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}[A-Z0-9]{11,30}(?![A-Za-z0-9])")
@@ -391,12 +391,12 @@ _HEX2, _HEX4 = "[0-9A-Fa-f]{2}", "[0-9A-Fa-f]{4}"
 
 
 def _uuid(found: str) -> bool:
-    """Tell whether it can be somebody's: the nil and the max UUID (RFC 9562, 5.9-10) are nobody's."""
+    """Return whether it can identify something: the nil and the max UUID (RFC 9562, 5.9 and 5.10) cannot."""
     return len(set(found.lower())) > 2  # noqa: PLR2004 - one digit and the dash
 
 
 def _mac(found: str) -> bool:
-    """Tell whether it can be a card's: neither all zeros nor the broadcast address."""
+    """Return whether it can be the address of a card: not all zeros, and not the broadcast address."""
     return set(found.lower()) - set(":-.") not in ({"0"}, {"f"})
 
 
@@ -427,4 +427,4 @@ MACS: tuple[BuiltInRule, ...] = (
         check=lambda found: _mac(found) and any(map(str.isdigit, found)) | any(map(str.isalpha, found)),
     ),
 )
-"""Addresses of network cards (EUI-48): in pairs, or in fours as Cisco writes them."""
+"""Addresses of network cards (EUI-48), in pairs, or in groups of four as Cisco writes them."""

@@ -25,7 +25,7 @@ def _constants() -> tuple[int, ...]:
 
 
 def _walk() -> tuple[tuple[int, int], ...]:
-    """Return which lane goes where in the steps rho and pi, and by how many bits it turns (FIPS 202, 3.2.2-3)."""
+    """Return where each lane goes in the steps rho and pi, and by how many bits it is rotated (FIPS 202, 3.2.2-3)."""
     made: list[tuple[int, int]] = []
     x, y = 1, 0
     for step in range(_ROUNDS):
@@ -39,7 +39,10 @@ _WALK = _walk()
 
 
 def keccak_256(data: bytes) -> bytes:
-    """Return the 32 bytes of the hash."""
+    """Return the 32 bytes of the Keccak-256 hash with its original padding, as Ethereum uses it.
+
+    `hashlib` has only the padding that became SHA-3.
+    """
     padded = bytearray(data) + b"\x01"
     padded += bytes(-len(padded) % _RATE)
     padded[-1] |= 0x80
@@ -84,7 +87,7 @@ _CHAINS = (
 
 
 def base58check(text: str) -> bool:
-    """Tell whether it is an address in Base58Check, Bitcoin's or Ripple's alphabet."""
+    """Return whether it is an address in Base58Check, in Bitcoin's or Ripple's alphabet."""
     alphabet = _RIPPLE if text[:1] == "r" else _BITCOIN
     number = 0
     for char in text:
@@ -99,7 +102,7 @@ def base58check(text: str) -> bool:
 
 
 def bech32(text: str) -> bool:
-    """Tell whether the check sum of a word in Bech32 or Bech32m is right; its letters are of one case."""
+    """Return whether the check sum of a word in Bech32 or Bech32m is right; its letters are of one case."""
     plain = text.lower()
     chain, _, data = plain.rpartition("1")
     if text not in (plain, text.upper()) or not chain or not set(data) <= set(_BECH32):
@@ -115,7 +118,7 @@ def bech32(text: str) -> bool:
 
 
 def ethereum(text: str) -> bool:
-    """Tell whether it is an Ethereum address: in one case, or in the case that its check sum says (EIP-55)."""
+    """Return whether it is an Ethereum address: in one case, or in the case that its check sum requires (EIP-55)."""
     digits = text[2:]
     plain = digits.lower()
     if len(set(plain)) <= _SAME:

@@ -48,7 +48,7 @@ LOOKALIKES: dict[str, tuple[str, str]] = {
         "USOwqqhnnugfo",
     ),
 }
-"""By script: the letters, and the ASCII letters they look like."""
+"""By script: its letters, and the ASCII letters that they look like."""
 
 SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "Greek": (
@@ -66,7 +66,7 @@ SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "Coptic": ((0x2C80, 0x2CFF),),
     "Armenian": ((0x0530, 0x058F),),
 }
-"""By script: the first and last code points of the blocks its letters stand in."""
+"""By script: the first and last code points of the blocks that hold its letters."""
 
 
 _FOLD = str.maketrans(
@@ -81,7 +81,7 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+|\][^\x07\x1b\n]{0,25
 
 
 class _LetterReadings(dict[int, str]):
-    """What each character reads as, worked out when it is first met."""
+    """What each character reads as; computed when it is first met."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -97,9 +97,9 @@ class PlainReading(NamedTuple):
     """A text as guards read it.
 
     Attributes:
-        text: how it reads.
-        source: what was read, place by place that of the text; what belongs to an escape sequence is masked.
-        units: escape sequences, as stretches of the source.
+        text: the text as it reads.
+        source: the given text, place by place, with escape sequences masked.
+        units: the places of escape sequences in the source.
     """
 
     text: str
@@ -108,12 +108,12 @@ class PlainReading(NamedTuple):
 
 
 def is_plain(text: str, start: int) -> bool:
-    """Tell at a glance that what stands from ``start`` on reads as it is written; False if that takes a closer look."""
+    """Return, at a glance, whether a text reads as it is written from a place on; False if a closer look is needed."""
     return _PLAIN.fullmatch(text, start) is not None
 
 
 def read(text: str, *, final: bool = True) -> PlainReading:
-    """Return how a text reads; if it is not ``final``, up to the escape sequence that its end leaves unfinished."""
+    """Return how a text reads; if it is not ``final``, up to an escape sequence that its end leaves unfinished."""
     if "\x1b" not in text:
         return PlainReading(text.translate(_LETTERS), text)
     units = [found.span() for found in _ESCAPE.finditer(text)]

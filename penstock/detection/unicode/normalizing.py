@@ -40,7 +40,7 @@ _SHORTEST_WORD = 2  # a single α in English is mathematics
 
 
 class Disguise(NamedTuple):
-    """A stretch that passes for ASCII letters, and those letters."""
+    """A stretch that looks like ASCII letters, and those letters."""
 
     start: int
     end: int
@@ -48,7 +48,7 @@ class Disguise(NamedTuple):
 
 
 def confusables(text: str) -> Iterator[Disguise]:
-    """Yield the disguised stretches of a text in order; they are disjoint."""
+    """Yield the disguised stretches of a text, in order and disjoint."""
     if text.isascii():
         return
     styled = list(_styled(text))
@@ -97,7 +97,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def form_edits(text: str, form: NormalForm) -> Edits:
-    """Return the edits that turn the text into its normal form: together exactly what ``unicodedata`` makes of it."""
+    """Return the edits that bring a text into its normal form: together exactly what ``unicodedata`` returns."""
     if text.isascii() or unicodedata.is_normalized(form, text):
         return ()
     return tuple(_joined(text, _changes(text, form)))
@@ -119,10 +119,10 @@ def _changes(text: str, form: NormalForm) -> Iterator[tuple[int, int, str]]:
 
 
 def _in_order(segment: str, form: NormalForm) -> str:
-    """Return the segment decomposed, its marks in canonical order; it has the same normal form.
+    """Return a segment decomposed, with its marks in canonical order; it has the same normal form.
 
     ``unicodedata.normalize`` sorts marks by insertion, which takes time by the square of their number: half a minute
-    for a letter with 200,000 marks out of order. Once sorted it is linear.
+    for a letter with 200,000 marks out of order. On sorted marks it is linear.
     """
     apart = "".join(unicodedata.normalize("NFD" if form == "NFC" else "NFKD", char) for char in segment)
     runs: list[list[str]] = [[]]
@@ -134,7 +134,7 @@ def _in_order(segment: str, form: NormalForm) -> str:
 
 
 def _joined(text: str, changes: Iterable[tuple[int, int, str]]) -> Iterator[Edit]:
-    """Make one edit of changes that touch, and leave out what stays the same at its ends."""
+    """Return changes that touch as one edit, without what stays the same at its ends."""
     begin, stop, pieces = -1, -1, list[str]()
     for start, end, after in changes:
         if start != stop and pieces:
@@ -159,7 +159,7 @@ def _trimmed(text: str, start: int, end: int, after: str) -> Edit:
 
 @lru_cache(maxsize=2)
 def _segments(form: NormalForm) -> re.Pattern[str]:
-    """Return the pattern of what may change: a character with what clings to it, or ones that change alone."""
+    """Return the pattern of what may change: a character with its combining marks, or one that changes alone."""
     decomposed: Literal["NFD", "NFKD"] = "NFD" if form == "NFC" else "NFKD"
     every = _not_inert()
     seconds = {*map(chr, _HANGUL_TAILS), *map(_second, every)} - {""}
@@ -177,7 +177,7 @@ def _not_inert() -> list[str]:
 
 
 def _second(char: str) -> str:
-    """Return the character that melts into another to give this one, or an empty str."""
+    """Return the character that combines with another one into this one, or an empty text."""
     parts = unicodedata.decomposition(char).split()
     if len(parts) != _PAIR or parts[0].startswith("<"):
         return ""
@@ -186,7 +186,7 @@ def _second(char: str) -> str:
 
 
 def _as_class(chars: Iterable[str]) -> str:
-    """Return the inside of a character class that holds those characters."""
+    """Return the inside of a character class with those characters."""
     codes = sorted(map(ord, chars))
     ranges: list[list[int]] = []
     for code in codes:
@@ -224,12 +224,12 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 
 
 def whitespace_edits(text: str, how: Whitespace, *, keep_layout: bool = True) -> Edits:
-    """Return the edits that tidy the text.
+    """Return the edits that tidy white space.
 
-    ``trim-lines`` takes blanks from the ends of lines, ``collapse-inline`` also makes runs inside a line one space,
-    ``collapse-all`` also makes line ends LF and several blank lines one. With ``keep_layout`` fenced code and
-    indentation stay as they are; without it, ``collapse-all`` makes every run of blanks one space and every run of line
-    ends one, as the reference does.
+    ``trim-lines`` removes blanks at the ends of lines, ``collapse-inline`` also makes each run of blanks within a line
+    one space, ``collapse-all`` also makes line ends LF and several blank lines one. With ``keep_layout``, fenced code
+    and indentation stay as they are; without it, ``collapse-all`` makes every run of blanks one space and every run of
+    line ends one, as the reference does.
     """
     if how == "keep":
         return ()
@@ -241,7 +241,7 @@ def whitespace_edits(text: str, how: Whitespace, *, keep_layout: bool = True) ->
 
 
 def _tidied(text: str, pattern: re.Pattern[str], fenced: list[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
-    """Yield what the pattern finds outside the fences: start, end, new text."""
+    """Yield what a pattern finds outside fenced code: start, end, new text."""
     fences = iter([*fenced, (len(text) + 1, len(text) + 1)])
     fence = next(fences)
     for found in pattern.finditer(text):
@@ -252,7 +252,7 @@ def _tidied(text: str, pattern: re.Pattern[str], fenced: list[tuple[int, int]]) 
 
 
 def _edits(text: str, spans: Iterable[tuple[int, int, str]]) -> Iterator[Edit]:
-    """Yield the edits for what really changes, as short as they can be."""
+    """Yield edits for real changes, as short as possible."""
     for start, end, after in spans:
         if after and text.startswith(after, start):
             start, after = start + len(after), ""  # noqa: PLW2901 - the first of a run stays
@@ -261,7 +261,7 @@ def _edits(text: str, spans: Iterable[tuple[int, int, str]]) -> Iterator[Edit]:
 
 
 def _fences(text: str) -> list[tuple[int, int]]:
-    """Return the spans of fenced code, fences included; one never closed goes on to the end (CommonMark 4.5)."""
+    """Return the spans of fenced code, fences included; one that is never closed goes to the end (CommonMark 4.5)."""
     spans: list[tuple[int, int]] = []
     begin, mark = -1, ""
     for line in _FENCE.finditer(text):
@@ -278,7 +278,7 @@ def _fences(text: str) -> list[tuple[int, int]]:
 
 
 def trim_edits(text: str) -> Edits:
-    """Return the edits that take white space from both ends."""
+    """Return the edits that remove white space from both ends."""
     if not text or (text[0] not in TRIMMED and text[-1] not in TRIMMED):
         return ()
     kept = text.lstrip(TRIMMED)
@@ -298,7 +298,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is done to a text, whole; see `UnicodeNormalizer` for the meaning of each field."""
+    """What is done to a text; see `UnicodeNormalizer` for the meaning of each field."""
 
     form: Form = "NFC"
     invisible: Invisible = "strip"
@@ -318,14 +318,14 @@ class Profile:
 
 @dataclass(slots=True)
 class NormalizedText:
-    """The text as it becomes; the edits, in positions of the text before; how much of what kind was found."""
+    """The normalized text, the edits in places of the text before, and how much of each kind was found."""
 
     text: str
     edits: Edits = ()
     counts: Counter[str] = field(default_factory=Counter[str])
 
     def change(self, edits: Edits, kind: str = "") -> None:
-        """Make edits that are in positions of the text as it stands, and count them under ``kind``, if given."""
+        """Make edits, in places of the current text, and count them under ``kind`` if it is given."""
         if edits:
             self.text = apply(self.text, edits)
             self.edits = compose(self.edits, edits) if self.edits else edits
@@ -334,10 +334,10 @@ class NormalizedText:
 
 
 def normalize(text: str, profile: Profile, *, prose: bool = True) -> NormalizedText:
-    """Return what the profile makes of a text; white space is touched only in ``prose``.
+    """Return a text as a profile normalizes it; white space is changed only in ``prose``.
 
-    What cannot be seen goes first, since it may stand between a letter and its accent; only where it is kept are
-    control characters stripped after the normal form, as the reference does.
+    Invisible characters go first, since they may stand between a letter and its accent. Only where they are kept,
+    control characters are stripped after the normal form, as the reference does.
     """
     found = NormalizedText(text)
     if profile.invisible != "keep":
@@ -382,7 +382,7 @@ def _strip_controls(found: NormalizedText) -> None:
 
 
 def _unmask(found: NormalizedText, *, fold: bool) -> bool:
-    """Count disguised letters, and fold them if asked to; tell whether the text changed."""
+    """Count disguised letters, and fold them if the profile says so; return whether the text changed."""
     edits = tuple(Edit(*disguise) for disguise in confusables(found.text))
     if edits:
         found.counts["confusable"] += len(edits)
@@ -391,7 +391,7 @@ def _unmask(found: NormalizedText, *, fold: bool) -> bool:
 
 
 def _united(edits: Iterable[Edit]) -> Iterator[Edit]:
-    """Yield the edits, those that touch as one."""
+    """Yield the edits, with those that touch united."""
     begin, stop, pieces = -1, -1, list[str]()
     for edit in edits:
         if edit.start != stop and begin >= 0:
