@@ -108,7 +108,7 @@ def answer_model(guard: str, questions: Mapping[str, Question | str]) -> type[Ba
     fields: dict[str, Any] = {}
     for name, given in questions.items():
         if not isinstance(_any(name), str) or not name.isidentifier() or name.startswith("_"):
-            raise OptionError(guard, "classifier", name, "questions by names that are Python's, such as 'is_spam'")
+            raise OptionError(guard, "classifier", name, "questions whose names are Python names, such as 'is_spam'")
         question = given if isinstance(given, Question) else Question(given)
         fields[name] = (_answer(question), Field(description=question.text))
     return create_model("Answers", __config__=ConfigDict(protected_namespaces=()), **fields)
@@ -282,7 +282,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             self.set_up(given, "decide", cast("type[A]", object), _QUESTION, options)
         elif asks:
             if model is None:
-                raise OptionError(name, "model", model, "a Model: questions need somebody to answer them")
+                raise OptionError(name, "model", model, "a Model: it answers the questions")
             verdict = (
                 answer_model(name, cast("Mapping[str, Question | str]", given)) if isinstance(given, Mapping) else given
             )
@@ -409,7 +409,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
                 self.report(ctx, self._detection(ctx, hit.window, one))
             filtered = [one for one in asked if one.filtered]
             if filtered and hit.window.fixed:
-                self.reporter.stop(ctx, "what is no text cannot be filtered out", {})
+                self.reporter.stop(ctx, "a value that is not text cannot be filtered out", {})
             made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
         return made
 

@@ -289,7 +289,7 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
     if instructions is not None and not (isinstance(cast("object", instructions), str) and instructions.strip()):
         raise OptionError(guard, "instructions", instructions, "a text that says what to judge, or None")
     if isinstance(model, type):
-        raise OptionError(guard, "model", model, f"a model itself, no class: {model.__name__}(…)")
+        raise OptionError(guard, "model", model, f"an instance of the model, not its class: {model.__name__}(…)")
     if isinstance(model, ports.Model):  # some models have a method ``ask``, too
         from penstock.models.judges import Judge  # loaded where one is asked, with pydantic
 
@@ -301,7 +301,7 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
     if spare:
         needs = "left out" if model is None else "given to the judge itself"
         shown = "…" if spare[0] in _UNSHOWN else options.get(spare[0])
-        raise OptionError(guard, spare[0], shown, f"{needs}: it says how a model= is asked")
+        raise OptionError(guard, spare[0], shown, f"{needs}: it configures how a model= is asked")
     return cast("ports.Judge[V] | None", model)
 
 
@@ -348,7 +348,7 @@ def check_option_names(guard: type, options: Mapping[str, object]) -> None:
 
 def _suggestion(name: str, guard: type) -> str:
     if name in _POLICY_OPTIONS:
-        return f"it is said where the guard is placed: .then(guard, {name}=…)"
+        return f"it is an option of the step, given where the guard is placed: .then(guard, {name}=…)"
     own = [parameter.name for parameter in inspect.signature(guard).parameters.values() if parameter.name != "options"]
     known = [*own, *sorted(GUARD_OPTIONS)]
     ends = [option for option in own if option.endswith(f"_{name}")]
@@ -358,7 +358,7 @@ def _suggestion(name: str, guard: type) -> str:
 
 def _callback(guard: str, option: str, given: object) -> Callable[[Detection], object] | None:
     if given is not None and (not callable(given) or is_async(given)):
-        raise OptionError(guard, option, given, "a plain function, since nobody awaits it: def, not async def")
+        raise OptionError(guard, option, given, "a plain function (def, not async def), since it is not awaited")
     return cast("Callable[[Detection], object] | None", given)
 
 

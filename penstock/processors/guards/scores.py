@@ -266,7 +266,7 @@ class ScoreGuard(Guard[V]):
             self.warn(ctx, categories)
         fixed = [item for item in flagged if item[0].fixed]
         if self.strategy == "block" or (fixed and self.edits != "nothing"):
-            why = "" if self.strategy == "block" else "what is no text cannot be edited; "
+            why = "" if self.strategy == "block" else "a value that is not text cannot be edited; "
             self.block(ctx, categories, self._metadata(flagged), why)
 
     def block(

@@ -268,7 +268,7 @@ class SpanGuard(Guard[V]):
         if self.edits == "nothing":
             return ""
         if any(window.fixed for window, _ in found):
-            return "what is no text cannot be edited in place; "
+            return "a value that is not text cannot be edited in place; "
         if self.strategy != "filter" and any(not group.owner.located for _, group in found):
             return "what the judge found does not stand in the text as it says, so it cannot be hidden; "
         return ""

@@ -293,5 +293,7 @@ def _carryover(processor: str, given: Any) -> int | None:
 
 def _callback(processor: str, given: Any) -> Callable[[Violation], object] | None:
     if given is not None and (not callable(given) or is_async(given)):
-        raise OptionError(processor, "on_violation", given, "a function that is called, not awaited")
+        raise OptionError(
+            processor, "on_violation", given, "a plain function (def, not async def), since it is not awaited"
+        )
     return given  # type: ignore[no-any-return]
