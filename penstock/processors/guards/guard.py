@@ -17,8 +17,9 @@ from penstock.engine.processor.processor import flag, is_async, one_of
 from penstock.engine.text_guards.guard import TextGuard
 from penstock.engine.text_guards.reporting import GuardReporter
 from penstock.engine.values import ports
-from penstock.engine.values.errors import JudgeError, OptionError
+from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.model import JudgeError
 
 if TYPE_CHECKING:
     from penstock.detection.spans import Span
