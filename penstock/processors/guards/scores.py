@@ -16,9 +16,9 @@ from penstock.engine.tasks import gather
 from penstock.engine.text_guards.guard import neighbours
 from penstock.engine.text_guards.reporting import MOST_LISTED, field_of, listed_place
 from penstock.engine.values.edits import Edit
-from penstock.engine.values.model import JudgeError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.model import JudgeError
 from penstock.processors.guards.guard import Detection, Guard, require_complete, unquoted
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from penstock.detection.windows import Windows
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, field_of, listed_place
 from penstock.engine.values.edits import Edit, apply
-from penstock.engine.values.model import JudgeError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import freeze
+from penstock.engine.values.model import JudgeError
 from penstock.processors.guards.guard import Detection, Guard, require_complete
 
 if TYPE_CHECKING:
