@@ -1,4 +1,4 @@
-"""Where in a text a value stands that a judge named: as it was said, or as a reader takes it. It knows no guard."""
+"""`ValueLocator`: finds where in a text a value stands that a judge named, as it is written or as people read it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SHORT = 2  # so few letters stand as a word, or they are no value: every other 
 _EDGES = "\"'()[]{}<>.,;:!?*_` "
 
 
-class Locating:
-    """Finds values in one text. Letter cases, accents, kinds of spaces and what cannot be seen make no difference."""
+class ValueLocator:
+    """Finds values in one text. Case, accents, kinds of spaces and invisible characters make no difference."""
 
     def __init__(self, text: str) -> None:
         self._end = len(text)
@@ -26,7 +26,7 @@ class Locating:
         self._places = [at for _, at in read]
 
     def find(self, value: str) -> list[tuple[int, int]]:
-        """Return all places of a value: those where it stands as a word, if there are any, or those within words."""
+        """Return all places of a value: where it stands as a word, or, if nowhere, where it stands within words."""
         words = _words(value)
         return self._all(words) or self._all(_words(" ".join(words).strip(_EDGES)))
 
@@ -43,7 +43,7 @@ class Locating:
         return next(filter(None, places), none)
 
     def _back(self, start: int, end: int) -> tuple[int, int]:
-        """Return a stretch of what was read as one of the text, with what cannot be seen at its end."""
+        """Return a stretch of the folded text as one of the given text, with invisible characters at its end."""
         return self._places[start], self._places[end] if end < len(self._places) else self._end
 
 
@@ -59,7 +59,7 @@ def _words(value: str) -> list[str]:
 
 
 def _before(char: str) -> str:
-    """Return what must not stand before a word that begins so."""
+    """Return a pattern for what must not stand before a word that begins with a character."""
     return rf"(?<!{_LETTER.pattern})" if _LETTER.match(char) else r"(?<!\d)" if char.isdigit() else ""
 
 

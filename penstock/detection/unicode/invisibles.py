@@ -1,8 +1,8 @@
-"""Finds characters that nobody sees: their spans and kinds, those that a script or an emoji needs left out. Pure.
+"""Invisible characters: their places and kinds, without those that a script or an emoji needs.
 
 The kinds are ``zero-width``, ``bidi``, ``tag``, ``variation-selector``, ``filler``, ``format``, ``control``,
-``ansi`` and ``surrogate``. What counts as needed is a rule on the direct neighbours, so removing the rest changes no
-verdict: a second run finds nothing.
+``ansi`` and ``surrogate``. Whether a character is needed depends on its direct neighbours only, so removing the others
+changes no result: a second run finds nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 # Unicode 16: general category Cf without the visible signs of Arabic, Syriac and Kaithi and the controls that lay out
 # hieroglyphs; Default_Ignorable_Code_Point; category Cc without white space; lone surrogates.
@@ -74,7 +75,7 @@ _VOWEL_JAMO = re.compile("[\u1161-\u11a7\ud7b0-\ud7c6]")
 
 
 class Invisible(NamedTuple):
-    """A stretch that nobody sees."""
+    """A stretch of invisible characters."""
 
     start: int
     end: int
@@ -82,7 +83,7 @@ class Invisible(NamedTuple):
 
 
 def invisibles(text: str, *, preserve_emojis: bool = True) -> Iterator[Invisible]:
-    """Yield what cannot be seen and is not needed, in order; ``preserve_emojis`` keeps what emoji consist of."""
+    """Yield the invisible characters that are not needed, in order; ``preserve_emojis`` keeps those of emoji."""
     candidate = _CANDIDATE_IN_ASCII if text.isascii() else _CANDIDATE
     at = 0
     while (hit := candidate.search(text, at)) is not None:
@@ -100,12 +101,12 @@ def invisibles(text: str, *, preserve_emojis: bool = True) -> Iterator[Invisible
 
 
 def is_invisible(char: str) -> bool:
-    """Tell whether a character is one that nobody sees, unless a script or an emoji needs it where it stands."""
+    """Return whether a character is invisible, unless a script or an emoji needs it where it stands."""
     return _CANDIDATE.match(char) is not None
 
 
 def _needed(text: str, at: int, *, preserve_emojis: bool) -> bool:
-    """Tell whether a joiner, selector or filler does something visible where it stands."""
+    """Return whether a joiner, selector or filler does something visible where it stands."""
     char, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]
     if not before:
         return char == "\u115f" and bool(_VOWEL_JAMO.match(after))
@@ -123,7 +124,7 @@ def _needed(text: str, at: int, *, preserve_emojis: bool) -> bool:
 
 
 def _settled(text: str, at: int) -> bool:
-    """Tell whether a letter or sign of a joining script stands there, and would after reordering of marks as well."""
+    """Return whether a letter or sign of a joining script stands there, also after its marks are reordered."""
     rank = unicodedata.combining(text[at])
     before = text[at - 1 : at]
     in_order = not rank or not before or (unicodedata.combining(before) <= rank and not _CANDIDATE.match(before))

@@ -1,8 +1,8 @@
-"""Words by which neighbouring languages are told apart in a short text. Pure; it knows no model.
+"""Words that tell neighbouring languages apart in a short text.
 
-Written for this project, from what grammars and dictionaries say: forms of *to be*, pronouns, question words, and words
-whose sounds went apart (Croatian ``mlijeko``, Serbian ``mleko``). A word that two languages of a family share stands in
-both rows. A word speaks only against the languages of its family that lack it, so what no row holds says nothing.
+The tables were written for this project from grammars and dictionaries: forms of *to be*, pronouns, question words, and
+words whose sounds differ (Croatian ``mlijeko``, Serbian ``mleko``). A word that two languages of a family share stands
+in both rows. A word counts only against the languages of its family that lack it, so a word in no row says nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 _WORD = re.compile(r"[^\W\d_][\w\u0900-\u097f]*")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
@@ -143,7 +144,7 @@ _FAMILIES: tuple[Mapping[str, str], ...] = (
 
 
 def weights(text: str) -> dict[str, float]:
-    """Return by what the probabilities of languages are to be multiplied, 0 to 1; those that are not named by 1."""
+    """Return the factors, 0 to 1, for the probabilities of languages; a language that is not named has the factor 1."""
     lacking = _lacking()
     counts = Counter(code for word in {*_WORD.findall(text.lower())} for code in lacking.get(word, ()))
     found = {code: _AGAINST ** min(count, _MOST) for code, count in counts.items()}
@@ -154,7 +155,7 @@ def weights(text: str) -> dict[str, float]:
 
 @cache
 def _lacking() -> dict[str, tuple[str, ...]]:
-    """Return the languages that lack a word which a neighbour of theirs has, by word."""
+    """Return, by word, the languages that lack a word which a neighbouring language has."""
     lacking: dict[str, tuple[str, ...]] = {}
     for family in _FAMILIES:
         rows = {code: set(words.split()) for code, words in family.items()}

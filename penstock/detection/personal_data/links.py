@@ -1,7 +1,8 @@
-"""The rule ``url`` as people write links: with a scheme, with ``www.``, or a bare domain. Not attributes of code.
+"""Links: the preset ``urls`` (with a scheme or ``www.``), and the type ``url`` of personal data, with bare domains.
 
-A bare domain ends in a top-level domain that is seldom anything else: ``obj.name``, ``run.sh``, ``node.js``, ``end.It``
-are none. Behind an ambiguous one, a path or a third label must tell.
+A bare domain counts if its top-level domain is seldom anything else: ``obj.name``, ``run.sh``, ``node.js`` and
+``end.It`` do not count. Behind an ambiguous top-level domain, a path or a third label must confirm it. Attributes in
+code do not count.
 """
 
 from __future__ import annotations
@@ -9,12 +10,26 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.detection.patterns.built_in import BuiltIn
-from penstock.detection.patterns.shapes import Scan, Shape, Trace
-from penstock.detection.patterns.urls import URLS
+from penstock.detection.patterns.built_in import BuiltInRule, pattern_rule
+from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:
-    from penstock.detection.patterns.built_in import Search
+    from penstock.detection.patterns.built_in import RuleSearch
+
+
+_LINK_CHARS = r"""[^\s"'<>\[\]{}|\\^`]+"""
+
+URLS = (
+    pattern_rule("url", "[URL]", rf"://(?<=[A-Za-z]://){_LINK_CHARS}", trigger="://", grow=True),
+    pattern_rule(
+        "url",
+        "[URL]",
+        rf"[Ww](?<![A-Za-z0-9.-][Ww])(?i:ww)\.[A-Za-z0-9-]{{1,63}}\.{_LINK_CHARS}",
+        trigger=r"\.(?<=[Ww]{3}\.)",
+    ),
+)
+"""What the reference counts as a link, and links with other schemes or none."""
+
 
 # Top-level domains (IANA's root zone) that are neither words nor file endings nor usual names of attributes.
 _PLAIN = (
@@ -27,10 +42,10 @@ _AMBIGUOUS = (
     "|site|tech|store|shop|blog|cloud|page|link|live|news|world|today|space|club|social|wiki|email|media|agency|digital"
 )
 _PATH = r"""(?:[/?\#][^\s"'<>\[\]{}|\\^`]*)?"""
-_END = Shape(
+_END = StreamPattern(
     rf"\.(?:(?P<plain>{_PLAIN})|(?P<other>{_AMBIGUOUS}))(?![\w(\[=@-])(?!\.\w)(?::\d{{2,5}}(?!\d))?(?P<path>{_PATH})"
 )
-_INSIDE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-")
+_HOST_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-")
 _GROWTH = 64  # how far a domain's labels may reach to the left of its last
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]")
 _DOTTED = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^\s/@]*@)?[^\s/?#:.]+(?:\.[^\s/?#:.]+)+", re.IGNORECASE)
@@ -54,20 +69,20 @@ def domains(text: str, start: int, *, final: bool) -> Scan:
 
 def _grown(text: str, at: int) -> int:
     low = max(at - _GROWTH, 0)
-    while at > low and text[at - 1] in _INSIDE:
+    while at > low and text[at - 1] in _HOST_CHARS:
         at -= 1
     return at
 
 
 def _is_host(text: str, low: int, host: str) -> bool:
-    """Tell whether it can be a host's name, and stands by itself."""
+    """Return whether it can be the name of a host, and stands by itself."""
     before = text[low - 1 : low]
     alone = not before or not (before.isalnum() or before in "_@/\\:$%=&#~")
     return alone and bool(_HOST.fullmatch(host)) and any(map(str.isalpha, host))
 
 
 def _trimmed(text: str, low: int, high: int) -> int:
-    """Return where a link ends without the punctuation of the sentence that it stands in."""
+    """Return where a link ends, without the punctuation of the sentence around it."""
     while high > low:
         last = text[high - 1]
         unopened = last == ")" and "(" not in text[low:high]
@@ -77,8 +92,8 @@ def _trimmed(text: str, low: int, high: int) -> int:
     return high
 
 
-def _of(rule: BuiltIn) -> BuiltIn:
-    """Return a rule for links as one for links of hosts with a dot in them, without the sentence's punctuation."""
+def _of(rule: BuiltInRule) -> BuiltInRule:
+    """Return a rule for links as one for links to hosts with a dot, without the punctuation of the sentence."""
 
     def search(text: str, start: int, *, final: bool) -> Scan:
         traces, hold = rule.search(text, start, final=final)
@@ -93,9 +108,9 @@ def _judged(text: str, trace: Trace) -> Trace:
     return Trace(trace.start, trace.end, trace.low, high, counts)
 
 
-def _named(trigger: str, search: Search) -> BuiltIn:
-    return BuiltIn("url", "[URL]", trigger, search)
+def _named(trigger: str, search: RuleSearch) -> BuiltInRule:
+    return BuiltInRule("url", "[URL]", trigger, search)
 
 
-LINKS: tuple[BuiltIn, ...] = (*map(_of, URLS), _named(r"\.[A-Za-z]{2}", domains))
+LINKS: tuple[BuiltInRule, ...] = (*map(_of, URLS), _named(r"\.[A-Za-z]{2}", domains))
 """Links with a scheme, links that begin with ``www.``, and bare domains."""

@@ -1,16 +1,25 @@
-"""What attempts to take over a model look like, by name and kind; it knows no weights. Written for Penstock.
+"""Prompt injection: `InjectionScorer` tells attempts to take over a model from ordinary requests.
 
-The patterns read small letters without disguise. Each begins with a word of its own and looks a bounded stretch ahead,
-so that the time is linear in the length of the text.
+A linear model gives the score, and rules name what explains it. ``training/injection.py`` trained the model on the data
+sets that are listed in the file of its weights. It knows direct attacks. An order that is hidden in an e-mail or a web
+page and reads like any other order is beyond it, as it is beyond every detector that does not know who may give orders.
+
+The rules were written for Penstock. Their patterns read lower-case text without disguises. Each begins with a fixed
+word and looks a bounded distance ahead, so the time is linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.linear.model import load
+from penstock.detection.linear.reading import hidden, readings, undisguised
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
 
 INJECTION = "injection"
 JAILBREAK = "jailbreak"
@@ -22,13 +31,13 @@ TYPES = (INJECTION, JAILBREAK, TOOLS, DATA, SYSTEM, ROLE)
 
 
 class Rule(NamedTuple):
-    """A way of saying something that attacks say.
+    """A pattern of what attacks say.
 
     Attributes:
-        name: what it is, in short; shown to users.
-        type: the kind of attack it speaks for.
-        pattern: how it looks.
-        certain: whether it is enough by itself; otherwise the model must agree.
+        name: its short name, which users see.
+        type: the kind of attack that it indicates.
+        pattern: the pattern.
+        certain: whether a match is enough by itself; otherwise the model must agree.
     """
 
     name: str
@@ -207,9 +216,61 @@ RULES: tuple[Rule, ...] = (
 CERTAIN_RULES = tuple(rule for rule in RULES if rule.certain)
 
 HIDDEN = "text in characters that nobody sees"
-"""What the scorer calls a message in tag characters; it speaks for an injection, and is certain."""
+"""The name of a message in tag characters; it indicates an injection, and is certain."""
 
 
 def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
     """Return the rules that match a text in small letters, in their order."""
     return [rule for rule in rules if rule.pattern.search(text)]
+
+
+WEIGHTS = Path(__file__).parent / "weights" / "injection.bin"
+"""The file of the weights. Its first line is JSON with the sources of the weights and their licences."""
+
+CERTAIN = 0.99
+"""The score of what is an attack whatever else the text says."""
+
+
+_DOUBTFUL = 0.02  # below that, it is not worth the time to ask which kind a text would be
+
+
+class InjectionScorer:
+    """Scores the six kinds of attacks; safe to share between threads. The weights are loaded at the first text.
+
+    ``injection`` has the score of the model: the share of attacks among development texts with that margin. Another
+    kind has the same score if a rule indicates it, and 0 otherwise. Attacks in full-width, look-alike or invisible
+    characters, and in leet, rot13 or reversed text, are read as what they stand for; the highest score counts.
+    """
+
+    categories: tuple[str, ...] = TYPES
+
+    @property
+    def thresholds(self) -> Mapping[str, float]:
+        """The score from which on a kind counts; less than 1 % of the benign development prompts reach it."""
+        limit = load(WEIGHTS).thresholds[INJECTION]
+        return dict.fromkeys(TYPES, limit)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are of one class. They have no options, so guards that use them can be equal."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """Hash by the class, as equality requires."""
+        return hash(type(self))
+
+    def scores(self, text: str) -> dict[str, float]:
+        """Return the score of each kind, from 0 to 1, for one window of a text."""
+        texts = [text, *readings(text)]
+        score = max(load(WEIGHTS).scores(each)[INJECTION] for each in texts)
+        rules = RULES if score >= _DOUBTFUL else CERTAIN_RULES
+        found = [rule for each in texts for rule in matching(undisguised(each).lower(), rules)]
+        if hidden(text) or any(rule.certain for rule in found):
+            score = max(score, CERTAIN)
+        named = {INJECTION, *[rule.type for rule in found]}
+        return {kind: score if kind in named else 0.0 for kind in TYPES}
+
+    def reasons(self, text: str) -> tuple[str, ...]:
+        """Return the names of the rules that match a text. Whether it is an attack, the scores say."""
+        texts = [text, *readings(text)]
+        names = [rule.name for each in texts for rule in matching(undisguised(each).lower())]
+        return tuple(dict.fromkeys([*([HIDDEN] if hidden(text) else []), *names]))
