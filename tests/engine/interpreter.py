@@ -164,7 +164,7 @@ async def _hooked(placed: _Placed, claims: Any, hook: Any, call: StageCall, payl
         raise _BrokeError
     facts = after.facts if effects is None else FrozenDict({**after.facts, **(effects.facts or {})})
     data = after.data if effects is None else (*after.data, *(effects.data or ()))
-    return payload.then(Payload(after.message_list, facts, after.fields, data, None, after.settled), edits)
+    return payload.then(Payload(after.message_list, facts, after.fields, data, None, after.finished), edits)
 
 
 def _told(result: object) -> dict[TextPlace, Edits]:
@@ -251,8 +251,8 @@ async def _dag(node: Dag, call: StageCall, payload: State) -> State:
     everyone = frozenset(walk.ends)
     after = walk.state(everyone)
     data = payload.payload.data + tuple(chunk for end in walk.ends.values() for chunk in end.data)
-    settled = any(end.settled for end in walk.ends.values())
-    met = Payload(after.message_list, after.facts, after.fields, data, None, settled)
+    finished = any(end.finished for end in walk.ends.values())
+    met = Payload(after.message_list, after.facts, after.fields, data, None, finished)
     return payload.then(met, walk.since(frozenset(), everyone))
 
 
@@ -302,9 +302,9 @@ class _DagWalk:
 
     async def _run(self, member: DagMember, before: Members) -> None:
         met = self.state(before)
-        settled = any(self.ends[name].settled for name in before)
-        seen = forked(Payload(met.message_list, met.facts, met.fields, (), None, settled))
-        if settled or not await _reached(self.node, member, seen.payload, self.ran, self.call):
+        finished = any(self.ends[name].finished for name in before)
+        seen = forked(Payload(met.message_list, met.facts, met.fields, (), None, finished))
+        if finished or not await _reached(self.node, member, seen.payload, self.ran, self.call):
             return
         self.ran.add(member.id)
         end = await _node(member.node, self.call, seen)

@@ -1,12 +1,11 @@
-"""The step boundary: what a hook did becomes a payload, a verdict, or a failure; the one place where signals end.
+"""The step boundary: turns what a hook returned or raised into a payload, a verdict, or a failure.
 
-It knows plans and values; it runs nothing. Caller cancellation and interrupts pass through it: they are neither
-verdicts nor failures.
+`TripwireSignal` is caught here and nowhere else. Cancellation by the caller and interrupts pass through: they are
+neither verdicts nor failures.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import sys
@@ -37,21 +36,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock")
 
-_SPEAKING = (WrongReturnError, StepFailedError, EditError, UsageError)
-"""The errors whose text quotes nothing of what was judged, so that it may be told on."""
+_QUOTABLE = (WrongReturnError, StepFailedError, EditError, UsageError)
+"""The errors whose text quotes nothing of what was judged, so that it may be shown."""
 
 
-def settle(
+def apply_result(
     call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, result: object, started: float
 ) -> Payload:
-    """Return the payload after a hook that returned; ``started`` is 0 where nobody listens."""
+    """Return the payload after a hook that returned; ``started`` is 0 where no records are wanted."""
     effects = ctx.effects
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, started)
     try:
         after = _applied(step, payload, effects, result)
         changes = _changes(step, payload, after, result, listening=started > 0)
-    except Exception as error:  # noqa: BLE001 - whatever a result breaks is the step's failure
+    except Exception as error:  # noqa: BLE001 - a result that cannot be applied is the step's failure
         return fail(call, step, payload, error, started, effects)
     if payload.changes is not None:
         after.changes = followed_by(payload.changes, changes)
@@ -67,14 +66,14 @@ def settle(
     return after
 
 
-def settle_error(
+def apply_error(
     call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, error: BaseException, started: float
 ) -> Payload:
-    """Return the payload after a hook that raised, or raise what is neither verdict nor failure."""
+    """Return the payload after a hook that raised; raise the error again if it is neither verdict nor failure."""
     effects = ctx.effects
     if passes_through(error):
         if effects is not None and effects.tripwire is not None:
-            call.run.verdicts[step.path] = effects.tripwire  # for a timeout that is about to end this step
+            call.run.verdicts[step.path] = effects.tripwire  # in case a timeout is about to end this step
         raise error
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, started)
@@ -95,10 +94,10 @@ def verdict_in(error: BaseException) -> Tripwire | None:
 
 
 def truth(held: object) -> bool:
-    """Return what a condition says.
+    """Return the result of a condition as a bool.
 
     Raises:
-        WrongReturnError: it says nothing: a forgotten ``return`` must not pass for *false*.
+        WrongReturnError: it is None: a forgotten ``return`` must not count as *false*.
     """
     if held is None:
         raise WrongReturnError("the condition returned None; return True or False (for a fact: ctx.get(KEY, False))")
@@ -128,34 +127,34 @@ def after_failure(
     verdict: Tripwire | None = None,
     owner: PlanStep | PlanPolicy | None = None,
 ) -> Payload:
-    """Return the payload that a failure leads to: stopped (block), unchanged (allow); or raise it."""
+    """Return the payload after a failure: stopped (``block``) or unchanged (``allow``); otherwise raise the failure."""
     if on_error == "block":
-        log.warning("%s%s; what it checks is blocked", failure, _told_why(failure))
+        log.warning("%s%s; what it checks is blocked", failure, _judge_reason(failure))
         return payload.stopped(verdict or failure_verdict(failure), failure)
     if on_error == "allow":
-        if owner is not None and not owner.told_open:  # once a plan
-            owner.told_open = True
+        if owner is not None and not owner.warned_open:  # once for each plan
+            owner.warned_open = True
             log.warning("%s; its policy lets the run go on without it (said once)", failure)
         return payload
     raise failure from failure.__cause__
 
 
-def _told_why(failure: StepFailedError) -> str:
-    """Return what a judge's error says of itself, which quotes no text."""
+def _judge_reason(failure: StepFailedError) -> str:
+    """Return the reason and the model of a judge's error, which quote no text."""
     cause = failure.__cause__
     return f" ({cause.reason}: {cause.model})" if isinstance(cause, JudgeError) else ""
 
 
 def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -> StepFailedError:
-    """Return what went wrong as a `StepFailedError`; a foreign error's text stays out of its message."""
-    problem = str(error) if isinstance(error, _SPEAKING) else f"{type(error).__name__} was raised{_origin(error)}"
+    """Return an error as a `StepFailedError`; its message does not quote the texts of foreign errors."""
+    problem = str(error) if isinstance(error, _QUOTABLE) else f"{type(error).__name__} was raised{_origin(error)}"
     failure = StepFailedError(path, processor_id, stage, problem)
     failure.__cause__ = error
     return failure
 
 
 def _origin(error: BaseException) -> str:
-    """Return where an error was raised, for people: file, line and function, which quote no text."""
+    """Return where an error was raised: file, line and function, which quote no text."""
     last = list(traceback.walk_tb(error.__traceback__))[-1:]
     return "".join(
         f" ({frame.f_code.co_filename.rsplit('/', 1)[-1]}:{line} in {frame.f_code.co_name})" for frame, line in last
@@ -173,12 +172,13 @@ def failure_verdict(failure: StepFailedError) -> Tripwire:
 
 
 def passes_through(error: BaseException) -> bool:
-    """Tell whether an error is neither verdict nor failure: an interrupt, or a cancellation that comes from outside."""
+    """Return whether an error is neither verdict nor failure: an interrupt, or a cancellation from outside."""
     if isinstance(error, (Exception, TripwireSignal)):
         return False
     if isinstance(error, BaseExceptionGroup):
         return any(passes_through(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
-    if isinstance(error, asyncio.CancelledError):
+    asyncio = sys.modules.get("asyncio")  # where it is not loaded, nothing can raise its error
+    if asyncio is not None and isinstance(error, asyncio.CancelledError):
         return _being_cancelled()
     if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
         return True
@@ -187,6 +187,8 @@ def passes_through(error: BaseException) -> bool:
 
 
 def _being_cancelled() -> bool:
+    import asyncio  # takes long to import; here it is loaded already
+
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -194,8 +196,8 @@ def _being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class Place(NamedTuple):
-    """What a record is about where it is no step: a nested workflow, a join, a condition."""
+class RecordTarget(NamedTuple):
+    """What a record is about if it is not a step: a nested workflow, a join, or a condition."""
 
     path: str
     processor_id: str
@@ -203,7 +205,7 @@ class Place(NamedTuple):
 
 def record(
     call: StageCall,
-    step: PlanStep | Place,
+    step: PlanStep | RecordTarget,
     status: Status,
     started: float,
     effects: Effects | None = None,
@@ -212,7 +214,7 @@ def record(
     tripwire: Tripwire | None = None,
     error: str | None = None,
 ) -> None:
-    """Note what a step did, and tell the observers."""
+    """Add a record of what a step did, and pass it to the observers."""
     notes = EMPTY if effects is None or effects.notes is None else effects.notes
     seconds = perf_counter() - started if started else 0.0
     made = Record(
@@ -229,21 +231,21 @@ def record(
 
 
 def record_failure(call: StageCall, failure: StepFailedError, on_error: str | None, started: float = 0.0) -> None:
-    """Put on record that something other than a hook failed."""
+    """Record the failure of something other than a hook."""
     if call.run.listening:
         verdict = failure_verdict(failure) if on_error == "block" else None
         kind = type(failure.__cause__ or failure).__name__
-        record(call, Place(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
+        record(call, RecordTarget(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
 
 
 def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
-    """Return the verdict of a step in a block that was cut off after it aborted, if there is one."""
+    """Return the verdict of a step in a block that was cancelled after it aborted; None if there is none."""
     found = [call.run.verdicts.pop(step.path, None) for step in plan_steps(block)]
     return next((verdict for verdict in found if verdict is not None), None)
 
 
 def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedError:
-    """Return the failure of a block that gave no result in time, which then is on record."""
+    """Return the failure of a block that gave no result in time, and record it."""
     cause = TimeoutError(f"no result within {block.timeout} s")
     problem = f"it gave no result within {block.timeout} s"
     failure = StepFailedError(block.path, block.path.rsplit("/", 1)[-1], call.stage.name, problem)
@@ -255,8 +257,8 @@ def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedE
 def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
     """Return an edit and its place for a record, which quotes no text.
 
-    What a redaction wrote may be shown; other words, a guard may refuse yet. The keys of a JSON value may be what is to
-    be hidden, so they are stars.
+    The replacement of a redaction may be shown. Other replacements are dotted out: a guard may yet refuse them. Keys of
+    a JSON value are replaced by stars, since they may be what has to be hidden.
     """
     field, *rest = place.path
     if rest:
@@ -278,7 +280,7 @@ def _tripped(
 
 
 def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: object) -> Payload:
-    """Return the payload with a hook's result and effects in it; the same one if there is nothing."""
+    """Return the payload with a hook's result and effects; the same one if there are none."""
     if result is None:
         if effects is not None and effects.return_check is not None and effects.return_check.derived:
             raise WrongReturnError(
@@ -295,15 +297,16 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
         return after
     facts = after.facts if effects.facts is None else FrozenDict({**after.facts, **effects.facts})
     data = after.data if effects.data is None else (*after.data, *effects.data)
-    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.changes)
+    return Payload(after.message_list, facts, after.fields, data, None, after.finished, after.changes)
 
 
 def _check_own(effects: Effects | None, result: object) -> None:
-    """Refuse a list that was not derived from this call's: one kept from before would undo what was done since."""
+    """Refuse a list that was not derived from this call's: an older one would undo what was done since."""
     returned = result.messages if isinstance(result, (Overrides, Retry)) else result
     if isinstance(returned, MessageList) and (effects is None or returned.return_check is not effects.return_check):
         raise WrongReturnError(
-            "it returned a MessageList that is not derived from this call's ctx.message_list; keep none from before"
+            "it returned a MessageList that is not derived from this call's ctx.message_list; "
+            "do not keep a list from an earlier call"
         )
 
 
@@ -326,7 +329,7 @@ def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *,
 
 
 def _needs_check(step: PlanStep, before: Payload, after: Payload, known: KnownEdits) -> bool:
-    """Tell whether a step may have changed more than its processor declares; quick for what changes most often."""
+    """Return whether a step may have changed more than its processor declares; quick for what changes most often."""
     if step.edits == "nothing":
         return (after.message_list, after.fields) != (before.message_list, before.fields)
     if after.fields is not before.fields:
@@ -336,10 +339,10 @@ def _needs_check(step: PlanStep, before: Payload, after: Payload, known: KnownEd
 
 
 def _check_claim(step: PlanStep, after: Payload, changes: Changes, known: KnownEdits) -> None:
-    """Refuse changes that go beyond what the processor declares."""
+    """Refuse changes beyond those that the processor declares."""
     if step.edits == "anything" or (step.edits == "spans" and not changes.others):
         return
-    if step.stage.name == "process_api_error" and after.settled:
+    if after.finished:  # a `Retry`, which may bring changed messages
         return
     others = {path: change for path, change in changes.others.items() if path[0] != "facts"}
     if step.edits == "nothing":
@@ -354,7 +357,7 @@ def _check_claim(step: PlanStep, after: Payload, changes: Changes, known: KnownE
 
 
 def _is_slight(path: PayloadPath, change: object) -> bool:
-    """Tell whether a change removes something, or sets a key of a message's metadata."""
+    """Return whether a change removes something, or sets a key of a message's metadata."""
     return isinstance(change, Gone) or (path[0] == "messages" and path[2:3] == ("metadata",))
 
 

@@ -210,7 +210,7 @@ def rebuild(base: Payload, changes: Changes) -> Payload:
     if not changes:
         return base
     message_list = base.message_list
-    kept = (base.data, base.tripwire, base.settled, base.changes)
+    kept = (base.data, base.tripwire, base.finished, base.changes)
     if not changes.others and all(place.message_id for place in changes.texts):
         edited = message_list.edit_text(changes.texts)
         return Payload(edited.with_entries(edited.entries), base.facts, base.fields, *kept)

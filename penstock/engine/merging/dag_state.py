@@ -145,7 +145,7 @@ class DagState:
         branches = [BranchChanges(self._name(group & ~common), self.changes(common, group)) for group in groups]
         changes = self._merge(base, branches)
         seen = rebuild(base, changes)
-        done = any(self.state(group).settled for group in groups)
+        done = any(self.state(group).finished for group in groups)
         return _SetState(Payload(seen.message_list, seen.facts, seen.fields, (), None, done), common, changes)
 
     def _heads(self, members: int) -> list[int]:

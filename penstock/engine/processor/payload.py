@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 NO_FACTS: Facts = {}
-"""The facts of a payload that has none; nobody writes to it."""
+"""The facts of a payload that has none; never written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ NO_CHANGES = Changes({}, {})
 
 
 class Payload:
-    """What one step hands to the next; never changed once made.
+    """What one step passes to the next. It is never changed once made.
 
     Attributes:
         message_list: the conversation.
@@ -117,11 +117,11 @@ class Payload:
         data: data chunks that hooks wrote, in order.
         tripwire: the verdict, if one stopped the run.
         failure: the error behind the verdict, if a step's failure is what blocks.
-        settled: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
+        finished: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
         changes: what changed since the last fork into parallel branches; None outside of one, where nothing is merged.
     """
 
-    __slots__ = ("changes", "data", "facts", "failure", "fields", "message_list", "settled", "tripwire")
+    __slots__ = ("changes", "data", "facts", "failure", "fields", "finished", "message_list", "tripwire")
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Payload:
         fields: Values = EMPTY,
         data: tuple[Chunk, ...] = (),
         tripwire: Tripwire | None = None,
-        settled: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+        finished: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
         changes: Changes | None = None,
     ) -> None:
         self.message_list = message_list
@@ -138,7 +138,7 @@ class Payload:
         self.fields = fields
         self.data = data
         self.tripwire = tripwire
-        self.settled = settled
+        self.finished = finished
         self.changes = changes
         self.failure: Exception | None = None
 
@@ -150,10 +150,10 @@ class Payload:
 
     def tracked(self) -> Payload:
         """Return the payload as the base of parallel branches: what they change is kept in `changes`."""
-        return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, NO_CHANGES)
+        return Payload(self.message_list, self.facts, self.fields, (), None, self.finished, NO_CHANGES)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both carry the same (what changed on the way does not count)."""
+        """Return whether both have the same content; the logs of edits do not count."""
         return isinstance(other, Payload) and _content(self) == _content(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -164,15 +164,15 @@ class Payload:
 
 
 def _content(payload: Payload) -> tuple[object, ...]:
-    return (payload.message_list, payload.facts, payload.fields, payload.data, payload.tripwire, payload.settled)
+    return (payload.message_list, payload.facts, payload.fields, payload.data, payload.tripwire, payload.finished)
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """What `process_api_error` returns to have the failed model call made again.
+    """What `process_api_error` returns to make the failed model call again.
 
     Attributes:
-        after: how many seconds to wait first; at least 0.
+        after: seconds to wait before it; at least 0.
         messages: changed messages, as a hook may return them alone.
     """
 
@@ -180,7 +180,11 @@ class Retry:
     messages: MessageList | Sequence[Message] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a wait that cannot be."""
+        """Refuse a negative wait.
+
+        Raises:
+            ValueError: ``after`` is below 0.
+        """
         if not self.after >= 0:
             text = f"Retry(after=…) takes seconds, 0 or more, not {self.after!r}"
             raise ValueError(text)
@@ -188,16 +192,16 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What `process_input_step` returns to change the model call at hand, and only it; None leaves a field as it is.
+    """What `process_input_step` returns to change the next model call, and only it; None leaves a field as it is.
 
     Attributes:
         model: the model, or its name.
-        tools: the tools by name, in place of the ones before.
+        tools: the tools by name; they replace the ones before.
         tool_choice: how the model may choose tools.
-        active_tools: the names of the tools on offer, in place of the ones before.
-        model_settings: laid over the settings before, key by key.
-        provider_options: laid over the options before, key by key.
-        response_format: what structure the answer must have.
+        active_tools: the names of the tools on offer; they replace the ones before.
+        model_settings: merged into the settings before, key by key.
+        provider_options: merged into the options before, key by key.
+        response_format: the structure that the answer must have.
         messages: changed messages, as a hook may return them alone.
     """
 
@@ -213,7 +217,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What stands in for a model call (`process_llm_request`), a tool (`process_tool_call`) or its result.
+    """What replaces a model call (`process_llm_request`), a tool (`process_tool_call`) or its result.
 
     Attributes:
         value: the answer: a message or chunks for a model call, a JSON value for a tool.
@@ -228,7 +232,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TextEdits:
-    """Edits to the strings of a tool's arguments or result; what a guard returns in the tools' stages.
+    """Edits of the strings in a tool's arguments or result; what a guard returns in the tools' stages.
 
     Attributes:
         changes: by path, which begins with ``"arguments"`` or ``"result"``; see `penstock.engine.values.texts.leaves`.
@@ -237,5 +241,5 @@ class TextEdits:
     changes: Mapping[Path, Iterable[Edit]]
 
     def __post_init__(self) -> None:
-        """Keep the edits, which may have come as an iterator: they are read more than once."""
+        """Keep the edits as tuples: they are read more than once, and may have come as iterators."""
         object.__setattr__(self, "changes", {path: tuple(edits) for path, edits in self.changes.items()})

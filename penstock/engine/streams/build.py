@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.engine.execution.boundary import as_failure, failure_verdict, passes_through, record_failure
 from penstock.engine.execution.dag import holds
-from penstock.engine.execution.join import join_policy, settled, skip
+from penstock.engine.execution.join import join_policy, merge_branches, skip
 from penstock.engine.graph.plan import (
     PlanBranch,
     PlanDag,
@@ -132,7 +132,7 @@ class Builder:
             inner, work = self._aside(block)
             return ShadowLane(functools.partial(fed, await inner.pipes(block.block)), work)
         if isinstance(block, PlanParallel):
-            return self._fork(block.ways, block, [await self._lane(way.block) for way in block.ways])
+            return self._fork(block.arms, block, [await self._lane(way.block) for way in block.arms])
         if isinstance(block, PlanDag):
             return await self._mesh(block)
         choice = cast("PlanBranch", block)  # the last kind in a stream: an overlap is for what goes in
@@ -159,22 +159,22 @@ class Builder:
         places: dict[int, int] = {}
         stops: list[DagMemberTrack] = []
         known: list[Member] = []
-        for index, stop in enumerate(block.stops):
+        for index, stop in enumerate(block.members):
             before = tuple(dict.fromkeys(place for source, _ in stop.after for place in feeds[source]))
             if await self._runs(block, index, places):
-                lane = PassLane() if stop.way is None else await self._lane(stop.way.block)
+                lane = PassLane() if stop.arm is None else await self._lane(stop.arm.block)
                 places[index] = len(stops)
                 stops.append(DagMemberTrack(lane, _nearest(stops, before)))
                 known.append(_known(stop, known, before))
                 feeds.append((places[index],))
             else:
                 feeds.append(before)
-                skip([] if stop.way is None else [stop.way], self._shared.stage_call)
-        join = _Join(self._shared, [stop.way for stop in block.stops if stop.way is not None], block)
+                skip([] if stop.arm is None else [stop.arm], self._shared.stage_call)
+        join = _Join(self._shared, [stop.arm for stop in block.members if stop.arm is not None], block)
         return DagLane(stops, Family(known, block.merge, join.united, self._shared.payload.message_list))
 
     async def _runs(self, block: PlanDag, index: int, places: dict[int, int]) -> bool:
-        stop = block.stops[index]
+        stop = block.members[index]
         view = View(self._shared.stage_call, self._shared.payload)
         for source, when in stop.after:
             if source in places and (
@@ -191,11 +191,11 @@ class Builder:
         taken: list[PlanArm | None] = []
         for number, condition in enumerate(block.conditions):
             if await self._holds(condition, view, f"{block.path}[{number}]", block.on_error):
-                taken.append(block.ways[number])
+                taken.append(block.arms[number])
                 if not block.every:
                     break
         ways = [way for way in (taken or [block.otherwise]) if way is not None]
-        known = [way for way in (*block.ways, block.otherwise) if way is not None]
+        known = [way for way in (*block.arms, block.otherwise) if way is not None]
         skip([way for way in known if way not in ways], self._shared.stage_call)
         return ways
 
@@ -252,7 +252,7 @@ class _Join:
             StepFailedError: they conflict.
         """
         path, call = self._block.path, self._shared.stage_call
-        merged = settled(base, branches, self._ways, self._block, call)
+        merged = merge_branches(base, branches, self._ways, self._block, call)
         if not isinstance(merged, StepFailedError):
             if not merged.others:
                 return merged
@@ -268,7 +268,7 @@ def _known(stop: PlanDagMember, known: Sequence[Member], before: Sequence[int]) 
     above = 0
     for place in before:
         above |= known[place].above | 1 << place
-    return Member(stop.id, stop.id, above) if stop.way is None else Member(stop.way.name, stop.way.id, above)
+    return Member(stop.id, stop.id, above) if stop.arm is None else Member(stop.arm.name, stop.arm.id, above)
 
 
 def _row(lanes: Sequence[Lane]) -> Lane:
