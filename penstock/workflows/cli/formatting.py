@@ -1,4 +1,4 @@
-"""What a record says, in a few words for people; it knows no screen, and quotes no text that was hidden."""
+"""Text for a terminal: why a step ended as it did, in a few words, and text without control characters."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from penstock.engine.values.frozen import thaw
 
 if TYPE_CHECKING:
+    from typing import IO
+
     from penstock.engine.values.tripwire import Record
 
-LONGEST = 200
-"""The characters of a reason or a detail beyond which it is cut."""
+LONGEST_VALUE = 200
+"""The length, in characters, at which a reason or a detail is cut."""
+
+
+def console_for(stream: IO[str]) -> Console:
+    """Return a console that writes to a stream, in colours if the terminal and NO_COLOR allow; texts are no markup."""
+    return Console(file=stream, markup=False, highlight=False, emoji=False)
 
 
 def why(record: Record) -> str:
-    """Return why a step ended as it did: the verdict's reason, what it put in place of what, or the kind of error."""
+    """Return why a step ended as it did: the reason of the verdict, the edits, or the type of the error."""
     if record.tripwire is not None:
         reason = record.tripwire.reason
         return plain(f"{reason} ({record.error})" if record.error else reason)
@@ -30,10 +39,10 @@ def why(record: Record) -> str:
 
 def _edits(record: Record) -> str:
     hidden = Counter(edit.text or "(removed)" for _, edit in record.edits if edit.kind == "redact")
-    said = [f"{text} ×{count}" if count > 1 else text for text, count in hidden.items()]
+    parts = [f"{text} ×{count}" if count > 1 else text for text, count in hidden.items()]
     others = Counter(edit.kind for _, edit in record.edits if edit.kind != "redact")
-    said += [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in others.items()]
-    return ", ".join(said) or _details(record) or "changed messages"
+    parts += [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in others.items()]
+    return ", ".join(parts) or _details(record) or "changed messages"
 
 
 def _details(record: Record) -> str:
@@ -43,22 +52,22 @@ def _details(record: Record) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, str):
         return value
-    said = json.dumps(thaw(value), ensure_ascii=False, default=str)
-    return said[1:-1] if said[0] in "{[" else said
+    dumped = json.dumps(thaw(value), ensure_ascii=False, default=str)
+    return dumped[1:-1] if dumped[0] in "{[" else dumped
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    """Return the text fit for one line of a terminal: cut, and with what would steer the terminal written out."""
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST - 1]}…"
+    """Return the text for one line of a terminal: cut, and with control characters escaped."""
+    if len(text) > LONGEST_VALUE:
+        text = f"{text[: LONGEST_VALUE - 1]}…"
     return visible(text)
 
 
 def visible(text: str) -> str:
-    """Return the text with control and direction characters written as escapes, so that none reaches a terminal."""
+    """Return the text with control and direction characters escaped, so that it cannot control the terminal."""
     return _CONTROL.sub(_escape, text)
 
 

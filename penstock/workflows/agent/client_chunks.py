@@ -1,4 +1,4 @@
-"""Chunks that belong to no answer on their way to the client: what hooks and tools write, and how steps end."""
+"""Chunks for the client that are not part of an answer: data that hooks and tools write, and the ends of steps."""
 
 from __future__ import annotations
 
@@ -15,44 +15,51 @@ if TYPE_CHECKING:
 
 
 def is_for_client(chunk: Chunk) -> bool:
-    """Tell whether a chunk is sent to the client: a model's own end and what it says of itself are not."""
+    """Return whether the client gets a chunk: the model's own ``finish`` and ``response-metadata`` stay inside."""
     return chunk.type not in ("finish", "response-metadata")
 
 
-class Passed(NamedTuple):
-    """Chunks that belong to no answer, as they left the stream's stage.
+class SentChunks(NamedTuple):
+    """Chunks outside an answer, after the stream stage.
 
     Attributes:
-        chunks: what may leave now.
-        let: what the guards let pass: it leaves now, or behind an answer that is held.
-        outcome: their verdict, if there was a stage.
+        chunks: the chunks that may leave now.
+        accepted: the chunks that the guards accepted; they leave now, or after an answer that is held.
+        outcome: the outcome of the stage, if it ran.
     """
 
     chunks: Sequence[Chunk]
-    let: Sequence[Chunk] = ()
+    accepted: Sequence[Chunk] = ()
     outcome: Outcome | None = None
 
     @property
     def blocked(self) -> bool:
-        """Whether a verdict was given about them."""
+        """Whether a guard blocked them."""
         return self.outcome is not None and self.outcome.blocked
 
 
-async def passed(run: Run, chunks: Iterable[Chunk]) -> Passed:
-    """Return chunks that belong to no answer as the guards of the stream let them leave."""
+async def send_chunks(run: Run, chunks: Iterable[Chunk]) -> SentChunks:
+    """Run `process_output_stream` on chunks that are not part of an answer."""
     made = list(chunks)
     if not made:
-        return Passed(())
+        return SentChunks(())
     if not run.serves("process_output_stream"):
-        return Passed(run.let_out(made), made)
+        return SentChunks(run.let_out(made), made)
     async with run.process_output_chunks(made) as stream:
         left = [chunk async for chunk in stream]
     blocked = stream.outcome is not None and stream.outcome.blocked
-    return Passed(left, (), stream.outcome) if blocked else Passed(run.let_out(left), left, stream.outcome)
+    return SentChunks(left, (), stream.outcome) if blocked else SentChunks(run.let_out(left), left, stream.outcome)
 
 
 def keep_data(run: Run, answer: str, chunks: Iterable[Chunk], *, before: Iterable[Chunk] = ()) -> None:
-    """Keep data with the answer of that id, unless it is only to be shown; ``before``: what was written before it."""
+    """Store data chunks as parts of an answer, except transient ones.
+
+    Args:
+        run: the run whose conversation holds the answer.
+        answer: the id of the answer's message; nothing is stored if there is no such message.
+        chunks: stored after the parts of the answer.
+        before: stored before them.
+    """
     message = run.message_list.get(answer)
     first, last = _data_parts(before), _data_parts(chunks)
     if message is not None and (first or last):
