@@ -7,29 +7,16 @@ from array import array
 from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, cast
-from weakref import WeakKeyDictionary
-
-import anyio
-from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import ModelError, OptionError, UsageError
 from penstock.engine.values.ports import Embedder
+from penstock.models.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ENTRY = 300
 """Bytes that an entry takes besides its numbers, about: the key, the array's head, its place in the mapping."""
-
-
-class _Flight:
-    """A text that somebody has embedded at the moment."""
-
-    __slots__ = ("landed", "vector")
-
-    def __init__(self) -> None:
-        self.landed = anyio.Event()
-        self.vector: array[float] | None = None
 
 
 class CachedEmbedder:
@@ -46,7 +33,7 @@ class CachedEmbedder:
         OptionError: that is no embedder, or the limit is not 1 or more.
     """
 
-    __slots__ = ("__weakref__", "_embedder", "_kept", "_lock", "_max_bytes", "_size")
+    __slots__ = ("_calls", "_embedder", "_kept", "_lock", "_max_bytes", "_size")
 
     def __init__(self, embedder: Embedder, *, max_bytes: int = 64 * 1024 * 1024) -> None:
         if isinstance(embedder, type) or not isinstance(cast("object", embedder), Embedder):
@@ -57,6 +44,7 @@ class CachedEmbedder:
         self._max_bytes = max_bytes
         self._kept: OrderedDict[bytes, array[float]] = OrderedDict()
         self._lock = Lock()
+        self._calls = SingleFlight[bytes, "array[float]"]()
         self._size = 0
 
     @property
@@ -104,19 +92,18 @@ class CachedEmbedder:
 
         Nobody waits before its own is done, so no two wait for each other.
         """
-        flights = self._flights()
-        others = {key: flights[key] for key in missing if key in flights}
+        pending = {key: self._calls.find(key) for key in missing}
+        others = {key: call for key, call in pending.items() if call is not None}
         mine = {key: text for key, text in missing.items() if key not in others}
         if mine:
-            found.update(await self._led(mine, flights))
-        for key, flight in others.items():
-            await flight.landed.wait()
-            if flight.vector is not None:
-                found[key] = flight.vector
+            found.update(await self._led(mine))
+        for key, call in others.items():
+            await call.ended()
+            if call.is_done:
+                found[key] = call.result
 
-    async def _led(self, mine: dict[bytes, str], flights: dict[bytes, _Flight]) -> dict[bytes, array[float]]:
-        led = {key: _Flight() for key in mine}
-        flights.update(led)
+    async def _led(self, mine: dict[bytes, str]) -> dict[bytes, array[float]]:
+        led = {key: self._calls.lead(key) for key in mine}
         try:
             vectors = await self._embedder.embed(list(mine.values()))
             if len(vectors) != len(mine):
@@ -124,12 +111,11 @@ class CachedEmbedder:
                 raise ModelError(self.name or type(self._embedder).__name__, problem)
             made = {key: array("d", vector) for key, vector in zip(mine, vectors, strict=True)}
             for key, vector in made.items():
-                led[key].vector = vector
+                led[key].deliver(vector)
                 self._keep(key, vector)
         finally:
-            for key, flight in led.items():
-                flights.pop(key, None)
-                flight.landed.set()
+            for call in led.values():
+                call.release()
         return made
 
     def _known(self, keys: dict[bytes, str]) -> dict[bytes, array[float]]:
@@ -150,13 +136,6 @@ class CachedEmbedder:
                 _, dropped = self._kept.popitem(last=False)
                 self._size -= _size(dropped)
 
-    def _flights(self) -> dict[bytes, _Flight]:
-        homes = _HOMES.get(None)
-        if homes is None:
-            homes = WeakKeyDictionary[CachedEmbedder, dict[bytes, _Flight]]()
-            _HOMES.set(homes)
-        return homes.setdefault(self, {})
-
     def __len__(self) -> int:
         """Return how many vectors are kept."""
         return len(self._kept)
@@ -168,6 +147,3 @@ class CachedEmbedder:
 
 def _size(vector: array[float]) -> int:
     return _ENTRY + vector.itemsize * len(vector)
-
-
-_HOMES: RunVar[WeakKeyDictionary[CachedEmbedder, dict[bytes, _Flight]] | None] = RunVar("penstock_embeddings")

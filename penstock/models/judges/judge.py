@@ -8,20 +8,18 @@ import logging
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
-from weakref import WeakKeyDictionary
 
 import anyio
-from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import JudgeError, OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY, Value, freeze
 from penstock.engine.values.model import Usage
 from penstock.engine.values.ports import RANDOM_IDS, Cache, LRUCache, Model
 from penstock.models.judges._calls import Caller, Found, Manner, Structured, wait_before
-from penstock.models.judges._flights import Flights
 from penstock.models.judges._forms import Form, Reading
 from penstock.models.judges._json import UnreadableError
 from penstock.models.judges.judgement import Judgement, noted
+from penstock.models.single_flight import PerEventLoop, SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +104,8 @@ class Judge(Generic[V]):
         kept = freeze({name: value for name, value in asked.items() if value is not None})
         manner = Manner(instructions, kept, freeze(provider_options), timeout, retries, backoff, ids)
         self._caller = Caller(model, manner, structured)
-        self._limit = limit
+        self._limiter = PerEventLoop(lambda: anyio.CapacityLimiter(limit))
+        self._calls = SingleFlight[str, Found]()
         self._cache: Cache | None = LRUCache() if cache == "memory" else cache
         self._ttl = ttl
         self._most = max_characters
@@ -161,18 +160,17 @@ class Judge(Generic[V]):
             )
             raise JudgeError(self.model.name, "too-long", problem, attempts=0)
         key = self._key(form, contents)
-        desk = self._desk()
 
         async def work() -> Found:
             known = await self._remembered(key, form, len(contents))
-            return known if known is not None else await self._asked(key, form, contents, desk)
+            return known if known is not None else await self._asked(key, form, contents)
 
-        found, shared = await desk.flights.fly(key, work)
+        found, shared = await self._calls.run(key, work, copy_error=_for_others)
         return Found(found.reading, 0, None) if shared else found
 
-    async def _asked(self, key: str, form: Form[V], contents: tuple[str, ...], desk: _Desk) -> Found:
+    async def _asked(self, key: str, form: Form[V], contents: tuple[str, ...]) -> Found:
         try:
-            found = await self._caller.ask(form, contents, desk.limiter)
+            found = await self._caller.ask(form, contents, self._limiter.get())
         except JudgeError as error:
             self._count(error.usage, error.attempts)
             raise
@@ -216,32 +214,18 @@ class Judge(Generic[V]):
         asked = json.dumps([*self._base, form.schema, contents], sort_keys=True, default=repr)
         return f"penstock:judge:{hashlib.sha256(asked.encode()).hexdigest()}"
 
-    def _desk(self) -> _Desk:
-        desks = _DESKS.get(None)
-        if desks is None:
-            desks = WeakKeyDictionary[Judge[Value], _Desk]()
-            _DESKS.set(desks)
-        desk = desks.get(self)
-        if desk is None:
-            desk = desks[self] = _Desk(self._limit)
-        return desk
-
     def __repr__(self) -> str:
         """Show the model's name."""
         return f"Judge({self.model.name!r})"
 
 
-class _Desk:
-    """What a judge has in one event loop."""
-
-    __slots__ = ("flights", "limiter")
-
-    def __init__(self, limit: int) -> None:
-        self.limiter = anyio.CapacityLimiter(limit)
-        self.flights = Flights[Found]()
-
-
-_DESKS: RunVar[WeakKeyDictionary[Judge[Value], _Desk] | None] = RunVar("penstock_judges")
+def _for_others(error: Exception) -> JudgeError | None:
+    """Return a judge's error for a task that waited for the same verdict; its tokens are counted once."""
+    if not isinstance(error, JudgeError):
+        return None
+    copy = JudgeError(error.model, error.reason, error.problem, attempts=0)
+    copy.__cause__ = error.__cause__
+    return copy
 
 
 def _check(option: str, given: object, holds: bool, allowed: str) -> None:  # noqa: FBT001 - the claim is what it is about
