@@ -2,7 +2,7 @@
 
 from penstock import InputContext, Message, MessageList, Processor, Workflow
 from penstock.engine.values.message_list import Entry
-from penstock.models.conversations.relaying import laid_out, refilled, relaid
+from penstock.models.conversations import list_with_entries, replace_messages, replace_source
 
 
 def listed() -> MessageList:
@@ -18,7 +18,7 @@ def told(messages: MessageList) -> list[str]:
 
 def test_one_message_can_become_several() -> None:
     """They stand where it stood, with its source; new ones are given ids."""
-    made = relaid(listed(), {"1": (Message.user("a"), Message.user("b")), "x": ()})
+    made = replace_messages(listed(), {"1": (Message.user("a"), Message.user("b")), "x": ()})
     assert told(made) == ["a:memory:", "b:memory:", "2:memory:", "s:system:t"]
     assert all(message.id for message in made)
 
@@ -26,9 +26,9 @@ def test_one_message_can_become_several() -> None:
 def test_messages_of_a_source_are_filled_in() -> None:
     """Fewer leave places empty, more follow the last; without any place they stand first."""
     fresh = [Message.user("a"), Message.user("b"), Message.user("c")]
-    assert told(refilled(listed(), "memory", fresh[:1])) == ["a:memory:", "s:system:t", "x:input:"]
-    assert told(refilled(listed(), "memory", fresh))[:3] == ["a:memory:", "b:memory:", "c:memory:"]
-    assert told(refilled(listed(), "context", fresh[:1]))[:2] == ["a:context:", "1:memory:"]
+    assert told(replace_source(listed(), "memory", fresh[:1])) == ["a:memory:", "s:system:t", "x:input:"]
+    assert told(replace_source(listed(), "memory", fresh))[:3] == ["a:memory:", "b:memory:", "c:memory:"]
+    assert told(replace_source(listed(), "context", fresh[:1]))[:2] == ["a:context:", "1:memory:"]
 
 
 class Adding(Processor):
@@ -39,7 +39,7 @@ class Adding(Processor):
     def process_input(self, ctx: InputContext) -> MessageList:
         """Lay the list out anew."""
         messages = ctx.message_list
-        return laid_out(messages, [*messages.entries, Entry(Message.user("again"), "input")])
+        return list_with_entries(messages, [*messages.entries, Entry(Message.user("again"), "input")])
 
 
 class Shouting(Processor):

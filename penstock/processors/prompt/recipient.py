@@ -1,7 +1,7 @@
-"""Whom a prompt is for: the provider of a model, and the model, as far as their names tell. It knows no model's class.
+"""`Recipient`: the providers and models that a prompt is for, read from the names of models.
 
-Names are those of Penstock (``openai/gpt-5``), of pydantic-ai (``anthropic:claude-haiku-4-5``) and of the AI SDK, which
-says more of a provider behind a dot (``anthropic.messages``, ``google.generative-ai``).
+Names may be those of Penstock (``openai/gpt-5``), of pydantic-ai (``anthropic:claude-haiku-4-5``) and of the AI SDK,
+which adds details after a dot (``anthropic.messages``, ``google.generative-ai``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from penstock.engine.values.frozen import is_items
 
-_SAME = {
+_COMMON_NAMES = {
     "amazon-bedrock": "bedrock",
     "azure-openai": "azure",
     "azure-responses": "azure",
@@ -27,18 +27,22 @@ _SAME = {
     "openai-responses": "openai",
 }
 _FAMILIES = {"azure": "openai", "vertex": "google"}
-_RELAYED = "gateway/"  # of pydantic-ai: the provider's own protocol, by another address
-_EITHER = "fallback"  # of pydantic-ai: several models, one after the other
-_MARK = re.compile("[/:]")
+_GATEWAY = "gateway/"  # of pydantic-ai: the protocol of the provider at another address
+_FALLBACK = "fallback"  # of pydantic-ai: several models, tried in order
+_SEPARATOR = re.compile("[/:]")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Whom a prompt is for. Several providers where one model may stand in for another; none where no name tells.
+    """The providers and models that a prompt is for.
+
+    There are several if a model has fallbacks, and none if the name of the model does not tell.
 
     Attributes:
-        providers: the providers, in lower case, each by one name: ``anthropic``, ``azure``, ``openai``, ``vertex`` …
-        models: the models as their providers call them, in lower case: ``gpt-5``; behind a gateway with its own prefix.
+        providers: the providers, in lower case, by their common names: ``anthropic``, ``azure``, ``openai``, ``vertex``
+            …
+        models: the models as their providers call them, in lower case: ``gpt-5``. Behind a gateway, with the prefix of
+            the gateway.
     """
 
     providers: frozenset[str] = frozenset()
@@ -46,30 +50,30 @@ class Recipient:
 
     @property
     def families(self) -> frozenset[str]:
-        """The providers by whose models they offer: Azure's are OpenAI's, and Vertex's are Google's."""
+        """The providers whose models these offer: OpenAI for Azure, Google for Vertex."""
         return frozenset(map(family_of, self.providers))
 
     def is_any(self, *providers: str) -> bool:
-        """Tell whether it may be one of those providers."""
+        """Return whether one of those providers may receive the prompt."""
         return not self.providers.isdisjoint(providers)
 
 
 def provider_named(given: str) -> str:
-    """Return the one name of a provider, however it is spelt: ``anthropic`` for ``anthropic.messages``."""
+    """Return the common name of a provider: ``anthropic`` for ``anthropic.messages``."""
     labels = given.strip().lower().split(".")
-    return "anthropic" if "anthropic" in labels else _SAME.get(labels[0], labels[0])
+    return "anthropic" if "anthropic" in labels else _COMMON_NAMES.get(labels[0], labels[0])
 
 
 def family_of(provider: str) -> str:
-    """Return the family of a provider's one name: whose models it offers."""
+    """Return the provider whose models a provider offers, by its common name."""
     return _FAMILIES.get(provider, provider)
 
 
 def recipient_of(model: object) -> Recipient:
-    """Return whom a model's prompt is for.
+    """Return the recipient of a prompt for a model.
 
     Args:
-        model: a name, a model with a ``name``, or several of either; anything else tells nothing.
+        model: a name, an object with a ``name``, or a list of either. Anything else gives an empty `Recipient`.
     """
     return _recipient(_names(model))
 
@@ -90,12 +94,12 @@ def _recipient(names: tuple[str, ...]) -> Recipient:
 
 
 def _read(name: str) -> list[tuple[str, str]]:
-    """Return provider and model of each that a name names; no provider where it names a model alone."""
-    text = name.strip().lower().removeprefix(_RELAYED)
-    mark = _MARK.search(text)
+    """Return provider and model of each model that a name stands for; the provider is empty if it is not named."""
+    text = name.strip().lower().removeprefix(_GATEWAY)
+    mark = _SEPARATOR.search(text)
     if mark is None:
         return [("", text)]
     head, rest = text[: mark.start()], text[mark.end() :]
-    if head == _EITHER:
+    if head == _FALLBACK:
         return [found for each in rest.split(",") for found in _read(each)]
     return [(provider_named(head), rest)]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.models.conversations.providers import family_of, provider_named, recipient_of
 from penstock.processors.prompt import Recipient
+from penstock.processors.prompt.recipient import family_of, provider_named, recipient_of
 from penstock.testing import ScriptedModel
 
 

@@ -14,8 +14,8 @@ from hypothesis import given, strategies as st
 
 from penstock import ModelError
 from penstock.processors.recovery import is_bad_request_error
-from penstock.processors.recovery.judging import judged
-from penstock.processors.recovery.reading import causes, read
+from penstock.processors.recovery.provider_errors import causes, read_error
+from penstock.processors.recovery.stream_error_retry import retry_reason
 
 NAMES = [
     *("status", "status_code", "statusCode", "code", "type", "reason", "body", "data", "response_body", "error"),
@@ -49,13 +49,13 @@ def answered(status: int, body: Any = "", **headers: str) -> httpx.HTTPStatusErr
 
 def kind(error: object) -> str | None:
     """Return the kind of an error that is worth another try; None if it is not."""
-    found = judged(error, (), NOW, unknown=False)
+    found = retry_reason(error, (), NOW, unknown=False)
     return None if found is None else found.kind
 
 
 def wait(error: object) -> float | None:
     """Return for how many seconds an error asks to wait."""
-    return read(error, NOW).wait
+    return read_error(error, NOW).wait
 
 
 PASSES: list[tuple[str, object]] = [
@@ -259,7 +259,7 @@ def test_any_error_can_be_read(attributes: dict[str, Any], mapping: bool) -> Non
     if not mapping:
         vars(error).update(attributes)
     for unknown in (False, True):
-        found = judged(error, (), NOW, unknown=unknown)
+        found = retry_reason(error, (), NOW, unknown=unknown)
         assert found is None or found.wait is None or 0 <= found.wait < float("inf")
     assert is_bad_request_error(error) in (True, False)
 
