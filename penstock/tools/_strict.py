@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import Value, is_items, is_mapping
-from penstock.models.judges._schemas import is_strict, tightened
+from penstock.models.judges.schemas import is_strict, tightened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

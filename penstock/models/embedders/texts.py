@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.windows import Windows
@@ -11,6 +13,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.engine.values.messages import Message
+
+
+_PREFIX = "penstock_memory_"
+_LONGEST = 63  # bytes of a name in PostgreSQL
+_DIGITS = 8
+_ODD = re.compile(r"[^A-Za-z0-9_]")
+
+
+def index_name(model: str | None) -> str:
+    """Return the name of the index for a model's vectors: letters, digits and underscores, 63 at most.
+
+    A name that does not fit is cut, other characters become underscores, and eight digits of a hash keep what then
+    looks alike apart.
+    """
+    if not model:
+        return f"{_PREFIX}default"
+    plain = _ODD.sub("_", model)
+    room = _LONGEST - len(_PREFIX)
+    if plain == model and len(plain) <= room:
+        return _PREFIX + plain
+    mark = hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{_PREFIX}{plain[: room - _DIGITS - 1]}_{mark}"
+
 
 # Sentence embedders read 256 to 512 tokens and forget the rest; that is 1,000 characters and more of most languages.
 _WINDOWS = Windows(least=600, most=1_000, overlap=100)

@@ -12,10 +12,8 @@ import anyio
 
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze, is_items, is_mapping, thaw
-from penstock.models.openai.connected import Connected
 from penstock.models.openai.failures import is_failure
-from penstock.models.openai.http import USUAL, TimeLimits
-from penstock.models.openai.place import Reach
+from penstock.models.openai.http import USUAL, Connected, Reach, TimeLimits
 from penstock.models.openai.wire import object_of, objects_of, parsed, says
 
 if TYPE_CHECKING:
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.models.openai.http import Deadline
+    from penstock.models.openai.providers import Provider
     from penstock.models.openai.wire import Json
-    from penstock.models.providers import Provider
 
 _FLOAT_BYTES = 4
 _MOST_OF_AN_ANSWER = 256 * 1024 * 1024

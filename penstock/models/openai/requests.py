@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.model import ModelRequest, ResponseFormat, ToolSpec
+    from penstock.models.openai.providers import Provider, Thoughts
     from penstock.models.openai.wire import Json
-    from penstock.models.providers import Provider, Thoughts
 
 _ELSEWHERE = frozenset({"timeout", "max_tokens", "max_output_tokens", "stop_sequences"})
 _SCHEMA = "Answer with one JSON object that fits this JSON Schema, and with nothing else:\n"

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 from binascii import crc_hqx
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.engine.values.errors import PenstockError
 from penstock.engine.values.frozen import is_items, is_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,3 +75,112 @@ def gather(kept: Json, item: Json, besides: Iterable[str]) -> None:
             kept[key] = merged
         else:
             kept[key] = value
+
+
+MOST_OF_AN_EVENT = 32 * 1024 * 1024
+"""How many bytes an event may have, unless told otherwise: a picture in base64 fits, a runaway does not."""
+
+_BOM = b"\xef\xbb\xbf"
+_CR = 13
+
+
+class EventTooLongError(PenstockError):
+    """An event that is longer than was allowed.
+
+    Attributes:
+        limit: how many bytes were allowed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"an event of the stream has more than {limit} bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event.
+
+    Attributes:
+        data: its data lines, joined by line feeds.
+        event: its name; empty where it has none.
+        id: the last id that the stream gave so far.
+    """
+
+    data: str
+    event: str = ""
+    id: str = ""
+
+
+class SSEReader:
+    """Reads events as bytes come in. What stands behind the last blank line is no event, as the rules have it."""
+
+    __slots__ = ("_begun", "_bytes", "_data", "_event", "_id", "_limit", "_line", "_skip_lf")
+
+    def __init__(self, limit: int = MOST_OF_AN_EVENT) -> None:
+        self._limit = limit
+        self._begun = False  # whether the place of a byte order mark lies behind us
+        self._skip_lf = False  # whether a carriage return has ended the line before
+        self._line = bytearray()
+        self._bytes = 0
+        self._data: list[str] = []
+        self._event = ""
+        self._id = ""
+
+    def feed(self, data: bytes) -> Iterator[ServerEvent]:
+        """Yield the events that end in the bytes.
+
+        Raises:
+            EventTooLongError: one is longer than allowed.
+        """
+        for piece in data.splitlines(keepends=True):  # of bytes, it parts at CR, LF and CRLF only
+            yield from self._piece(piece)
+
+    def _piece(self, piece: bytes) -> Iterator[ServerEvent]:
+        """Take in bytes of one line, its end included if it has come."""
+        if self._skip_lf:
+            self._skip_lf = False
+            if piece == b"\n":
+                return
+        body = piece.rstrip(b"\r\n")
+        self._grow(len(body))
+        self._line += body
+        if len(body) < len(piece):
+            self._skip_lf = piece[-1] == _CR
+            event = self._read(self._take())
+            if event is not None:
+                yield event
+
+    def _grow(self, count: int) -> None:
+        self._bytes += count
+        if self._bytes > self._limit:
+            raise EventTooLongError(self._limit)
+
+    def _take(self) -> str:
+        """Return the line that has ended; what is no UTF-8 becomes U+FFFD, a mark at the very start is dropped."""
+        line = bytes(self._line)
+        self._line.clear()
+        if not self._begun:
+            self._begun = True
+            line = line.removeprefix(_BOM)
+        return line.decode("utf-8", "replace")
+
+    def _read(self, line: str) -> ServerEvent | None:
+        """Take in a line; return the event that a blank one ends."""
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not name:  # a comment: it keeps a connection alive, and takes no room
+            self._bytes -= len(line.encode())
+        elif name == "data":
+            self._data.append(value)
+        elif name == "event":
+            self._event = value
+        elif name == "id" and "\0" not in value:
+            self._id = value
+        return None
+
+    def _dispatch(self) -> ServerEvent | None:
+        data, event = self._data, self._event
+        self._data, self._event, self._bytes = [], "", 0
+        return ServerEvent("\n".join(data), event, self._id) if data else None

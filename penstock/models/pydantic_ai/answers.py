@@ -10,8 +10,7 @@ from pydantic_ai import messages as theirs
 
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import Value, is_mapping
-from penstock.models.pydantic_ai.notes import answer_notes, dumped, part_notes
-from penstock.models.pydantic_ai.prompts import arguments_text
+from penstock.models.pydantic_ai.requests import answer_notes, arguments_text, dumped, part_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,7 @@ if TYPE_CHECKING or _IS_INSTALLED:
 
     from penstock.models.pydantic_ai.answers import Answer, started
     from penstock.models.pydantic_ai.failures import Errors
-    from penstock.models.pydantic_ai.prompts import written
-    from penstock.models.pydantic_ai.requests import parameters, settings
+    from penstock.models.pydantic_ai.requests import parameters, settings, written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping

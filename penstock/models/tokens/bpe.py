@@ -7,6 +7,7 @@ a process. Other encodings are tiktoken's to find: in its cache, else over the n
 from __future__ import annotations
 
 import os
+import re
 from binascii import a2b_base64
 from contextlib import suppress
 from hashlib import sha256
@@ -18,12 +19,43 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import OptionError, UsageError
-from penstock.models.tokens.boundaries import slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import tiktoken
+
+
+_BOUNDARY = re.compile(r"(?<=[^\W_])(?=[ \t\r\n])")
+
+
+def boundaries(text: str, start: int = 0) -> Iterator[int]:
+    """Yield the places after ``start`` where a letter or digit is followed by a blank, a tab or a line end."""
+    for match in _BOUNDARY.finditer(text, start):
+        if match.start() > start:
+            yield match.start()
+
+
+def last_boundary(text: str, start: int = 0) -> int:
+    """Return the last such place after ``start``, or ``start``."""
+    stop = len(text) - 1
+    while stop > start:
+        if text[stop] in " \t\r\n" and text[stop - 1].isalnum():
+            return stop
+        stop -= 1
+    return start
+
+
+def slices(text: str, size: int) -> Iterator[str]:
+    """Yield the text in pieces of at most ``size`` characters, cut at such places where there are any."""
+    start = 0
+    while len(text) - start > size:
+        window = text[start : start + size]
+        stop = last_boundary(window) or size
+        yield window[:stop]
+        start += stop
+    yield text[start:]
+
 
 SHIPPED = "o200k_base"
 """The encoding whose vocabulary is in the package."""

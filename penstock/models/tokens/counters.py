@@ -5,16 +5,130 @@ Counters come as an encoding's name, as ``"heuristic"``, as an object with ``cou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import re
+from math import ceil
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.ports import TokenCounter
 from penstock.models.tokens.bpe import BPECounter
-from penstock.models.tokens.heuristic import HeuristicCounter
-from penstock.models.tokens.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MOST = 16_384
+"""How many things a generation holds; a conversation of so many messages is remembered whole."""
+
+HEAVIEST = 4_000_000
+"""What all things of a generation may weigh together (characters)."""
+
+
+class Memo(Generic[K, V]):
+    """A mapping of two generations: what was not asked for while a whole new one filled up is forgotten.
+
+    Safe to use from several threads: what one forgets another finds anew.
+    """
+
+    __slots__ = ("_new", "_old", "_weigh", "_weight")
+
+    def __init__(self, weigh: Callable[[K], int]) -> None:
+        self._weigh = weigh
+        self._new: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+        self._weight = 0
+
+    def get(self, key: K) -> V | None:
+        """Return what is remembered, or None."""
+        found = self._new.get(key)
+        if found is None and self._old:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        """Remember; what would weigh too much alone is not."""
+        weight = self._weigh(key) + 64
+        if weight > HEAVIEST // 8:
+            return
+        if len(self._new) >= MOST or self._weight + weight > HEAVIEST:
+            self._old, self._new, self._weight = self._new, {}, 0
+        self._new[key] = value
+        self._weight += weight
+
+    def __len__(self) -> int:
+        """Return how much is remembered."""
+        return len(self._new) + len(self._old)
+
+
+_SPACE = r"\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_SIGNS = r".,!?;(){}\[\]<>:/\\|@#$%^&*+=`~_\-"
+_RUNS = re.compile(rf"(?P<space>[{_SPACE}]+)|(?P<signs>[{_SIGNS}]+)|[^{_SPACE}{_SIGNS}]+")
+
+_WIDE = re.compile(
+    "[\u1100-\u11ff\u2e80-\u2eff\u3000-\u303f\u30a0-\u30ff\u3130-\u318f\u31c0-\u31ef\u3200-\u33ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7af\ud7b0-\ud7ff\uff00-\uffef]"
+)
+_DIGITS = re.compile(r"[0-9]+")
+_DENSITIES = (
+    (re.compile("[äöüßẞÄÖÜ]"), 3.0),
+    (re.compile("[éèêëàâîïôûùüÿçœæáíóúñ]", re.IGNORECASE), 3.0),
+    (re.compile("[ąćęłńóśźżěščřžýůúďťň]", re.IGNORECASE), 3.5),
+)
+_SHORT = 3  # so few UTF-16 units are one token
+_USUAL = 6.0  # characters of a token, where no letter says otherwise
+
+
+class HeuristicCounter:
+    """Estimates tokens from characters. All are equal."""
+
+    name = "heuristic"
+    additive = True
+    monotone = True
+    densest = 1
+
+    def count(self, text: str) -> int:
+        """Return the estimate."""
+        return sum(map(_tokens_of_run, _RUNS.finditer(text)))
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both estimate so."""
+        return isinstance(other, HeuristicCounter)
+
+    def __hash__(self) -> int:
+        """Hash by the class."""
+        return hash(HeuristicCounter)
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return "HeuristicCounter()"
+
+
+def _tokens_of_run(run: re.Match[str]) -> int:
+    if run.lastgroup == "space":
+        return 0
+    text = run.group()
+    if _WIDE.search(text):
+        return len(text)
+    if _DIGITS.fullmatch(text):
+        return 1
+    units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    if units <= _SHORT:
+        return 1
+    if run.lastgroup == "signs":
+        return ceil(units / 2)
+    return ceil(units / _density(text))
+
+
+def _density(text: str) -> float:
+    if text.isascii():
+        return _USUAL
+    return next((density for letters, density in _DENSITIES if letters.search(text)), _USUAL)
+
 
 HEURISTIC = "heuristic"
 

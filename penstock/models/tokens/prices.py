@@ -2,20 +2,269 @@
 
 from __future__ import annotations
 
-from math import isfinite
-from typing import TYPE_CHECKING, Literal, cast
+import json
+from math import ceil, isfinite
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
+from penstock.engine.formats import dump_messages
 from penstock.engine.values.errors import UsageError
-from penstock.models.tokens.costs import ChatCosts
-from penstock.models.tokens.memo import Memo
-from penstock.models.tokens.reference import ReferenceCosts
+from penstock.engine.values.frozen import is_items, is_mapping, thaw
+from penstock.engine.values.messages import (
+    AudioPart,
+    FilePart,
+    ImagePart,
+    ReasoningPart,
+    TextPart,
+    ToolPart,
+    UnknownPart,
+)
+from penstock.models.tokens.counters import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from penstock.engine.values.messages import Message
-    from penstock.models.tokens.costs import Costs
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message, Part
     from penstock.models.tokens.counters import Counting
+
+
+IMAGE = 765
+"""Tokens of an image, whatever its size: what a picture of 1,024 by 1,024 costs in GPT-4o (85 + 4 · 170)."""
+
+UNKNOWN_MEDIA = 258
+"""Tokens of a file behind an URL: what a page or picture costs in Gemini."""
+
+_BYTES = 4  # of a file, for one token
+
+
+def compact(value: Value) -> str:
+    """Return a value as JSON without blanks, letters as they are."""
+    return json.dumps(thaw(value), ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def media(media_type: str | None, data: str | None) -> int:
+    """Return the tokens that a picture, sound or file is estimated at."""
+    if (media_type or "").startswith("image/"):
+        return IMAGE
+    if data is None or "://" in data[:10]:
+        return UNKNOWN_MEDIA
+    body = data.partition(",")[2] if data.startswith("data:") else data
+    return max(1, ceil(_decoded_size(body) / _BYTES))
+
+
+def _decoded_size(base64: str) -> int:
+    """Return how many bytes stand in base64."""
+    return len(base64.rstrip("=")) * 3 // 4
+
+
+FRAME = 4
+"""Tokens of a message beside its content."""
+
+
+class Costs(Protocol):
+    """A way to count messages.
+
+    Attributes:
+        conversation: what a prompt costs beside its messages.
+        least: what no message costs less than.
+    """
+
+    conversation: float
+    least: float
+
+    def of(self, message: Message, *, prompt: bool = False) -> float:
+        """Return what a message costs, as it is kept, or (``prompt``) as it goes to the model."""
+        ...
+
+    def system(self, message: Message) -> float:
+        """Return what a system message costs."""
+        ...
+
+
+class ChatCosts:
+    """Counts messages as chat models are given them."""
+
+    conversation: float = 3
+    least: float = FRAME
+
+    def __init__(self, counting: Counting) -> None:
+        self.counting = counting
+
+    def of(self, message: Message, *, prompt: bool = False) -> float:
+        """Return what a message costs; as it is kept and as it is sent, it costs the same."""
+        del prompt
+        parts = message.parts
+        if len(parts) == 1 and type(parts[0]) is TextPart:
+            return FRAME + self.counting.count(parts[0].text)
+        return FRAME + sum(map(self._part, parts))
+
+    system = of
+
+    def _part(self, part: Part) -> int:
+        count = self.counting.count
+        match part:
+            case TextPart() | ReasoningPart():
+                return count(part.text)
+            case ToolPart():
+                return self._tool(part)
+            case ImagePart():
+                return IMAGE
+            case FilePart() | AudioPart():
+                return media(part.media_type, part.data or part.url)
+            case UnknownPart():
+                return count(compact(part.raw))
+            case _:  # an application's data, sources and marks do not go to the model
+                return 0
+
+    def _tool(self, part: ToolPart) -> int:
+        arguments = part.arguments if isinstance(part.arguments, str) else compact(part.arguments)
+        call = FRAME + self.counting.count(part.name) + self.counting.count(arguments)
+        if part.state in ("partial", "call"):
+            return call
+        said = part.error if part.state == "error" else part.result
+        return call + FRAME + self.counting.count(said if isinstance(said, str) else compact(said))
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both count alike."""
+        return isinstance(other, ChatCosts) and self.counting == other.counting
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+MESSAGE = 3.8
+RESULT = 3.8
+JSON_VALUE = -12.0
+
+_MEDIA_TYPE = ("mediaType", "mimeType")
+
+
+class CountedMessage:
+    """What one message comes to: the text that is counted as one, and what is added to it."""
+
+    def __init__(self, role: str) -> None:
+        self.text = role
+        self.more = MESSAGE
+
+    def value(self, value: Value) -> None:
+        """Add a value: a str as it is, anything else as JSON_VALUE, which is held to be lighter than it looks."""
+        if isinstance(value, str):
+            self.text += value
+        else:
+            self.text += compact(value)
+            self.more += JSON_VALUE
+
+
+class ReferenceCosts:
+    """Counts messages as the reference does: ``media`` estimates files (1.71), else their JSON is counted (1.0)."""
+
+    conversation: float = 24
+    least: float = float("-inf")
+
+    def __init__(self, counting: Counting, *, media: bool) -> None:
+        self.counting = counting
+        self.media = media
+
+    def of(self, message: Message, *, prompt: bool = False) -> float:
+        """Return what a message costs; it may be less than nothing."""
+        tally = CountedMessage(message.role)
+        if prompt:
+            for part in message.parts:
+                self._prompt_part(tally, part)
+        else:
+            self._stored(tally, message)
+        return self.counting.count(tally.text) + tally.more
+
+    def system(self, message: Message) -> float:
+        """Return what a system message costs."""
+        return self.counting.count(f"system{message.text}") + MESSAGE
+
+    def _stored(self, tally: CountedMessage, message: Message) -> None:
+        [stored] = dump_messages([message], format="stored")
+        content: Any = stored["content"]
+        for part in content.get("parts") or ():
+            self._stored_part(tally, part)
+        if not content.get("parts"):
+            tally.text += content.get("content") or ""
+
+    def _stored_part(self, tally: CountedMessage, part: dict[str, Any]) -> None:
+        match part.get("type"):
+            case "text":
+                tally.text += part["text"]
+            case "tool-invocation":
+                self._invocation(tally, part["toolInvocation"])
+            case "file" if self.media:
+                tally.more += media(_media_type_of(part), part.get("data") or part.get("url"))
+            case _:
+                tally.text += compact(part)
+
+    def _invocation(self, tally: CountedMessage, call: dict[str, Any]) -> None:
+        if call.get("state") != "result":
+            tally.text += call["toolName"]
+            if "args" in call:
+                tally.value(call["args"])
+            return
+        tally.more += RESULT
+        if "result" in call and not (self.media and self._media_result(tally, call["result"])):
+            tally.value(call["result"])
+
+    def _media_result(self, tally: CountedMessage, result: Value) -> bool:
+        """Add a result that is a file, or several, and tell whether it is."""
+        items: Iterable[Value] = result if is_items(result) else [result]
+        if not items or not all(is_mapping(item) and "data" in item and _media_type_of(item) for item in items):
+            return False
+        for item in items:
+            tally.more += media(_media_type_of(item), item["data"])
+            tally.text += compact({key: value for key, value in item.items() if key != "data"})
+        tally.more += JSON_VALUE
+        return True
+
+    def _prompt_part(self, tally: CountedMessage, part: Part) -> None:
+        match part:
+            case TextPart() | ReasoningPart():
+                tally.text += part.text
+            case ToolPart():
+                self._prompt_tool(tally, part)
+            case ImagePart():
+                tally.more += media(part.media_type or "image/*", part.data or part.url)
+            case FilePart() | AudioPart():
+                tally.more += media(part.media_type, part.data or part.url)
+            case _:
+                pass
+
+    def _prompt_tool(self, tally: CountedMessage, part: ToolPart) -> None:
+        if part.state in ("partial", "call"):
+            tally.text += part.name
+            tally.value(part.arguments)
+            return
+        said = part.error if part.state == "error" else part.result
+        if is_items(said) and said and all(is_mapping(item) and "type" in item for item in said):
+            self._content(tally, said)
+        else:
+            tally.value(said)
+
+    def _content(self, tally: CountedMessage, items: Iterable[Value]) -> None:
+        """Add a result that is content: texts as they are, files by their size; 12 less, once."""
+        for item in items:
+            if item["type"] == "text":
+                tally.text += str(item.get("text", ""))
+            elif "data" in item:
+                tally.more += media(_media_type_of(item), item["data"])
+                tally.text += compact({key: value for key, value in thaw(item).items() if key != "data"})
+            else:
+                tally.text += compact(item)
+        tally.more += JSON_VALUE
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both count alike."""
+        return isinstance(other, ReferenceCosts) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _media_type_of(item: dict[str, Any]) -> str | None:
+    found = next((item[key] for key in _MEDIA_TYPE if key in item), None)
+    return found if isinstance(found, str) else None
+
 
 Way = Literal["chat", "reference", "reference-1.0"]
 

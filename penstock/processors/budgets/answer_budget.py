@@ -9,7 +9,7 @@ from penstock.engine.values.edits import Edit
 from penstock.engine.values.messages import TextPart
 from penstock.engine.values.texts import TextPlace
 from penstock.models.tokens.meter import Meter
-from penstock.models.tokens.shapes import compact
+from penstock.models.tokens.prices import compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

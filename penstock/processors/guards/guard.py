@@ -157,7 +157,7 @@ class Guard(TextGuard, Generic[V]):
 
 def unquoted(reason: str | None, text: str) -> str | None:
     """Return what a judge says, if it does not quote the text; None otherwise: it would show what is to be hidden."""
-    from penstock.models.judges.quoting import quotes  # loaded where a judge has said something
+    from penstock.models.judges.asking import quotes  # loaded where a judge has said something
 
     return None if reason is None or quotes(reason, text) else reason
 

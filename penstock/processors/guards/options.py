@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import Phase, Unscanned
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.ports import Cache
-    from penstock.models.judges._calls import Backoff, Structured
+    from penstock.models.judges.asking import Backoff, Structured
     from penstock.processors.guards.detections import Detection
 
 

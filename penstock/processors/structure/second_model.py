@@ -15,8 +15,7 @@ from penstock.engine.values.frozen import Value, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, ToolPart
 from penstock.engine.values.model import ModelRequest
 from penstock.engine.values.ports import RANDOM_IDS, Model
-from penstock.models.judges._prompts import delimiter
-from penstock.models.judges.answers import rejects_format, whole
+from penstock.models.judges.asking import delimiter, rejects_format, whole
 from penstock.processors.structure.reading import LONGEST, ParsedObject, parse_object
 from penstock.processors.structure.schemas import SchemaMismatchError, mismatch
 

@@ -56,7 +56,7 @@ from penstock.engine.values.ports import Model
 from penstock.models.judges import Judge
 from penstock.models.pydantic_ai import PydanticAIModel
 from penstock.models.pydantic_ai.answers import Answer
-from penstock.models.pydantic_ai.prompts import written
+from penstock.models.pydantic_ai.requests import written
 from penstock.testing import FakeProvider, Sent, Wire, failing
 
 

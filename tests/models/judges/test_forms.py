@@ -7,8 +7,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from penstock.models.judges import Score
-from penstock.models.judges._forms import Form, Reading
-from penstock.models.judges._json import UnreadableError
+from penstock.models.judges.forms import Form, Reading
+from penstock.models.judges.lenient_json import UnreadableError
 
 
 def loud(text: str) -> str:

@@ -1,8 +1,4 @@
-"""What a verdict must look like, and reading one from an answer; it knows no model.
-
-Every verdict is asked for as a JSON object: a type that is none stands in one of a single field, ``verdict``; verdicts
-about several contents stand in a list, each with its content's number.
-"""
+"""."""
 
 from __future__ import annotations
 
@@ -14,12 +10,12 @@ from pydantic import TypeAdapter, ValidationError, create_model
 from pydantic_core.core_schema import ErrorType
 
 from penstock.engine.values.frozen import Value, is_mapping
-from penstock.models.judges._json import UnreadableError, objects
-from penstock.models.judges._schemas import is_strict, tightened
-from penstock.models.judges._shapes import Shape
+from penstock.models.judges.lenient_json import UnreadableError, objects
+from penstock.models.judges.schemas import Shape, is_strict, tightened
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
 
 V = TypeVar("V")
 
