@@ -20,7 +20,7 @@ _ENTRY = 400
 """Bytes that an entry takes besides its texts, about: the tuple, the time, its place in the mapping."""
 
 
-class _Kept(NamedTuple):
+class _CacheItem(NamedTuple):
     value: str
     until: datetime | None
     size: int
@@ -44,7 +44,7 @@ class MemoryCache:
             raise OptionError("MemoryCache", "max_bytes", max_bytes, "a number of bytes, 1 or more")
         self._max_bytes = max_bytes
         self._clock = clock
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _CacheItem] = OrderedDict()
         self._lock = Lock()
         self._size = 0
 
@@ -73,7 +73,7 @@ class MemoryCache:
             self._drop(key)
             if size > self._max_bytes:
                 return
-            self._kept[key] = _Kept(value, until, size)
+            self._kept[key] = _CacheItem(value, until, size)
             self._size += size
             while self._size > self._max_bytes:
                 self._drop(next(iter(self._kept)))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import json
+import math
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import anyio
 from anyio import from_thread, to_thread
 from anyio.lowlevel import RunVar
+from pydantic_core import to_jsonable_python
 
-from penstock.tools._results import NotJSONError, text_of, written
-from penstock.tools.errors import ToolError, ToolFailed
+from penstock.engine.processor.processor import is_async
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import json_value
+from penstock.tools.context import ToolError, ToolFailed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,7 +25,126 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value
     from penstock.tools.context import ToolContext
-    from penstock.tools.manner import Manner
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.engine.values.frozen import Value, Values
+
+    Approval: TypeAlias = bool | Callable[[Values], bool]
+
+ErrorDetail = Literal["message", "type"]
+"""What a model is told of an exception: its type and message, or its type alone."""
+
+
+class CallKeywords(TypedDict, total=False):
+    """The fields of a `CallOptions`, as keywords."""
+
+    approval: Approval
+    concurrent: bool
+    timeout: float | None
+    offload: bool | None
+    errors: ErrorDetail
+    max_result_characters: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How a tool is called.
+
+    Attributes:
+        approval: whether a call wants somebody's approval: always, never, or what a function of its arguments says.
+        concurrent: whether it may run beside other calls of the same answer.
+        timeout: for how many seconds a call may run; None: without a limit.
+        offload: whether the function runs in a worker thread; None: if it is sync.
+        errors: what the model is told when the function raises.
+        max_result_characters: how long a result may be, as JSON text.
+
+    Raises:
+        OptionError: one is not allowed.
+    """
+
+    approval: Approval = False
+    concurrent: bool = True
+    timeout: float | None = None
+    offload: bool | None = None
+    errors: ErrorDetail = "message"
+    max_result_characters: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is not allowed."""
+        allowed = {
+            "approval": (_is_approval(self.approval), "True, False, or a plain function (def, not async def)"),
+            "concurrent": (_is_bool(self.concurrent), "True or False"),
+            "timeout": (self.timeout is None or _is_duration(self.timeout), "seconds, more than 0, or None"),
+            "offload": (self.offload is None or _is_bool(self.offload), "True, False, or None"),
+            "errors": (self.errors in ("message", "type"), "'message' or 'type'"),
+            "max_result_characters": (_is_limit(self.max_result_characters), "an int, 1 or more, or None"),
+        }
+        for option, (fits, told) in allowed.items():
+            if not fits:
+                raise OptionError("Tool", option, getattr(self, option), told)
+
+
+def _is_bool(value: Value) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_approval(value: Value) -> bool:
+    return _is_bool(value) or (callable(value) and not is_async(value))
+
+
+def _is_duration(value: Value) -> bool:
+    return not _is_bool(value) and isinstance(value, (int, float)) and 0 < value < math.inf
+
+
+def _is_limit(value: Value) -> bool:
+    return value is None or (not _is_bool(value) and isinstance(value, int) and value > 0)
+
+
+class NotJSONError(Exception):
+    """A result that is no JSON value; the text says why, and quotes nothing of it."""
+
+
+def written(result: object) -> Value:
+    """Return a result as a frozen JSON value: pydantic models, dataclasses, dates, enums, sets … as pydantic does.
+
+    Raises:
+        NotJSONError: something in it cannot be written: an object of an unknown type, NaN, an infinite number, bytes
+            that are no UTF-8, half a surrogate pair, a value that holds itself or is nested more than 200 levels deep.
+    """
+    made = _plain(result)
+    try:
+        text_of(made)
+    except UnicodeEncodeError as error:
+        raise NotJSONError("its result holds half a surrogate pair, which is no character") from error
+    except ValueError as error:
+        raise NotJSONError("a number in its result is no JSON number") from error
+    return made
+
+
+def _plain(result: object) -> Value:
+    try:
+        return json_value(to_jsonable_python(result), "result")
+    except UnicodeDecodeError as error:
+        told = "its result holds bytes that are no UTF-8; return them as text, in base64 for example"
+        raise NotJSONError(told) from error
+    except Exception as error:  # a lazy iterator, or a serialiser of the user's, may raise anything
+        told = "something in its result is no JSON value; return strings, numbers, lists and dicts"
+        raise NotJSONError(told) from error
+
+
+def text_of(result: Value) -> str:
+    """Return a result's JSON text; of a str, itself.
+
+    Raises:
+        ValueError: a number is no JSON number, or a str no text.
+    """
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, allow_nan=False)
+    text.encode()
+    return text
+
 
 _THREADS: RunVar[anyio.CapacityLimiter] = RunVar("penstock-tools")
 
@@ -30,16 +154,16 @@ again, they would grow without end. Ten times what anyio runs at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class BoundCall:
     """What is run: for the tool of a name, a function of the context, in a thread or not, in some manner."""
 
     name: str
     function: Callable[[ToolContext], object]
     in_thread: bool
-    manner: Manner
+    manner: CallOptions
 
 
-async def run(work: Work, ctx: ToolContext) -> Value:
+async def run(work: BoundCall, ctx: ToolContext) -> Value:
     """Return the result of a tool's work, a frozen JSON value.
 
     A sync function that is cancelled or out of time is left to end by itself; what it writes then goes nowhere.
@@ -57,7 +181,7 @@ async def run(work: Work, ctx: ToolContext) -> Value:
     raise ToolError(work.name, "timed-out", f"it did not finish within {work.manner.timeout:g} seconds")
 
 
-async def _result(work: Work, ctx: ToolContext) -> Value:
+async def _result(work: BoundCall, ctx: ToolContext) -> Value:
     if work.in_thread:
         begun = await _begun_in_thread(work, ctx)
     else:
@@ -71,10 +195,10 @@ async def _result(work: Work, ctx: ToolContext) -> Value:
     return _checked(work, result)
 
 
-async def _begun_in_thread(work: Work, ctx: ToolContext) -> _Begun:
+async def _begun_in_thread(work: BoundCall, ctx: ToolContext) -> _Begun:
     if left() >= MOST_LEFT:
         raise ToolError(work.name, "failed", "too many calls of tools have never ended, so no further one is begun")
-    call = _Call()
+    call = _ThreadCall()
     try:
         return await to_thread.run_sync(call.made, work, ctx, abandon_on_cancel=True, limiter=_threads())
     except BaseException:
@@ -84,10 +208,10 @@ async def _begun_in_thread(work: Work, ctx: ToolContext) -> _Begun:
 
 def left() -> int:
     """Return how many threads were left to end by themselves, in the process, and have not."""
-    return _Call.left
+    return _ThreadCall.left
 
 
-class _Call:
+class _ThreadCall:
     """A call in a thread, and whether nobody waits for it any more."""
 
     __slots__ = ("_is_left", "_runs")
@@ -99,7 +223,7 @@ class _Call:
         self._runs = False
         self._is_left = False
 
-    def made(self, work: Work, ctx: ToolContext) -> _Begun:
+    def made(self, work: BoundCall, ctx: ToolContext) -> _Begun:
         """Call the function; this runs in the thread."""
         self._runs = True
         try:
@@ -107,13 +231,13 @@ class _Call:
         finally:
             with self._lock:
                 self._runs = False
-                _Call.left -= self._is_left
+                _ThreadCall.left -= self._is_left
 
     def leave(self) -> None:
         """Let it end by itself, if it has not ended."""
         with self._lock:
             self._is_left = self._runs
-            _Call.left += self._is_left
+            _ThreadCall.left += self._is_left
 
 
 class _Begun(NamedTuple):
@@ -123,7 +247,7 @@ class _Begun(NamedTuple):
     awaited: Awaitable[object] | None = None
 
 
-def _begun(work: Work, ctx: ToolContext) -> _Begun:
+def _begun(work: BoundCall, ctx: ToolContext) -> _Begun:
     try:
         made = work.function(ctx)
     except Exception as error:
@@ -131,7 +255,7 @@ def _begun(work: Work, ctx: ToolContext) -> _Begun:
     return _Begun(None, made) if inspect.isawaitable(made) else _Begun(_checked(work, made))
 
 
-def _checked(work: Work, result: object) -> Value:
+def _checked(work: BoundCall, result: object) -> Value:
     """Return a result as JSON. One that is too long is refused, not cut: half a secret is none that a guard knows."""
     try:
         made = written(result)
@@ -144,7 +268,7 @@ def _checked(work: Work, result: object) -> Value:
     return made
 
 
-def _failure(work: Work, raised: Exception) -> ToolError:
+def _failure(work: BoundCall, raised: Exception) -> ToolError:
     """Return the error for what a function raised; of a group of one, for that one."""
     error = _alone(raised)
     if isinstance(error, ToolFailed):

@@ -5,25 +5,30 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from typing import TYPE_CHECKING, overload
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias, cast, overload
 
 from penstock.engine.processor.processor import is_async
 from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.model import ToolSpec
-from penstock.tools._arguments import HintedArguments, RawArguments, UnfitError, check_fits, check_schema
-from penstock.tools._docstrings import described
-from penstock.tools._functions import (
+from penstock.tools.arguments import (
+    ArgumentsError,
+    HintedArguments,
+    RawArguments,
+    check_fits,
     check_function,
+    check_schema,
+    check_strict,
     contexts_beside_mapping,
+    described,
     name_of,
     parameters_of,
+    strict_form,
     text_of,
 )
-from penstock.tools._strict import check_strict, strict_form
-from penstock.tools.calling import Work, run
-from penstock.tools.context import ToolContext
-from penstock.tools.errors import ToolError
-from penstock.tools.manner import Manner, MannerOptions
+from penstock.tools.calling import BoundCall, CallKeywords, CallOptions, run
+from penstock.tools.context import ToolContext, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +36,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from penstock.engine.values.frozen import Value, Values
-    from penstock.tools._arguments import Arguments
-    from penstock.tools.manner import Approval, Told
+    from penstock.tools.arguments import Arguments
+    from penstock.tools.calling import Approval
+
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_ARGUMENTS: Values = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-class ToolOptions(MannerOptions, total=False):
+class ToolOptions(CallKeywords, total=False):
     """The options of a `Tool`, as keywords."""
 
     name: str | None
@@ -81,7 +87,7 @@ class Tool:
     """What is called; None if the caller's side runs the tool."""
     _arguments: Arguments
     _contexts: tuple[str, ...]
-    _manner: Manner
+    _manner: CallOptions
 
     def __init__(
         self,
@@ -95,7 +101,7 @@ class Tool:
         concurrent: bool = True,
         timeout: float | None = None,
         offload: bool | None = None,
-        errors: Told = "message",
+        errors: ErrorDetail = "message",
         max_result_characters: int | None = None,
     ) -> None:
         check_function(function)
@@ -109,7 +115,7 @@ class Tool:
             shown = strict_form(arguments.schema, own) if strict else arguments.schema
         text = told.text if description is None else description
         spec = _spec(own if name is None else name, shown, text, strict)
-        manner = Manner(approval, concurrent, timeout, offload, errors, max_result_characters)
+        manner = CallOptions(approval, concurrent, timeout, offload, errors, max_result_characters)
         self._fill(spec, function, arguments, taken.contexts, manner)
 
     @classmethod
@@ -121,7 +127,7 @@ class Tool:
         parameters: Values,
         description: str | None = None,
         strict: bool | None = None,
-        **options: Unpack[MannerOptions],
+        **options: Unpack[CallKeywords],
     ) -> Tool:
         """Return a tool whose function takes all arguments as one mapping, its first parameter.
 
@@ -143,7 +149,7 @@ class Tool:
         text = described(text_of(function)).text if description is None else description
         spec = _spec(name, schema, text, strict)
         made = cls.__new__(cls)
-        made._fill(spec, function, RawArguments(schema), contexts_beside_mapping(function), Manner(**options))
+        made._fill(spec, function, RawArguments(schema), contexts_beside_mapping(function), CallOptions(**options))
         return made
 
     @classmethod
@@ -171,7 +177,7 @@ class Tool:
         schema = check_strict(check_schema(_NO_ARGUMENTS if parameters is None else parameters), strict=strict)
         made = cls.__new__(cls)
         spec = _spec(name, schema, description, strict)
-        made._fill(spec, None, RawArguments(schema), (), Manner(approval))
+        made._fill(spec, None, RawArguments(schema), (), CallOptions(approval))
         return made
 
     def _fill(
@@ -180,7 +186,7 @@ class Tool:
         function: Callable[..., object] | None,
         arguments: Arguments,
         contexts: tuple[str, ...],
-        manner: Manner,
+        manner: CallOptions,
     ) -> None:
         _check_loop(function, manner)
         self.spec = spec
@@ -244,7 +250,7 @@ class Tool:
         """
         try:
             return self._arguments.read(arguments)
-        except UnfitError as error:
+        except ArgumentsError as error:
             told = f"the arguments do not fit: {error}"
             raise ToolError(self.name, "invalid-arguments", "the arguments do not fit", for_model=told) from None
 
@@ -266,7 +272,7 @@ class Tool:
         named = {} if given else read
         work = functools.partial(_called, self.function, given, named, self._contexts)
         in_thread = not is_async(self.function) if self._manner.offload is None else self._manner.offload
-        return await run(Work(self.name, work, in_thread, self._manner), ctx or ToolContext(tool_name=self.name))
+        return await run(BoundCall(self.name, work, in_thread, self._manner), ctx or ToolContext(tool_name=self.name))
 
     def __repr__(self) -> str:
         return f"<Tool {self.name!r}>"
@@ -305,7 +311,7 @@ def _spec(name: object, schema: Values, description: object, strict: object) -> 
     return ToolSpec(name, schema, description, strict)
 
 
-def _check_loop(function: object, manner: Manner) -> None:
+def _check_loop(function: object, manner: CallOptions) -> None:
     """Refuse a thread for what is async, and a time limit for what nothing can stop."""
     if manner.offload and is_async(function):
         raise OptionError(
@@ -314,3 +320,56 @@ def _check_loop(function: object, manner: Manner) -> None:
     if manner.offload is False and manner.timeout is not None and not is_async(function):
         told = "None where offload=False: nothing can stop a sync function on the event loop"
         raise OptionError("Tool", "timeout", manner.timeout, told)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    AnyTool: TypeAlias = Tool | ToolSpec | Callable[..., object]
+    Tools: TypeAlias = Mapping[str, AnyTool] | Iterable[AnyTool]
+
+_ALLOWED = "a list of functions, Tools and ToolSpecs, or a mapping from names to them"
+
+
+def as_tools(given: Tools | None, owner: str = "Agent") -> FrozenDict[str, Tool]:
+    """Return tools by name, in the order given.
+
+    Args:
+        given: functions, Tools, and ToolSpecs (which the caller's side runs), in a list, or by name in a mapping: the
+            name there is the tool's. None is no tools.
+        owner: whose option ``tools`` it is, for errors.
+
+    Raises:
+        OptionError: something in it is no tool, a name is not allowed, or two have the same.
+    """
+    if given is None:
+        return FrozenDict()
+    if isinstance(given, Mapping):
+        by_name = cast("Mapping[str, AnyTool]", given)
+        return FrozenDict({name: _under_name(name, item, owner) for name, item in by_name.items()})
+    if isinstance(given, (str, Tool, ToolSpec)) or not isinstance(cast("object", given), Iterable):
+        raise OptionError(owner, "tools", given, _ALLOWED)
+    made: dict[str, Tool] = {}
+    for item in given:
+        one = _as_tool(item, owner)
+        if one.name in made:
+            raise OptionError(owner, "tools", one.name, "a list in which each name stands once")
+        made[one.name] = one
+    return FrozenDict(made)
+
+
+def _under_name(name: str, item: AnyTool, owner: str) -> Tool:
+    if callable(item) and not isinstance(item, Tool):
+        return Tool(item, name=name)
+    one = _as_tool(item, owner)
+    return one if one.name == name else one.named(name)
+
+
+def _as_tool(item: AnyTool, owner: str) -> Tool:
+    if isinstance(item, Tool):
+        return item
+    if isinstance(item, ToolSpec):
+        return Tool.external(item.name, item.parameters, item.description, strict=item.strict)
+    if callable(item):
+        return Tool(item)
+    raise OptionError(owner, "tools", item, _ALLOWED)

@@ -9,7 +9,7 @@ import pytest
 from penstock import OptionError, Tool, tool
 from penstock.engine import ToolSpec
 from penstock.engine.values.frozen import FrozenDict
-from penstock.tools.tool_sets import as_tools
+from penstock.tools.tool import as_tools
 
 
 def look(at: str) -> str:

@@ -18,7 +18,7 @@
     │   ├── NotStoredError       what was asked for is not in it
     │   ├── OwnershipError       what was asked for is somebody else's
     │   └── StorageConflictError what was read has been changed by now
-    ├── ToolError                a call to a tool gave no result (`penstock.tools.errors`)
+    ├── ToolError                a call to a tool gave no result (`penstock.tools.context`)
     └── ToolFailed               raised in a tool, to say so (there, too)
 
 Each is built from facts, keeps them as attributes, and makes its own message: what, where, what to do.

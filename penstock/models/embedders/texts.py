@@ -41,7 +41,7 @@ def index_name(model: str | None) -> str:
 _WINDOWS = Windows(least=600, most=1_000, overlap=100)
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """A stretch of a text, and where in it the stretch begins."""
 
     start: int
@@ -62,7 +62,7 @@ def said_in(part: TextPart | AudioPart) -> str:
     return part.text if isinstance(part, TextPart) else part.transcript or ""
 
 
-def pieces(text: str) -> Iterator[Piece]:
+def pieces(text: str) -> Iterator[TextPiece]:
     """Yield a text in pieces of at most 1,100 characters, cut at ends of sentences; a short one is one piece.
 
     Each begins with the last 100 characters of the piece before, so that nothing is cut in two that belongs together.
@@ -72,5 +72,5 @@ def pieces(text: str) -> Iterator[Piece]:
     for end in _WINDOWS.cuts(text):
         piece = _WINDOWS.view(text, start, end)
         if piece.strip():
-            yield Piece(max(start - _WINDOWS.overlap, 0), piece)
+            yield TextPiece(max(start - _WINDOWS.overlap, 0), piece)
         start = end

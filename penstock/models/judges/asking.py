@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.model import ModelAnswer, Usage
     from penstock.engine.values.ports import Ids, Model
-    from penstock.models.judges.forms import Form, Reading
+    from penstock.models.judges.forms import VerdictData, VerdictForm
     from penstock.models.judges.schemas import Schema
 
 
@@ -100,7 +100,7 @@ def rejects_format(error: ModelError) -> bool:
     return error.status in _REJECTED and any(name in said for name in _FORMATS)
 
 
-async def whole(stream: AsyncIterator[Chunk], longest: int, too_long: Callable[[], Exception]) -> ModelAnswer:
+async def whole_answer(stream: AsyncIterator[Chunk], longest: int, too_long: Callable[[], Exception]) -> ModelAnswer:
     """Return an answer, and close its stream however that ends.
 
     Args:
@@ -173,7 +173,7 @@ def wait_before(attempt: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class AskOptions:
     """How a judge asks; the options of `Judge` that are about it."""
 
     instructions: str
@@ -186,10 +186,10 @@ class Manner:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class JudgeReply:
     """What asking gave: data of the type, and what it took."""
 
-    reading: Reading
+    reading: VerdictData
     attempts: int
     usage: Usage | None
 
@@ -210,24 +210,24 @@ class Caller:
 
     __slots__ = ("manner", "model", "structured")
 
-    def __init__(self, model: Model, manner: Manner, structured: Structured) -> None:
+    def __init__(self, model: Model, manner: AskOptions, structured: Structured) -> None:
         self.model = model
         self.manner = manner
         self.structured: Structured = structured
 
-    async def ask(self, form: Form[V], contents: Sequence[str], limiter: anyio.CapacityLimiter) -> Found:
+    async def ask(self, form: VerdictForm[V], contents: Sequence[str], limiter: anyio.CapacityLimiter) -> JudgeReply:
         """Return what the model says about the contents.
 
         Raises:
             JudgeError: it gave no verdict in all of its attempts, or is not to be asked again.
         """
-        return await _Question(self, form, contents).answered(limiter)
+        return await _Attempts(self, form, contents).answered(limiter)
 
 
-class _Question(Generic[V]):
+class _Attempts(Generic[V]):
     """One question on its way through its attempts."""
 
-    def __init__(self, caller: Caller, form: Form[V], contents: Sequence[str]) -> None:
+    def __init__(self, caller: Caller, form: VerdictForm[V], contents: Sequence[str]) -> None:
         self._caller = caller
         self._model = caller.model
         self._manner = caller.manner
@@ -237,14 +237,14 @@ class _Question(Generic[V]):
         self._attempts = 0
         self._usage: Usage | None = None
 
-    async def answered(self, limiter: anyio.CapacityLimiter) -> Found:
+    async def answered(self, limiter: anyio.CapacityLimiter) -> JudgeReply:
         retries = self._manner.retries
         while True:
             self._attempts += 1
             structured = self._caller.structured
             try:
                 async with _slot(limiter):
-                    return Found(await self._attempt(), self._attempts, self._usage)
+                    return JudgeReply(await self._attempt(), self._attempts, self._usage)
             except _FailedError as failed:
                 if self._caller.structured != structured:
                     continue  # what was refused is the form of the request: that is no attempt at a verdict
@@ -265,10 +265,10 @@ class _Question(Generic[V]):
         failed.__cause__ = failed.__context__ = None
         return None
 
-    async def _attempt(self) -> Reading:
+    async def _attempt(self) -> VerdictData:
         with anyio.move_on_after(self._manner.timeout):
             try:
-                return self._read(await whole(self._model.stream(self._request()), LONGEST_ANSWER, _too_long))
+                return self._read(await whole_answer(self._model.stream(self._request()), LONGEST_ANSWER, _too_long))
             except ModelError as error:
                 raise self._unanswered(error) from error
             except (_FailedError, PenstockError):
@@ -294,7 +294,7 @@ class _Question(Generic[V]):
         schema = self._form.schema if self._caller.structured == "schema" else None
         return ResponseFormat(schema, "verdict", strict=self._form.strict)
 
-    def _read(self, answer: ModelAnswer) -> Reading:
+    def _read(self, answer: ModelAnswer) -> VerdictData:
         if answer.usage is not None:
             self._usage = answer.usage if self._usage is None else self._usage + answer.usage
         _refuse_unfinished(answer)

@@ -11,7 +11,7 @@ from pydantic_core.core_schema import ErrorType
 
 from penstock.engine.values.frozen import Value, is_mapping
 from penstock.models.judges.lenient_json import UnreadableError, objects
-from penstock.models.judges.schemas import Shape, is_strict, tightened
+from penstock.models.judges.schemas import SchemaPaths, is_strict, tightened
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -27,31 +27,31 @@ _TELLING = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class VerdictData:
     """The data of a verdict, as JSON values that fit the type, and what was left out of it."""
 
     data: Value
     dropped: tuple[str, ...] = ()
 
 
-class Form(Generic[V]):
+class VerdictForm(Generic[V]):
     """How verdicts of a type are written about so many contents: one, or several. Lives as long as its judge."""
 
     def __init__(self, verdict: type[V], *, several: bool) -> None:
         own = TypeAdapter(verdict)
         schema = own.json_schema()
-        shape = Shape(schema)
+        shape = SchemaPaths(schema)
         self._fields = shape.fields(schema)
         self._several = several
         self._bare = not several and shape.is_object(schema)
         self._adapter: TypeAdapter[Value] = own if self._bare else TypeAdapter(_holder(verdict, several=several))
         whole = schema if self._bare else self._adapter.json_schema()
-        self._shape = Shape(whole)
+        self._shape = SchemaPaths(whole)
         self._keys = self._shape.fields(whole)
         self.schema = tightened(whole)
         self.strict = is_strict(self.schema)
 
-    def read(self, text: str, count: int) -> Reading:
+    def read(self, text: str, count: int) -> VerdictData:
         """Return the verdict that stands in an answer.
 
         Raises:
@@ -63,7 +63,7 @@ class Form(Generic[V]):
             errors = self._errors(data)
             if not errors:
                 self._check(data, count)
-                return Reading(data, tuple(dropped))
+                return VerdictData(data, tuple(dropped))
             left = self._shape.without(data, [error["loc"] for error in errors])
             dropped += [f"{self._shape.named(data, error['loc'])}: {error['type']}" for error in errors]
             data = left

@@ -16,8 +16,8 @@ from penstock.engine.values.errors import JudgeError, OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY, Value, freeze
 from penstock.engine.values.model import Usage
 from penstock.engine.values.ports import RANDOM_IDS, Cache, LRUCache, Model
-from penstock.models.judges.asking import Caller, Found, Manner, Structured, wait_before
-from penstock.models.judges.forms import Form, Reading
+from penstock.models.judges.asking import AskOptions, Caller, JudgeReply, Structured, wait_before
+from penstock.models.judges.forms import VerdictData, VerdictForm
 from penstock.models.judges.lenient_json import UnreadableError
 from penstock.models.single_flight import PerEventLoop, SingleFlight
 
@@ -156,10 +156,10 @@ class Judge(Generic[V]):
         self._many = _form(verdict, several=True)
         asked = {"temperature": 0, **settings}
         kept = freeze({name: value for name, value in asked.items() if value is not None})
-        manner = Manner(instructions, kept, freeze(provider_options), timeout, retries, backoff, ids)
+        manner = AskOptions(instructions, kept, freeze(provider_options), timeout, retries, backoff, ids)
         self._caller = Caller(model, manner, structured)
         self._limiter = PerEventLoop(lambda: anyio.CapacityLimiter(limit))
-        self._calls = SingleFlight[str, Found]()
+        self._calls = SingleFlight[str, JudgeReply]()
         self._cache: Cache | None = LRUCache() if cache == "memory" else cache
         self._ttl = ttl
         self._most = max_characters
@@ -195,8 +195,8 @@ class Judge(Generic[V]):
         return Judgement(tuple(verdicts), self.model.name, found.reading.dropped, found.attempts, found.usage)
 
     async def _answered(
-        self, form: Form[V], contents: tuple[str, ...], ctx: AnyContext | None
-    ) -> tuple[Found, list[V]]:
+        self, form: VerdictForm[V], contents: tuple[str, ...], ctx: AnyContext | None
+    ) -> tuple[JudgeReply, list[V]]:
         try:
             found = await self._found(form, contents)
         except JudgeError as error:
@@ -207,7 +207,7 @@ class Judge(Generic[V]):
             noted(ctx, self.model.name, found.attempts, found.usage, len(found.reading.dropped))
         return found, form.verdicts(found.reading.data, len(contents))
 
-    async def _found(self, form: Form[V], contents: tuple[str, ...]) -> Found:
+    async def _found(self, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply:
         if sum(map(len, contents)) > self._most:
             problem = (
                 f"the content has more than {self._most:,} characters; judge it in pieces, or raise max_characters"
@@ -215,14 +215,14 @@ class Judge(Generic[V]):
             raise JudgeError(self.model.name, "too-long", problem, attempts=0)
         key = self._key(form, contents)
 
-        async def work() -> Found:
+        async def work() -> JudgeReply:
             known = await self._remembered(key, form, len(contents))
             return known if known is not None else await self._asked(key, form, contents)
 
         found, shared = await self._calls.run(key, work, copy_error=_for_others)
-        return Found(found.reading, 0, None) if shared else found
+        return JudgeReply(found.reading, 0, None) if shared else found
 
-    async def _asked(self, key: str, form: Form[V], contents: tuple[str, ...]) -> Found:
+    async def _asked(self, key: str, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply:
         try:
             found = await self._caller.ask(form, contents, self._limiter.get())
         except JudgeError as error:
@@ -236,7 +236,7 @@ class Judge(Generic[V]):
         told = usage.requests if usage is not None else 0
         self.usage += Usage(requests=attempts - told) + (usage or Usage(requests=0))
 
-    async def _remembered(self, key: str, form: Form[V], count: int) -> Found | None:
+    async def _remembered(self, key: str, form: VerdictForm[V], count: int) -> JudgeReply | None:
         if self._cache is None:
             return None
         try:
@@ -246,14 +246,14 @@ class Judge(Generic[V]):
                 return None
             known: Value = json.loads(kept)
             form.verdicts(known["data"], count)
-            return Found(Reading(known["data"], tuple(known["dropped"])), 0, None)
+            return JudgeReply(VerdictData(known["data"], tuple(known["dropped"])), 0, None)
         except (UnreadableError, LookupError, TypeError, ValueError):
             return None  # of another version, or not ours
         except Exception as error:  # noqa: BLE001 - a cache that fails costs a call, not the verdict
             _LOG.warning("the cache of a judge could not be read: %s", type(error).__name__)
             return None
 
-    async def _remember(self, key: str, reading: Reading) -> None:
+    async def _remember(self, key: str, reading: VerdictData) -> None:
         if self._cache is None:
             return
         try:
@@ -263,7 +263,7 @@ class Judge(Generic[V]):
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("the cache of a judge could not be written: %s", type(error).__name__)
 
-    def _key(self, form: Form[V], contents: tuple[str, ...]) -> str:
+    def _key(self, form: VerdictForm[V], contents: tuple[str, ...]) -> str:
         """Return a hash of all that the verdict depends on; from it nobody learns what was judged."""
         asked = json.dumps([*self._base, form.schema, contents], sort_keys=True, default=repr)
         return f"penstock:judge:{hashlib.sha256(asked.encode()).hexdigest()}"
@@ -304,10 +304,10 @@ def _counts(given: object, least: int) -> bool:
     return type(given) is int and given >= least
 
 
-def _form(verdict: type[V], *, several: bool) -> Form[V]:
+def _form(verdict: type[V], *, several: bool) -> VerdictForm[V]:
     from pydantic.errors import PydanticUserError
 
     try:
-        return Form(verdict, several=several)
+        return VerdictForm(verdict, several=several)
     except PydanticUserError as error:
         raise OptionError("Judge", "verdict", verdict, "a type that pydantic knows a JSON Schema of") from error

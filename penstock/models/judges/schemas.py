@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 Schema: TypeAlias = "dict[str, Value]"
-Place: TypeAlias = "tuple[str | int, ...]"
+Path: TypeAlias = "tuple[str | int, ...]"
 
 _EITHER = ("anyOf", "oneOf", "allOf")
 
 
-class Shape:
+class SchemaPaths:
     """The places of the values that a schema describes. Lives as long as the schema."""
 
     def __init__(self, schema: Schema) -> None:
@@ -36,7 +36,7 @@ class Shape:
         nodes = list(self._plain(schema))
         return len(nodes) == 1 and bool(nodes[0].get("properties"))
 
-    def entry(self, data: Value, place: Sequence[str | int]) -> Place | None:
+    def entry(self, data: Value, place: Sequence[str | int]) -> Path | None:
         """Return the innermost entry of a list or mapping that a place is in; None if it is in none.
 
         What a place names beyond the data, such as the member of a union, is overlooked.
@@ -51,11 +51,11 @@ class Shape:
             words += f"[{last}]" if isinstance(last, int) else f".{'*' if is_entry else last}"
         return words.lstrip(".") or "the whole"
 
-    def _steps(self, data: Value, place: Sequence[str | int]) -> Iterator[tuple[Place, bool]]:
+    def _steps(self, data: Value, place: Sequence[str | int]) -> Iterator[tuple[Path, bool]]:
         """Walk along a place; give each step that the data has, and whether it is an entry."""
         nodes = list(self._plain(self._root))
         at: Value = data
-        done: Place = ()
+        done: Path = ()
         for name in place:
             if is_items(at) and isinstance(name, int) and 0 <= name < len(at):
                 below: list[object] = [node["items"] for node in nodes if "items" in node]
@@ -102,27 +102,27 @@ class Shape:
         _remove(data, gone)
         return data
 
-    def _entry_of(self, data: Value, place: Sequence[str | int]) -> Place:
+    def _entry_of(self, data: Value, place: Sequence[str | int]) -> Path:
         entry = self.entry(data, place)
         if entry is None:
             raise UnreadableError(f"{self.named(data, place)} is not as the schema says")
         return entry
 
 
-def _at(data: Value, place: Place) -> Value:
+def _at(data: Value, place: Path) -> Value:
     for name in place:
         data = data[name]
     return data
 
 
-def _remove(data: Value, entries: set[Place]) -> None:
+def _remove(data: Value, entries: set[Path]) -> None:
     """Remove entries: the later ones of a list first, those inside of others not at all."""
     outer = [entry for entry in entries if not any(entry[:size] in entries for size in range(1, len(entry)))]
     for entry in sorted(outer, key=_rank, reverse=True):
         del _at(data, entry[:-1])[entry[-1]]
 
 
-def _rank(place: Place) -> tuple[str, ...]:
+def _rank(place: Path) -> tuple[str, ...]:
     return tuple(f"{name:09d}" if isinstance(name, int) else name for name in place)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part
     from penstock.models.openai.wire import Json
 
-    Place = tuple[str | int, ...]
+    BlockKey = tuple[str | int, ...]
 
 _SEALED_FIELDS = frozenset({"type", "id", "index", "format", "data", "signature", "closed"})
 """What stands beside a thought that only its provider can read, and needs back; anything else guards must read."""
@@ -40,7 +40,7 @@ _TEXTS = frozenset({"content", "refusal"})
 
 @dataclass(slots=True)
 class _OpenBlock:
-    place: Place
+    place: BlockKey
     id: str
     pieces: list[str] = field(default_factory=list[str])
     rest: Json = field(default_factory=dict[str, "object"])
@@ -59,7 +59,7 @@ class Blocks:
         self._count = 0
         self._open: _OpenBlock | None = None
 
-    def say(self, place: Place, text: str, rest: Json | None = None) -> Iterator[Chunk]:
+    def say(self, place: BlockKey, text: str, rest: Json | None = None) -> Iterator[Chunk]:
         """Yield the chunks of a piece of text at a place; ``rest`` is what else is said there."""
         if not text and not rest:
             return
@@ -108,7 +108,7 @@ def _part_metadata(part: Part) -> Values:
     return part.metadata
 
 
-def _start(place: Place) -> Json:
+def _start(place: BlockKey) -> Json:
     return {"refusal": True} if place[0] == "refusal" else {}
 
 

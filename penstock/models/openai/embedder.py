@@ -13,7 +13,7 @@ import anyio
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze, is_items, is_mapping, thaw
 from penstock.models.openai.failures import is_failure
-from penstock.models.openai.http import USUAL, Connected, Reach, TimeLimits
+from penstock.models.openai.http import USUAL, EndpointClient, EndpointOptions, TimeLimits
 from penstock.models.openai.wire import object_of, objects_of, parsed, says
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _MOST_OF_AN_ANSWER = 256 * 1024 * 1024
 _MOST_OF_A_BATCH = 2048
 
 
-class OpenAICompatibleEmbedder(Connected):
+class OpenAICompatibleEmbedder(EndpointClient):
     """Turns texts into vectors, in batches. It keeps its connections until it is closed (``async with``).
 
     Needs the extra ``openai``. Safe to share between tasks; each event loop has connections of its own.
@@ -91,7 +91,7 @@ class OpenAICompatibleEmbedder(Connected):
             raise OptionError(what, "concurrency", concurrency, "a number of requests, 1 or more")
         if dimensions is not None and dimensions < 1:
             raise OptionError(what, "dimensions", dimensions, "a number of dimensions, 1 or more")
-        reach = Reach(provider, base_url, api_key, headers, query, timeout, proxy, verify, client)
+        reach = EndpointOptions(provider, base_url, api_key, headers, query, timeout, proxy, verify, client)
         super().__init__(name, reach)
         chosen = {} if dimensions is None else {"dimensions": dimensions}
         self._options: Values = freeze({**chosen, **(options or {})})

@@ -58,7 +58,7 @@ USUAL = TimeLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """Where requests go, and with what.
 
     Attributes:
@@ -112,7 +112,7 @@ class Http:
 
     __slots__ = ("_client", "_given", "failures", "place")
 
-    def __init__(self, place: Place, failures: Failures, client: httpx.AsyncClient | None = None) -> None:
+    def __init__(self, place: Endpoint, failures: Failures, client: httpx.AsyncClient | None = None) -> None:
         """Take the place; a client that is given is used, and left open.
 
         Raises:
@@ -205,7 +205,7 @@ class Http:
             await client.aclose()
 
 
-def _client(place: Place) -> httpx.AsyncClient:
+def _client(place: Endpoint) -> httpx.AsyncClient:
     import httpx
 
     limits = place.limits
@@ -243,7 +243,7 @@ _HIDDEN = "(not shown)"
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class EndpointOptions:
     """How to reach a model: what users may say about it, by the names of their options."""
 
     provider: str | Provider | None = None
@@ -258,7 +258,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class FoundEndpoint:
     """A model's place, found.
 
     Attributes:
@@ -274,7 +274,7 @@ class Reached:
     http: Http
 
 
-def reached(what: str, name: str, reach: Reach) -> Reached:
+def find_endpoint(what: str, name: str, reach: EndpointOptions) -> FoundEndpoint:
     """Return the place of a model. With a base URL, and no provider, any name is the server's own.
 
     Raises:
@@ -292,11 +292,11 @@ def reached(what: str, name: str, reach: Reach) -> Reached:
     if reach.proxy is not None:
         _check_proxy(what, reach.proxy)
     failures = Failures(shown, _secrets(key, headers, query, reach.proxy))
-    place = Place(url, headers, query, reach.limits, reach.proxy, reach.verify)
-    return Reached(shown, model, provider, Http(place, failures, reach.client))
+    place = Endpoint(url, headers, query, reach.limits, reach.proxy, reach.verify)
+    return FoundEndpoint(shown, model, provider, Http(place, failures, reach.client))
 
 
-def _provider(what: str, name: str, reach: Reach) -> tuple[Provider, str]:
+def _provider(what: str, name: str, reach: EndpointOptions) -> tuple[Provider, str]:
     """Return who offers a model, and what it is called there."""
     first, slash, rest = name.partition("/")
     if reach.provider is not None:
@@ -361,7 +361,7 @@ def _secrets(key: str | None, headers: Mapping[str, str], query: Mapping[str, st
     return {*found, key.strip() if key else "", password or ""} - {""}
 
 
-class Connected:
+class EndpointClient:
     """What asks one place. It keeps its connections until it is closed (``async with``).
 
     Attributes:
@@ -372,14 +372,14 @@ class Connected:
 
     __slots__ = ("_http", "model", "name", "provider")
 
-    def __init__(self, name: str, reach: Reach) -> None:
+    def __init__(self, name: str, reach: EndpointOptions) -> None:
         """Find the place.
 
         Raises:
             OptionError: the provider is not known, there is no key, or an option cannot be.
             MissingExtraError: the extra is not installed.
         """
-        found = reached(type(self).__name__, name, reach)
+        found = find_endpoint(type(self).__name__, name, reach)
         self.name = found.name
         self.model = found.model
         self.provider = found.provider

@@ -12,7 +12,7 @@ from penstock.engine.values.errors import MessageError, ModelError, OptionError
 from penstock.engine.values.frozen import FrozenDict, freeze, is_mapping
 from penstock.engine.values.model import ModelRequest
 from penstock.models.openai.failures import is_failure, kept_headers
-from penstock.models.openai.http import USUAL, Connected, Reach, TimeLimits
+from penstock.models.openai.http import USUAL, EndpointClient, EndpointOptions, TimeLimits
 from penstock.models.openai.reading import AnswerReader, is_answer
 from penstock.models.openai.requests import body_of
 from penstock.models.openai.wire import MOST_OF_AN_EVENT, EventTooLongError, SSEReader, objects_of, parsed, says
@@ -206,7 +206,7 @@ def _looks_like_events(body: bytearray) -> bool:
     return start.startswith((b"data:", b"event:", b"id:", b": "))
 
 
-class OpenAICompatibleModel(Connected):
+class OpenAICompatibleModel(EndpointClient):
     """A model that is asked by chat completions. It keeps its connections until it is closed (``async with``).
 
     Needs the extra ``openai``. Safe to share between tasks; each event loop has connections of its own.
@@ -263,7 +263,7 @@ class OpenAICompatibleModel(Connected):
         if most_of_an_event < 1:
             raise OptionError(what, "most_of_an_event", most_of_an_event, "a number of bytes, 1 or more")
         limits = _limits(what, timeout)
-        reach = Reach(provider, base_url, api_key, headers, query, limits, proxy, verify, client)
+        reach = EndpointOptions(provider, base_url, api_key, headers, query, limits, proxy, verify, client)
         super().__init__(name, reach)
         self._settings: Values = freeze(settings or {})
         self._stream = stream

@@ -28,7 +28,7 @@ _REASONS = {
 }
 
 
-class Answer:
+class EventReader:
     """One answer on its way. Each method gives the chunks of what it is told; a part is known by its index."""
 
     __slots__ = ("_begun", "_count", "_ended", "_ids")

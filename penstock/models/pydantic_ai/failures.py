@@ -41,7 +41,7 @@ def secrets_of(model: object) -> Iterator[str]:
                 yield found
 
 
-class Errors:
+class ErrorConverter:
     """Makes the errors of one model. Lives as long as the model."""
 
     __slots__ = ("_failures",)

@@ -17,8 +17,8 @@ if TYPE_CHECKING or _IS_INSTALLED:
     from pydantic_ai.direct import model_request, model_request_stream
     from pydantic_ai.models import infer_model
 
-    from penstock.models.pydantic_ai.answers import Answer, started
-    from penstock.models.pydantic_ai.failures import Errors
+    from penstock.models.pydantic_ai.answers import EventReader, started
+    from penstock.models.pydantic_ai.failures import ErrorConverter
     from penstock.models.pydantic_ai.requests import parameters, settings, written
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class PydanticAIModel:
             raise OptionError("PydanticAIModel", "model", model, f"one that pydantic-ai can ask: {error}") from error
         self._streaming = streaming
         self._native = _is_native(self._model)
-        self._errors = Errors(self.name, self._model)
+        self._errors = ErrorConverter(self.name, self._model)
 
     @property
     def name(self) -> str:
@@ -100,7 +100,7 @@ class PydanticAIModel:
             raise failure  # out here it has no context, which could show what its cause may not
 
     async def _streamed(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
-        answer = Answer()
+        answer = EventReader()
         asked = model_request_stream(
             self._model,
             written(request.messages),
@@ -130,7 +130,7 @@ class PydanticAIModel:
             model_request_parameters=parameters(request, native=self._native),
         )
         yield started(said.model_name, said.provider_name, said.timestamp.timestamp())
-        for chunk in Answer().rest(said):
+        for chunk in EventReader().rest(said):
             yield chunk
 
     def __repr__(self) -> str:

@@ -86,7 +86,7 @@ def _last(ends: re.Pattern[str], text: str, start: int, stop: int) -> int:
 
 
 CutAt = Literal["token", "word", "sentence"]
-Place = Literal["token", "word", "sentence", "nowhere"]
+CutPlace = Literal["token", "word", "sentence", "nowhere"]
 
 _LONG = 512  # characters not yet counted for good, beyond which they are looked at only as they grow
 
@@ -116,7 +116,7 @@ class Meter:
         "over",
     )
 
-    def __init__(self, counter: Counting, budget: int, at: Place = "token", ellipsis: str = "") -> None:
+    def __init__(self, counter: Counting, budget: int, at: CutPlace = "token", ellipsis: str = "") -> None:
         """Begin a text that may have ``budget`` tokens, the ellipsis of a cut included.
 
         ``at`` says where a cut may fall; ``nowhere`` if nobody will look at what the cut leaves.
@@ -124,7 +124,7 @@ class Meter:
         self.over = False
         self._counter = counter
         self._budget = budget
-        self._at: Place = at
+        self._at: CutPlace = at
         self._ellipsis = ellipsis
         self._reserve = counter.count(ellipsis) if ellipsis else 0
         self._before = 0  # tokens before `_text`

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.models.tokens.counters import Counting
-    from penstock.models.tokens.meter import CutAt, Place
+    from penstock.models.tokens.meter import CutAt, CutPlace
 
 
 NOTICE = "data-token-limit-reached"
@@ -66,7 +66,7 @@ class AnswerBudget:
         """Store the options: ``each`` limits each piece by itself; ``stop`` aborts runs; ``ends`` closes streams."""
         self.limit = limit
         self.counting = counting
-        self.at: Place = "nowhere" if stop else at
+        self.at: CutPlace = "nowhere" if stop else at
         self.ellipsis = ellipsis
         self.each = each
         self.stop = stop

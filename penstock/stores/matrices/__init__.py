@@ -12,7 +12,7 @@ DIGITS = 6
 """To how many digits scores are rounded: vectors are kept as floats of 32 bits, which know seven. Equal ones are so."""
 
 
-class Row(NamedTuple):
+class VectorRow(NamedTuple):
     """A vector of an index: its number, which is never given again, whose it is, and itself as bytes."""
 
     seq: int
@@ -21,7 +21,7 @@ class Row(NamedTuple):
     vector: bytes
 
 
-class Search(NamedTuple):
+class MatrixQuery(NamedTuple):
     """What is looked for: vectors near one, how many, of which thread and resource (None: any), the least score."""
 
     vector: bytes
@@ -34,7 +34,7 @@ class Search(NamedTuple):
 class Matrix(Protocol):
     """The vectors of one index. Those of zeros have no direction: they are never found."""
 
-    def append(self, rows: Sequence[Row]) -> None:
+    def append(self, rows: Sequence[VectorRow]) -> None:
         """Take more vectors in."""
         ...
 
@@ -42,7 +42,7 @@ class Matrix(Protocol):
         """Let go of all but these, which are sorted."""
         ...
 
-    def nearest(self, search: Search) -> list[tuple[int, float]]:
+    def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
         """Return the numbers and scores of the nearest, in no order; all of those that are equal to the last of them.
 
         So there may be more than were asked for: the caller knows which of equal ones come first.

@@ -12,7 +12,7 @@ from penstock.stores.matrices import DIGITS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.stores.matrices import Row, Search
+    from penstock.stores.matrices import MatrixQuery, VectorRow
 
 Floats: TypeAlias = NDArray[np.float32]
 Exact: TypeAlias = NDArray[np.float64]
@@ -46,7 +46,7 @@ class FastMatrix:
         self._live: NDArray[np.bool_] = np.empty(0, np.bool_)
         self._count = 0
 
-    def append(self, rows: Sequence[Row]) -> None:
+    def append(self, rows: Sequence[VectorRow]) -> None:
         """Take more vectors in."""
         joined = np.frombuffer(b"".join([row.vector for row in rows]), "<f4")
         given: Exact = joined.reshape(-1, self._rows.shape[1]).astype(np.float64)
@@ -79,7 +79,7 @@ class FastMatrix:
         self._threads, self._resources = self._threads[live], self._resources[live]
         self._count = len(live)
 
-    def nearest(self, search: Search) -> list[tuple[int, float]]:
+    def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
         """Return the numbers and scores of the nearest; see `Matrix`."""
         given: Exact = np.frombuffer(search.vector, "<f4").astype(np.float64)
         length = float(np.sqrt((given * given).sum()))
@@ -95,7 +95,7 @@ class FastMatrix:
         chosen = scores >= least
         return list(zip(self._seqs[places[chosen]].tolist(), scores[chosen].tolist(), strict=True))
 
-    def _candidates(self, direction: Floats, search: Search) -> Places:
+    def _candidates(self, direction: Floats, search: MatrixQuery) -> Places:
         """Return the places of those that may be among the nearest of the thread and resource asked for."""
         asked = self._live[: self._count].copy()
         if search.thread_id is not None:

@@ -13,10 +13,10 @@ from penstock.stores.matrices import DIGITS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.stores.matrices import Row, Search
+    from penstock.stores.matrices import MatrixQuery, VectorRow
 
 
-class _Kept(NamedTuple):
+class _PlainRow(NamedTuple):
     thread_id: str
     resource_id: str
     direction: tuple[float, ...]
@@ -26,21 +26,21 @@ class PlainMatrix:
     """The vectors of one index, by number, each of length 1."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _PlainRow] = {}
 
-    def append(self, rows: Sequence[Row]) -> None:
+    def append(self, rows: Sequence[VectorRow]) -> None:
         """Take more vectors in."""
         for row in rows:
             direction = _direction(row.vector)
             if direction:
-                self._kept[row.seq] = _Kept(row.thread_id, row.resource_id, direction)
+                self._kept[row.seq] = _PlainRow(row.thread_id, row.resource_id, direction)
 
     def keep(self, seqs: Sequence[int]) -> None:
         """Let go of all but these."""
         stay = set(seqs)
         self._kept = {seq: kept for seq, kept in self._kept.items() if seq in stay}
 
-    def nearest(self, search: Search) -> list[tuple[int, float]]:
+    def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
         """Return the numbers and scores of the nearest; see `Matrix`."""
         direction = _direction(search.vector)
         scores = [

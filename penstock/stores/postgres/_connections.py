@@ -3,14 +3,154 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import re
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
 
-from penstock.engine.values.errors import MissingExtraError, UsageError
+from penstock.engine.values.errors import MissingExtraError, OptionError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from urllib.parse import SplitResult
+
+    from penstock.engine.values.frozen import Value, Values
+
+
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:@/\[\]]*)(?::[0-9]{1,5})?")
+_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+
+
+class _Hidden:
+    """Stands for a value that is not to be shown."""
+
+    def __repr__(self) -> str:
+        return "a text that is not shown here (it may hold a password)"
+
+
+def check_schema(owner: str, schema: object) -> None:
+    """Refuse what cannot name a schema.
+
+    Raises:
+        OptionError: it is none of letters, digits and ``_``, at most 63, or begins with what is PostgreSQL's own.
+    """
+    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.lower().startswith("pg_"):
+        allowed = "a name of up to 63 ASCII letters, digits and _ that begins with neither a digit nor pg_"
+        raise OptionError(owner, "schema", schema, allowed)
+
+
+def shown_address(owner: str, url: object) -> str:
+    """Return the hosts and the database of a URL such as ``postgresql://user:password@host:5432/database``.
+
+    Raises:
+        OptionError: it is no such URL. The error does not show it: what is misread may be a password.
+    """
+    if not isinstance(url, str):
+        _refuse(owner)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        _refuse(owner)
+    hosts = parts.netloc.rpartition("@")[2]
+    if not _is_read_rightly(parts, hosts):
+        _refuse(owner)
+    named = parse_qs(parts.query)
+    database = unquote(parts.path[1:]) or next(iter(named.get("database", named.get("dbname", []))), "")
+    return f"{hosts or ','.join(named.get('host', [])) or 'the default host'}/{database}"
+
+
+def _is_read_rightly(parts: SplitResult, hosts: str) -> bool:
+    """Tell whether no piece of an unquoted password can have come to stand where hosts and database are."""
+    is_url = parts.scheme in {"postgresql", "postgres"} and not parts.fragment
+    return is_url and "@" not in parts.path and all(_HOST.fullmatch(host) for host in hosts.split(","))
+
+
+def _refuse(owner: str) -> NoReturn:
+    allowed = "a URL such as postgresql://user:password@host:5432/database, its password percent-encoded"
+    raise OptionError(owner, "url", _Hidden(), allowed) from None
+
+
+AGAIN = frozenset(
+    {
+        "25P03",  # the session was idle in a transaction for too long: this process was held up
+        "40001",  # a transaction could not be serialised
+        "40P01",  # a deadlock was found
+        "53300",  # the server has too many connections
+        "57P01",  # the server is being stopped
+        "57P02",  # the server crashed
+        "57P03",  # the server is starting, or cannot take connections now
+        "57P05",  # the session was idle for too long
+    }
+)
+"""What passes: the same work is tried again on another connection. All of class 08, connection errors, is beside it."""
+
+_SAID = {
+    "28000": "it does not let this user in; see its pg_hba.conf",
+    "28P01": "it refuses the user or the password",
+    "3D000": "there is no such database; create it first",
+    "3F000": "the schema is gone; close the store, and it is made anew",
+    "42501": "the user may not do what is needed here (tables are made at first use: CREATE on the database, or on a "
+    "schema made before, and CREATE EXTENSION vector for vectors)",
+    "42P01": "a table is gone; close the store, and it is made anew",
+    "53100": "its disk is full",
+    "53200": "it is out of memory",
+    "53300": "it has too many connections; lower max_connections of the stores, or raise the server's",
+    "54000": "an id is longer than an index can hold (about 2,700 bytes)",
+    "25006": "it is read-only: a standby, or a database that is not to be written to",
+}
+
+_KEPT_NOTHING = "an id or a name holds what PostgreSQL cannot keep (a NUL character, or half a surrogate pair)"
+_CLASSES = {
+    "08": "it cannot be reached, or the connection broke",
+    "22": _KEPT_NOTHING,
+    "40": "others were in the way, again and again",
+    "57": "it is not taking connections now",
+}
+_WITH_DATA = frozenset({"22", "23"})
+
+
+def state(error: BaseException) -> str:
+    """Return the SQLSTATE of an error, or an empty text."""
+    found: object = getattr(error, "sqlstate", None)
+    return found if isinstance(found, str) else ""
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Tell whether the same work may succeed later: the server was not there, or others were in the way."""
+    code = state(error)
+    if code:
+        return code in AGAIN or code.startswith("08")
+    return isinstance(error, (OSError, EOFError)) and not isinstance(error, TimeoutError)
+
+
+def quotes_data(error: BaseException) -> bool:
+    """Tell whether an error's text may quote what was to be stored: it is not to be anybody's ``__cause__``.
+
+    So do those of classes 22 (data) and 23 (constraints), and the driver's own of values that it cannot send.
+    """
+    code = state(error)
+    return code[:2] in _WITH_DATA or (not code and isinstance(error, ValueError))
+
+
+def problem(error: BaseException, timeout: float) -> str:
+    """Return what went wrong, in words that quote nothing; ``timeout``: the seconds that a statement may take."""
+    code = state(error)
+    if isinstance(error, TimeoutError) or code == "57014":
+        return f"it took longer than {timeout:g} s (timeout=), or no connection was free (max_connections=)"
+    if type(error).__name__ == "ClientConfigurationError":  # of the driver's; it never quotes a password
+        return f"its URL, or an option of the driver, is wrong: {error}"
+    if not code and isinstance(error, ValueError):
+        return _KEPT_NOTHING
+    said = _SAID.get(code) or _CLASSES.get(code[:2])
+    if said is None:
+        said = _CLASSES["08"] if isinstance(error, OSError) else "it failed"
+    return f"{said} ({type(error).__name__}{f', SQLSTATE {code}' if code else ''})"
+
 
 _IS_INSTALLED = find_spec("asyncpg") is not None
 
@@ -38,7 +178,7 @@ AT_THE_END = 5.0
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class LoopConnections:
     """What a store has in one event loop.
 
     Attributes:
@@ -54,7 +194,7 @@ class Place:
     is_ready: bool = False
 
 
-class Connections:
+class ServerConnections:
     """Connections to one server, opened as they are needed, at most so many in an event loop.
 
     Args:
@@ -74,9 +214,9 @@ class Connections:
         self._most = most
         self._timeout = timeout
         self._options = options
-        self._places: dict[asyncio.AbstractEventLoop, Place] = {}
+        self._places: dict[asyncio.AbstractEventLoop, LoopConnections] = {}
 
-    def place(self) -> Place:
+    def place(self) -> LoopConnections:
         """Return what there is in the running event loop; what was in loops that are closed is dropped.
 
         Raises:
@@ -92,10 +232,10 @@ class Connections:
         found = self._places.get(loop)
         if found is None:
             self._places = {each: place for each, place in self._places.items() if not each.is_closed()}
-            found = self._places[loop] = Place()
+            found = self._places[loop] = LoopConnections()
         return found
 
-    async def _pool(self, place: Place) -> Pool:
+    async def _pool(self, place: LoopConnections) -> Pool:
         async with place.opening:
             if place.pool is None:
                 options: dict[str, Value] = {
@@ -112,7 +252,7 @@ class Connections:
             return place.pool
 
     @asynccontextmanager
-    async def connection(self, place: Place) -> AsyncGenerator[Connection]:
+    async def connection(self, place: LoopConnections) -> AsyncGenerator[Connection]:
         """Give a connection, and take it back whatever happens.
 
         Raises:
@@ -203,3 +343,135 @@ def _is_lost(connection: Connection) -> bool:
         return connection.is_closed()
     except asyncpg.InterfaceError:
         return True
+
+
+T = TypeVar("T")
+
+FIRST_WAIT = 0.02
+LONGEST_WAIT = 1.0
+"""Seconds between two attempts: the first wait, doubled each time up to the longest, and up to half of it at random."""
+
+
+class Session:
+    """A connection in use. In statements, ``{schema}`` stands for the store's schema."""
+
+    __slots__ = ("_connection", "schema")
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self.schema = f'"{schema}"'
+
+    def _named(self, sql: str) -> str:
+        return sql.replace("{schema}", self.schema)
+
+    async def rows(self, sql: str, *args: Value) -> Sequence[Values]:
+        """Return what a statement gives."""
+        return [dict(row.items()) for row in await self._connection.fetch(self._named(sql), *args)]
+
+    async def row(self, sql: str, *args: Value) -> Values | None:
+        """Return the first row that a statement gives, or None."""
+        found = await self._connection.fetchrow(self._named(sql), *args)
+        return None if found is None else dict(found.items())
+
+    async def value(self, sql: str, *args: Value) -> Value:
+        """Return the first value of the first row that a statement gives, or None."""
+        return await self._connection.fetchval(self._named(sql), *args)
+
+    async def run(self, sql: str, *args: Value, timeout: float | None = None) -> None:
+        """Run a statement; without values, several of them. ``timeout``: in place of the store's, in seconds."""
+        await self._connection.execute(self._named(sql), *args, timeout=timeout)
+
+    async def run_each(self, sql: str, args: Iterable[Sequence[Value]]) -> None:
+        """Run a statement with each of some rows of values."""
+        await self._connection.executemany(self._named(sql), args)
+
+
+class PostgresDatabase:
+    """Runs pieces of work on a server, each on one connection, and again where what hindered it passes.
+
+    So a piece of work may have been done before, by an attempt of which nobody heard the end: it must bear that.
+
+    Args:
+        label: what the store is called in errors, without passwords.
+        connections: where connections come from.
+        schema: the schema that holds the tables.
+        timeout: seconds for one statement.
+        retry_for: for how many seconds work is begun again after its first attempt.
+        prepare: makes the tables, with the sessions it is given for single transactions.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        connections: ServerConnections,
+        *,
+        schema: str,
+        timeout: float,
+        retry_for: float,
+        prepare: Callable[[Session], Awaitable[None]],
+    ) -> None:
+        self.label = label
+        self._connections = connections
+        self._schema = schema
+        self._timeout = timeout
+        self._retry_for = retry_for
+        self._prepare = prepare
+
+    async def read(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Return what the work gives; each of its statements is a transaction of its own.
+
+        Raises:
+            StorageError: it could not be done in time.
+        """
+        return await self._tried(self._read, work)
+
+    async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Return what the work gives, all of it in one transaction, once that is committed.
+
+        Raises:
+            StorageError: it could not be done in time.
+        """
+        return await self._tried(self._write, work)
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._connections.close()
+
+    async def _read(self, place: LoopConnections, work: Callable[[Session], Awaitable[T]]) -> T:
+        async with self._connections.connection(place) as connection:
+            return await work(Session(connection, self._schema))
+
+    async def _write(self, place: LoopConnections, work: Callable[[Session], Awaitable[T]]) -> T:
+        async with self._connections.connection(place) as connection, transaction(connection, self._timeout):
+            return await work(Session(connection, self._schema))
+
+    async def _tried(
+        self,
+        attempt: Callable[[LoopConnections, Callable[[Session], Awaitable[T]]], Awaitable[T]],
+        work: Callable[[Session], Awaitable[T]],
+    ) -> T:
+        """Attempt the work until it is done, or what hinders it does not pass, or the time is over."""
+        until = anyio.current_time() + self._retry_for
+        wait = FIRST_WAIT
+        while True:
+            place = self._connections.place()
+            try:
+                await self._make_ready(place)
+                return await attempt(place, work)
+            except DRIVER_ERRORS as error:
+                if anyio.current_time() + wait > until or not is_temporary(error):
+                    raise self._told(error) from (None if quotes_data(error) else error)
+            await anyio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - so that waiters do not march in step
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _make_ready(self, place: LoopConnections) -> None:
+        """See that the tables are there, once for all who wait for them."""
+        if place.is_ready:
+            return
+        async with place.preparing:
+            if not place.is_ready:
+                await self._write(place, self._prepare)
+                place.is_ready = True
+
+    def _told(self, error: BaseException) -> StorageError:
+        return StorageError(self.label, problem(error, self._timeout))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import OwnershipError
 from penstock.engine.values.stored import Page, StoredMessage
-from penstock.stores.bodies import read_message, write_message
-from penstock.stores.cursors import cursor, place
+from penstock.stores.checks import cursor, place
+from penstock.stores.encoding import read_message, write_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message
-    from penstock.stores.postgres._sessions import Session
+    from penstock.stores.postgres._connections import Session
 
 _LOCK_THREADS = """
     INSERT INTO {schema}.threads AS kept (id, resource_id, title, metadata, created_at, updated_at, last_order)
@@ -77,7 +77,7 @@ _AROUND = """
 """
 
 
-class Saving(NamedTuple):
+class MessageBatch(NamedTuple):
     """What is to be stored: messages, their threads with whom they are said to be of, and the time."""
 
     messages: Sequence[Message]
@@ -85,7 +85,7 @@ class Saving(NamedTuple):
     at: datetime
 
 
-class Asked(NamedTuple):
+class MessageQuery(NamedTuple):
     """Which messages are asked for; see `Storage.messages`."""
 
     thread_id: str
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
     oldest_first: bool
 
 
-async def save(session: Session, saving: Saving, label: str) -> tuple[StoredMessage, ...]:
+async def save(session: Session, saving: MessageBatch, label: str) -> tuple[StoredMessage, ...]:
     """Store messages, all or none, and return them as they are kept, in the order given."""
     final = {message.id: message for message in saving.messages}
     written = [write_message(message, f"message {message.id!r}") for message in final.values()]
@@ -118,7 +118,7 @@ async def save(session: Session, saving: Saving, label: str) -> tuple[StoredMess
     return tuple(kept[message.id] for message in saving.messages)
 
 
-async def _places(session: Session, saving: Saving, label: str) -> dict[str, int]:
+async def _places(session: Session, saving: MessageBatch, label: str) -> dict[str, int]:
     """Return a place for each message, the next of its thread in the order given; the threads are locked."""
     owners = saving.owners
     ids: dict[str, dict[str, None]] = {thread: {} for thread in owners}
@@ -144,7 +144,7 @@ def _stored(row: Mapping[str, Value]) -> StoredMessage:
     return StoredMessage(_timed(read_message(row["body"]), row["created_at"]), row["order_key"])
 
 
-async def page(session: Session, asked: Asked) -> Page[StoredMessage]:
+async def page(session: Session, asked: MessageQuery) -> Page[StoredMessage]:
     """Return messages of a thread, the newest first, or the oldest."""
     kind = "oldest" if asked.oldest_first else "newest"
     values: list[Value] = [asked.thread_id, asked.limit + 1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.values.errors import StorageError
 
 if TYPE_CHECKING:
-    from penstock.stores.postgres._sessions import Session
+    from penstock.stores.postgres._connections import Session
 
 LOCK = 0x70656E73746F636B
 """The key of the lock under which tables are made: the bytes of "penstock"."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
-from penstock.engine.values.stored import Page, Thread
-from penstock.stores.bodies import read_time, read_values, write_time, write_values
-from penstock.stores.cursors import cursor, place
+from penstock.engine.values.stored import MemoryRecord, Page, Thread
+from penstock.stores.checks import cursor, place
+from penstock.stores.encoding import read_time, read_values, write_time, write_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from penstock.engine.values.frozen import Value, Values
-    from penstock.stores.postgres._sessions import Session
+    from penstock.engine.values.stored import MemoryScope
+    from penstock.stores.postgres._connections import Session
+
 
 _COLUMNS = "id, resource_id, title, metadata, created_at, updated_at, version"
 _READ = "SELECT {columns} FROM {schema}.threads WHERE id = $1".replace("{columns}", _COLUMNS)
@@ -41,7 +44,7 @@ _DELETE_OF = """
 _CURSOR = "threads"
 
 
-class Change(NamedTuple):
+class ThreadChange(NamedTuple):
     """A change of a thread: its title and metadata (None: as before), the version it must have, its name, its time.
 
     By its name it is known if an attempt has made it before, of which nobody heard the end.
@@ -85,7 +88,7 @@ async def create(session: Session, thread: Thread, now: datetime, label: str) ->
     return kept
 
 
-async def update(session: Session, thread_id: str, change: Change, label: str) -> Thread:
+async def update(session: Session, thread_id: str, change: ThreadChange, label: str) -> Thread:
     """Make a change, unless it is made."""
     row = await session.row(_LOCK, thread_id)
     if row is None:
@@ -153,3 +156,75 @@ async def delete_of(session: Session, resource_id: str) -> Sequence[str]:
     gone = "DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = ANY($1::text[])"
     await session.run(gone, ids)
     return ids
+
+
+_VERSIONS = """
+    SELECT body, version, updated_at, author FROM {schema}.working_memories
+    WHERE scope = $1 AND key = $2 ORDER BY version DESC LIMIT $3
+"""
+
+_MADE = """
+    SELECT body, version, updated_at, author FROM {schema}.working_memories
+    WHERE scope = $1 AND key = $2 AND change = $3
+"""
+
+_STORE = """
+    INSERT INTO {schema}.working_memories (scope, key, version, body, author, updated_at, change)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+
+_PRUNE = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key = $2 AND version <= $3"
+
+_DELETE_MEMORY = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key = $2 RETURNING 1"
+
+
+class MemoryChange(NamedTuple):
+    """A change of a working memory: all its text, who makes it, the version it must have, its name, its time.
+
+    By its name it is known if an attempt has made it before, of which nobody heard the end.
+    """
+
+    text: str
+    author: str
+    expected: int | None
+    name: str
+    at: datetime
+
+
+def _record(row: Values) -> MemoryRecord:
+    return MemoryRecord(json.loads(row["body"]), row["version"], row["updated_at"], json.loads(row["author"]))
+
+
+async def memory_versions(session: Session, scope: MemoryScope, key: str, limit: int) -> tuple[MemoryRecord, ...]:
+    """Return the last versions, the newest first."""
+    return tuple(_record(row) for row in await session.rows(_VERSIONS, scope, key, limit))
+
+
+async def put_memory(
+    session: Session, scope: MemoryScope, key: str, change: MemoryChange, *, kept: int, label: str
+) -> MemoryRecord:
+    """Store a version, unless it is stored; ``kept``: how many versions stay, with this one."""
+    await _lock_memory(session, scope, key)
+    made = await session.row(_MADE, scope, key, change.name)
+    if made is not None:
+        return _record(made)
+    rows = await session.rows(_VERSIONS, scope, key, 1)
+    there: int = rows[0]["version"] if rows else 0
+    if change.expected not in {None, there}:
+        raise StorageConflictError(label, "the working memory has been changed by now: read it again", there)
+    record = MemoryRecord(change.text, there + 1, change.at.astimezone(UTC), change.author)
+    body, author = json.dumps(record.text), json.dumps(record.author)
+    await session.run(_STORE, scope, key, record.version, body, author, record.updated_at, change.name)
+    await session.run(_PRUNE, scope, key, record.version - kept)
+    return record
+
+
+async def delete_memory(session: Session, scope: MemoryScope, key: str) -> bool:
+    """Delete all versions; tell whether there were any. Who is storing one just then is done before, or begins anew."""
+    await _lock_memory(session, scope, key)
+    return await session.value(_DELETE_MEMORY, scope, key) is not None
+
+
+async def _lock_memory(session: Session, scope: MemoryScope, key: str) -> None:
+    """Wait for those who change that memory, and keep others waiting until the end of the transaction."""
+    await session.run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{session.schema}/{scope}/{key}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import NotStoredError, StorageError
 from penstock.engine.values.stored import VectorHit
-from penstock.stores.blobs import blob
+from penstock.stores.encoding import blob
 from penstock.stores.postgres._migrations import LOCK, migrate, version
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.stored import VectorEntry
-    from penstock.stores.postgres._sessions import Session
+    from penstock.stores.postgres._connections import Session
 
 log = logging.getLogger("penstock")
 
@@ -99,7 +99,7 @@ _WALK = """
 """
 
 
-class Search(NamedTuple):
+class VectorQuery(NamedTuple):
     """What is looked for; see `VectorStore.query_vectors`."""
 
     vector: Sequence[float]
@@ -109,7 +109,7 @@ class Search(NamedTuple):
     threshold: float | None
 
 
-class Index(NamedTuple):
+class VectorIndex(NamedTuple):
     """An index as it is: its number, the length of its vectors, what searches it, and where pgvector's types are."""
 
     id: int
@@ -170,7 +170,7 @@ class Vectors:
             ],
         )
 
-    async def query(self, session: Session, index: str, search: Search) -> tuple[VectorHit, ...]:
+    async def query(self, session: Session, index: str, search: VectorQuery) -> tuple[VectorHit, ...]:
         """Return the nearest by cosine, the nearest first; of equal ones by id."""
         direction = _direction(search.vector, self._label)
         found = await self._index(session, index) if await self._is_ready(session) else None
@@ -233,11 +233,11 @@ class Vectors:
             pgvector = await session.value(_PGVECTOR)
         await migrate(session, "vectors", self._label, vector=str(pgvector))
 
-    async def _index(self, session: Session, name: str) -> Index | None:
+    async def _index(self, session: Session, name: str) -> VectorIndex | None:
         row = await session.row(_INDEX, name)
-        return None if row is None else Index(*row.values())
+        return None if row is None else VectorIndex(*row.values())
 
-    async def _make_index(self, session: Session, name: str, length: int) -> Index:
+    async def _make_index(self, session: Session, name: str, length: int) -> VectorIndex:
         await session.run(
             "INSERT INTO {schema}.vector_indexes (name, length) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
             name,
@@ -262,7 +262,7 @@ class Vectors:
             raise StorageError(self._label, f"{told}: wait, or DROP INDEX {name}")
         await session.run(_BUILT, found.id)
 
-    async def _build_if_small(self, session: Session, index: Index) -> None:
+    async def _build_if_small(self, session: Session, index: VectorIndex) -> None:
         """Build the HNSW index where that takes no time; else say, once, that it is to be built."""
         self._check_length(index)
         some = "SELECT 1 FROM {schema}.vectors WHERE index_id = $1 OFFSET $2 LIMIT 1"
@@ -275,12 +275,12 @@ class Vectors:
         await session.run(index.filled(_BUILD).replace("{concurrently}", ""))
         await session.run(_BUILT, index.id)
 
-    def _check_length(self, index: Index) -> None:
+    def _check_length(self, index: VectorIndex) -> None:
         if index.length > MOST_HNSW:
             told = f"vectors of {index.length} numbers are too long for HNSW ({MOST_HNSW} at most)"
             raise StorageError(self._label, f"{told}; use vector_search='exact'")
 
-    async def _are_many(self, session: Session, index: Index, search: Search) -> bool:
+    async def _are_many(self, session: Session, index: VectorIndex, search: VectorQuery) -> bool:
         """Tell whether so many vectors are asked for that they are not looked through."""
         if search.thread_id is not None:
             return False
@@ -290,7 +290,7 @@ class Vectors:
         return bool(await session.value(few, index.id, search.resource_id, LOOKED_THROUGH))
 
 
-async def _look_wide(session: Session, index: Index, limit: int) -> None:
+async def _look_wide(session: Session, index: VectorIndex, limit: int) -> None:
     """Let HNSW look at more than the few it does by itself; from pgvector 0.8 on until there are enough."""
     wide = str(min(1000, max(100, limit * 2 + 20)))
     await session.run("SELECT set_config('hnsw.ef_search', $1, true)", wide)

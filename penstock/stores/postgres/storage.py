@@ -10,12 +10,10 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.stores import checks
-from penstock.stores.postgres import _memories as memories, _messages as said, _threads as threads
-from penstock.stores.postgres._address import check_schema, shown
-from penstock.stores.postgres._connections import Connections
+from penstock.stores.postgres import _messages, _threads
+from penstock.stores.postgres._connections import PostgresDatabase, ServerConnections, check_schema, shown_address
 from penstock.stores.postgres._migrations import migrate
-from penstock.stores.postgres._sessions import Database
-from penstock.stores.postgres._vectors import Search, Vectors
+from penstock.stores.postgres._vectors import VectorQuery, Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
         VectorEntry,
         VectorHit,
     )
-    from penstock.stores.postgres._sessions import Session
+    from penstock.stores.postgres._connections import Session
 
 VectorSearch = Literal["exact", "hnsw"]
 """How vectors are searched: one by one, or with an index that may miss some."""
@@ -98,7 +96,7 @@ class PostgresStorage:
             connect_options=connect_options,
             clock=clock,
         )
-        where = shown(_NAME, url)
+        where = shown_address(_NAME, url)
         check_schema(_NAME, schema)
         _check_limits(max_connections, timeout, retry_for)
         if vector_search not in get_args(VectorSearch):
@@ -108,9 +106,9 @@ class PostgresStorage:
         self._clock = clock
         self._versions = memory_versions
         self._vectors = Vectors(self._label, hnsw=vector_search == "hnsw")
-        self._database = Database(
+        self._database = PostgresDatabase(
             self._label,
-            Connections(url, max_connections, timeout, connect_options),
+            ServerConnections(url, max_connections, timeout, connect_options),
             schema=schema,
             timeout=timeout,
             retry_for=retry_for,
@@ -119,7 +117,7 @@ class PostgresStorage:
 
     async def thread(self, thread_id: str) -> Thread | None:
         """Return a thread, or None."""
-        return await self._database.read(partial(threads.read, thread_id=thread_id))
+        return await self._database.read(partial(_threads.read, thread_id=thread_id))
 
     async def create_thread(self, thread: Thread) -> Thread:
         """Return the thread of that id as it is kept; it is stored if there is none.
@@ -130,7 +128,7 @@ class PostgresStorage:
         checks.check_name(thread.id, "a thread's id")
         checks.check_name(thread.resource_id, "a thread's resource_id")
         now = self._clock.now()
-        return await self._database.write(partial(threads.create, thread=thread, now=now, label=self._label))
+        return await self._database.write(partial(_threads.create, thread=thread, now=now, label=self._label))
 
     async def update_thread(
         self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
@@ -142,9 +140,9 @@ class PostgresStorage:
             NotStoredError: there is no such thread.
         """
         checks.check_version(expected)
-        change = threads.Change(title, metadata, expected, RANDOM_IDS.next(), self._clock.now())
+        change = _threads.ThreadChange(title, metadata, expected, RANDOM_IDS.next(), self._clock.now())
         return await self._database.write(
-            partial(threads.update, thread_id=thread_id, change=change, label=self._label)
+            partial(_threads.update, thread_id=thread_id, change=change, label=self._label)
         )
 
     async def threads(
@@ -153,7 +151,7 @@ class PostgresStorage:
         """Return threads, the last changed first; ``after``: a page's ``following``."""
         checks.check_limit(limit)
         return await self._database.read(
-            partial(threads.page, resource_id=resource_id, limit=limit, after=after),
+            partial(_threads.page, resource_id=resource_id, limit=limit, after=after),
         )
 
     async def delete_thread(self, thread_id: str) -> bool:
@@ -162,7 +160,7 @@ class PostgresStorage:
 
         async def work(session: Session) -> bool:
             nonlocal was_there
-            was_there |= await threads.delete(session, thread_id)  # also by an attempt whose end nobody heard
+            was_there |= await _threads.delete(session, thread_id)  # also by an attempt whose end nobody heard
             await self._vectors.delete_thread(session, thread_id)
             return was_there
 
@@ -173,8 +171,8 @@ class PostgresStorage:
         gone: set[str] = set()
 
         async def work(session: Session) -> int:
-            gone.update(await threads.delete_of(session, resource_id))
-            await memories.delete(session, "resource", resource_id)
+            gone.update(await _threads.delete_of(session, resource_id))
+            await _threads.delete_memory(session, "resource", resource_id)
             await self._vectors.delete_resource(session, resource_id, sorted(gone))
             return len(gone)
 
@@ -190,8 +188,8 @@ class PostgresStorage:
         owners = checks.owners(messages, self._label)
         if not owners:
             return ()
-        saving = said.Saving(messages, owners, self._clock.now())
-        return await self._database.write(partial(said.save, saving=saving, label=self._label))
+        saving = _messages.MessageBatch(messages, owners, self._clock.now())
+        return await self._database.write(partial(_messages.save, saving=saving, label=self._label))
 
     async def messages(
         self,
@@ -204,25 +202,25 @@ class PostgresStorage:
     ) -> Page[StoredMessage]:
         """Return messages of a thread, the newest first; see `Storage.messages`."""
         checks.check_limit(limit)
-        asked = said.Asked(thread_id, resource_id, limit, before, oldest_first)
-        return await self._database.read(partial(said.page, asked=asked))
+        asked = _messages.MessageQuery(thread_id, resource_id, limit, before, oldest_first)
+        return await self._database.read(partial(_messages.page, asked=asked))
 
     async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
         """Return those of the messages that there are, each once, by thread and order."""
-        return await self._database.read(partial(said.by_id, ids=ids))
+        return await self._database.read(partial(_messages.by_id, ids=ids))
 
     async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
         """Return messages and their neighbours in their threads, each once, by thread and order."""
         checks.check_limit(before, "before", 0)
         checks.check_limit(after, "after", 0)
-        return await self._database.read(partial(said.around, ids=ids, before=before, after=after))
+        return await self._database.read(partial(_messages.around, ids=ids, before=before, after=after))
 
     async def delete_messages(self, ids: Sequence[str]) -> int:
         """Delete messages with their vectors; return how many there were."""
         gone: set[str] = set()
 
         async def work(session: Session) -> int:
-            gone.update(await said.delete(session, ids))
+            gone.update(await _messages.delete(session, ids))
             return len(gone)
 
         return await self._database.write(work)
@@ -242,9 +240,9 @@ class PostgresStorage:
         checks.check_scope(scope)
         checks.check_name(key, "the key of a working memory")
         checks.check_version(expected)
-        change = memories.Change(text, author, expected, RANDOM_IDS.next(), self._clock.now())
+        change = _threads.MemoryChange(text, author, expected, RANDOM_IDS.next(), self._clock.now())
         return await self._database.write(
-            partial(memories.put, scope=scope, key=key, change=change, kept=self._versions, label=self._label)
+            partial(_threads.put_memory, scope=scope, key=key, change=change, kept=self._versions, label=self._label)
         )
 
     async def working_memory_history(
@@ -253,7 +251,7 @@ class PostgresStorage:
         """Return a working memory's last versions, the newest first; ``memory_versions`` of them are kept."""
         checks.check_scope(scope)
         checks.check_limit(limit)
-        return await self._database.read(partial(memories.versions, scope=scope, key=key, limit=limit))
+        return await self._database.read(partial(_threads.memory_versions, scope=scope, key=key, limit=limit))
 
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
         """Delete a working memory with all its versions; tell whether there was one."""
@@ -262,7 +260,7 @@ class PostgresStorage:
 
         async def work(session: Session) -> bool:
             nonlocal was_there
-            was_there |= await memories.delete(session, scope, key)
+            was_there |= await _threads.delete_memory(session, scope, key)
             return was_there
 
         return await self._database.write(work)
@@ -294,7 +292,7 @@ class PostgresStorage:
             StorageError: the vector has another length than the index's, is empty, or holds what is no finite number.
         """
         checks.check_limit(limit)
-        search = Search(vector, limit, thread_id, resource_id, threshold)
+        search = VectorQuery(vector, limit, thread_id, resource_id, threshold)
         query = partial(self._vectors.query, index=index, search=search)
         return await (self._database.write if self._vectors.needs_settings else self._database.read)(query)
 

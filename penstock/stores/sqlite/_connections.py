@@ -1,24 +1,73 @@
-"""`Connections`: the connections of one process to one file, for any of its threads; they know no task and no table."""
+"""`FileConnections`: the connections of one process to one file, for any of its threads; they know no task and no table."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
-from weakref import WeakSet, finalize
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet, finalize
 
-from penstock.stores.sqlite._failures import BusyError, in_words, is_busy
-from penstock.stores.sqlite._opening import opened
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import RunVar, checkpoint
+
+from penstock.engine.values.errors import StorageError
+from penstock.stores.sqlite._schema import IN_MEMORY, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from sqlite3 import Connection
+
+
+_PRIMARY = 0xFF
+"""The bits of an error code that say the kind; the others say more."""
+
+_OTHERS_ARE_AT_IT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+
+_IN_WORDS = {
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: is its folder there, and may it be written to?",
+    sqlite3.SQLITE_READONLY: "it may not be written to, or the file was moved or deleted while it was open",
+    sqlite3.SQLITE_PERM: "it may not be opened",
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: look at it with `PRAGMA integrity_check`, restore a copy",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk could not be read or written",
+    sqlite3.SQLITE_NOMEM: "there is no memory left",
+    sqlite3.SQLITE_TOOBIG: "what is to be kept is too large for SQLite",
+}
+
+
+class BusyError(Exception):
+    """Other connections were at it, and nothing has happened: try again."""
+
+
+def _kind(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether others held the file just then, so that trying again may help."""
+    return _kind(error) in _OTHERS_ARE_AT_IT
+
+
+def in_words(error: Exception, store: str) -> StorageError:
+    """Return the error of ours for one of SQLite's."""
+    if isinstance(error, UnicodeEncodeError):
+        return StorageError(store, "a text holds half of a surrogate pair, which it has no place for")
+    if not isinstance(error, sqlite3.Error):
+        return StorageError(store, f"what is to be kept does not fit ({type(error).__name__})")
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    said = _IN_WORDS.get(_kind(error), "SQLite failed")
+    return StorageError(store, f"{said} ({name})")
+
 
 T = TypeVar("T")
 
 
-class Connections:
+class FileConnections:
     """One connection that writes, and those that read.
 
     A connection that failed is closed: the next work has a new one. A process that was forked opens its own: SQLite's
@@ -143,7 +192,7 @@ def _close_all(connections: set[sqlite3.Connection]) -> None:
         connections.pop().close()
 
 
-_ALL: WeakSet[Connections] = WeakSet()
+_ALL: WeakSet[FileConnections] = WeakSet()
 _LEFT: list[sqlite3.Connection] = []
 """What a forked process must neither use nor close: closing would take the locks of its parent away."""
 
@@ -155,3 +204,121 @@ def _leave_all() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
     os.register_at_fork(after_in_child=_leave_all)
+
+
+MOST_READERS = 4
+"""How many connections of an event loop read at the same time: Python decodes what they read one after another."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+"""Seconds between two tries for a file that another process writes to."""
+
+
+class SQLiteDatabase(Protocol):
+    """Runs work in transactions."""
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Return what the work returns, once it is on the disk."""
+        ...
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Return what the work returns: all that it reads is of one moment."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; the next work opens new ones."""
+        ...
+
+
+class FileDatabase:
+    """A file, which several processes, event loops and threads may use at once.
+
+    Args:
+        connections: to the file.
+        patience: for how many seconds work waits for other processes.
+        store: what errors call it.
+    """
+
+    def __init__(self, connections: FileConnections, patience: float, store: str) -> None:
+        self._connections = connections
+        self._patience = patience
+        self._store = store
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run the work alone; see `SQLiteDatabase`."""
+        desk = _loop_locks(self)
+        async with desk.turn:
+            return await self._patiently(partial(self._connections.write, work), desk.writer)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run the work beside others; see `SQLiteDatabase`."""
+        return await self._patiently(partial(self._connections.read, work), _loop_locks(self).readers)
+
+    async def close(self) -> None:
+        """Close all connections, once the work that is running is done."""
+        desk = _loop_locks(self)
+        async with desk.turn:
+            await to_thread.run_sync(self._connections.close, limiter=desk.writer)
+
+    async def _patiently(self, attempt: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
+        """Try until no other process is at it. Between tries one may be cancelled; a try is never left half."""
+        give_up = anyio.current_time() + self._patience
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await to_thread.run_sync(attempt, limiter=limiter)
+            except BusyError as busy:
+                if anyio.current_time() >= give_up:
+                    waited = f"others kept it locked for {self._patience:g} seconds"
+                    raise StorageError(self._store, f"{waited}; nothing was stored or read") from busy.__cause__
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+class MemoryDatabase:
+    """A database in the process's own memory, for as long as this object is there. Its work is done at once.
+
+    Args:
+        store: what errors call it.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._connections = FileConnections(IN_MEMORY, "OFF", store, lambda: None)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run the work; see `SQLiteDatabase`. Other tasks run first, as they do when a file is written."""
+        await checkpoint()
+        return self._connections.write(work)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run the work; see `SQLiteDatabase`."""
+        return await self.write(work)
+
+    async def close(self) -> None:
+        """Do nothing: what is kept would be gone."""
+        await checkpoint()
+
+
+class _LoopLocks:
+    """What the tasks of one event loop share of a database: their turn to write, and threads."""
+
+    __slots__ = ("readers", "turn", "writer")
+
+    def __init__(self) -> None:
+        self.turn = anyio.Lock()
+        self.writer = anyio.CapacityLimiter(1)
+        self.readers = anyio.CapacityLimiter(MOST_READERS)
+
+
+_LOOP_LOCKS: RunVar[WeakKeyDictionary[FileDatabase, _LoopLocks] | None] = RunVar("penstock_sqlite")
+
+
+def _loop_locks(database: FileDatabase) -> _LoopLocks:
+    desks = _LOOP_LOCKS.get(None)
+    if desks is None:
+        desks = WeakKeyDictionary[FileDatabase, _LoopLocks]()
+        _LOOP_LOCKS.set(desks)
+    desk = desks.get(database)
+    if desk is None:
+        desk = desks[database] = _LoopLocks()
+    return desk

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import MessageError, OwnershipError, StorageError
 from penstock.engine.values.stored import Page, StoredMessage
-from penstock.stores.bodies import read_message, write_message
-from penstock.stores.cursors import cursor, place
+from penstock.stores.checks import cursor, place
+from penstock.stores.encoding import read_message, write_message
 from penstock.stores.sqlite import _threads
 
 if TYPE_CHECKING:

@@ -6,12 +6,14 @@ added: what stands here has been applied to files out there.
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import StorageError
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
+
 
 _FIRST = (
     """CREATE TABLE penstock_threads (
@@ -100,3 +102,36 @@ def _version(connection: Connection, store: str) -> int:
         problem = f"its tables have version {version}, this Penstock knows {len(MIGRATIONS)}"
         raise StorageError(store, f"{problem}: a newer one wrote it; update Penstock")
     return version
+
+
+IN_MEMORY = ":memory:"
+
+WAITS = 0.1
+"""For how many seconds SQLite itself waits for others, in its thread; the rest is waited where it can be cancelled."""
+
+_LOG_BYTES = 64 * 1024 * 1024
+"""To what size the log beside the file is cut once it has been larger."""
+
+
+def opened(path: str, synchronous: str, store: str) -> sqlite3.Connection:
+    """Return a connection to the file, which is made if it is missing, with the tables of this version.
+
+    Transactions begin and end where they are told to. What is deleted is overwritten. It may be used by any thread, one
+    at a time.
+
+    Raises:
+        sqlite3.Error: it cannot be had.
+        StorageError: a newer version has written the file.
+    """
+    connection = sqlite3.connect(path, timeout=WAITS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("PRAGMA secure_delete = ON").fetchone()
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchone()
+        connection.execute("PRAGMA trusted_schema = OFF")
+        migrate(connection, store)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError
-from penstock.engine.values.stored import Page, Thread
-from penstock.stores.bodies import read_time, read_values, write_time
-from penstock.stores.cursors import cursor, place
+from penstock.engine.values.stored import MemoryRecord, Page, Thread
+from penstock.stores.checks import cursor, place
+from penstock.stores.encoding import read_time, read_values, write_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from penstock.engine.values.frozen import Value
+
 
 _COLUMNS = "id, resource_id, title, metadata, created_at, updated_at, version"
 
@@ -155,3 +156,53 @@ def of_resource(connection: Connection, resource_id: str) -> list[str]:
     """Return the ids of a resource's threads."""
     rows = connection.execute("SELECT id FROM penstock_threads WHERE resource_id = ?", (resource_id,))
     return [name for (name,) in rows.fetchall()]
+
+
+class MemoryKey(NamedTuple):
+    """Whose working memory it is."""
+
+    scope: str
+    key: str
+
+
+def memory_versions(connection: Connection, place: MemoryKey, limit: int) -> tuple[MemoryRecord, ...]:
+    """Return the last versions, the newest first."""
+    rows = connection.execute(
+        "SELECT text, version, updated_at, author FROM penstock_working_memory WHERE scope = ? AND key = ? "
+        "ORDER BY version DESC LIMIT ?",
+        (*place, limit),
+    )
+    return tuple([MemoryRecord(text, version, read_time(at), author) for text, version, at, author in rows])
+
+
+def put_memory(
+    connection: Connection,
+    place: MemoryKey,
+    text: str,
+    author: str,
+    *,
+    expected: int | None,
+    keep: int,
+    now: datetime,
+    store: str,
+) -> MemoryRecord:
+    """Store a version, let go of all but the last, and return it.
+
+    Raises:
+        StorageConflictError: it has another version than was expected.
+    """
+    query = "SELECT max(version) FROM penstock_working_memory WHERE scope = ? AND key = ?"
+    version: int = connection.execute(query, place).fetchone()[0] or 0
+    if expected not in {None, version}:
+        raise StorageConflictError(store, "the working memory was changed meanwhile: read it again", version)
+    version += 1
+    values = (*place, version, text, author, write_time(now))
+    connection.execute("INSERT INTO penstock_working_memory VALUES (?, ?, ?, ?, ?, ?)", values)
+    old = "DELETE FROM penstock_working_memory WHERE scope = ? AND key = ? AND version <= ?"
+    connection.execute(old, (*place, version - keep))
+    return MemoryRecord(text, version, read_time(write_time(now)), author)
+
+
+def delete_memory(connection: Connection, place: MemoryKey) -> bool:
+    """Delete a working memory with all its versions; tell whether there was one."""
+    return connection.execute("DELETE FROM penstock_working_memory WHERE scope = ? AND key = ?", place).rowcount > 0

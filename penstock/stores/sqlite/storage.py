@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.ports import SYSTEM_CLOCK
 from penstock.stores import checks
-from penstock.stores.blobs import blob
-from penstock.stores.bodies import write_values
-from penstock.stores.matrices import Search
-from penstock.stores.sqlite import _messages, _threads, _vectors, _working
-from penstock.stores.sqlite._connections import Connections
-from penstock.stores.sqlite._databases import FileDatabase, MemoryDatabase
-from penstock.stores.sqlite._opening import IN_MEMORY
-from penstock.stores.sqlite._searches import Searches
+from penstock.stores.encoding import blob, write_values
+from penstock.stores.matrices import MatrixQuery
+from penstock.stores.sqlite import _messages, _threads, _vectors
+from penstock.stores.sqlite._connections import FileConnections, FileDatabase, MemoryDatabase
+from penstock.stores.sqlite._schema import IN_MEMORY
+from penstock.stores.sqlite._vectors import Searches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
         VectorEntry,
         VectorHit,
     )
-    from penstock.stores.sqlite._databases import Database
+    from penstock.stores.sqlite._connections import SQLiteDatabase
 
 Synchronous = Literal["full", "normal"]
 
@@ -91,12 +89,12 @@ class SQLiteStorage:
         self._versions = memory_versions
         self._clock = clock
         self._searches = Searches()
-        self._database: Database = self._file(synchronous, busy_timeout)
+        self._database: SQLiteDatabase = self._file(synchronous, busy_timeout)
 
-    def _file(self, synchronous: str, patience: float) -> Database:
+    def _file(self, synchronous: str, patience: float) -> SQLiteDatabase:
         if self.path == IN_MEMORY:
             return MemoryDatabase(self._name)
-        connections = Connections(self.path, synchronous.upper(), self._name, self._searches.forget)
+        connections = FileConnections(self.path, synchronous.upper(), self._name, self._searches.forget)
         return FileDatabase(connections, patience, self._name)
 
     async def thread(self, thread_id: str) -> Thread | None:
@@ -205,8 +203,8 @@ class SQLiteStorage:
         checks.check_name(key, "the key of a working memory")
         checks.check_version(expected)
         work = partial(
-            _working.put,
-            place=_working.Place(scope, key),
+            _threads.put_memory,
+            place=_threads.MemoryKey(scope, key),
             text=text,
             author=author,
             expected=expected,
@@ -222,12 +220,14 @@ class SQLiteStorage:
         """Return a working memory's last versions; see `Storage.working_memory_history`."""
         checks.check_scope(scope)
         checks.check_limit(limit)
-        return await self._database.read(partial(_working.history, place=_working.Place(scope, key), limit=limit))
+        return await self._database.read(
+            partial(_threads.memory_versions, place=_threads.MemoryKey(scope, key), limit=limit)
+        )
 
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
         """Delete a working memory with all its versions; see `Storage.delete_working_memory`."""
         checks.check_scope(scope)
-        return await self._database.write(partial(_working.deleted, place=_working.Place(scope, key)))
+        return await self._database.write(partial(_threads.delete_memory, place=_threads.MemoryKey(scope, key)))
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
         """Store vectors, all or none; see `VectorStore.upsert_vectors`."""
@@ -248,7 +248,7 @@ class SQLiteStorage:
     ) -> tuple[VectorHit, ...]:
         """Return the nearest; see `VectorStore.query_vectors`."""
         checks.check_limit(limit)
-        search = Search(blob(vector, self._name), limit, thread_id, resource_id, threshold)
+        search = MatrixQuery(blob(vector, self._name), limit, thread_id, resource_id, threshold)
         return await self._database.read(partial(self._searches.found, name=index, search=search, store=self._name))
 
     async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
@@ -311,7 +311,7 @@ class InMemoryStorage(SQLiteStorage):
 def _delete_thread(connection: Connection, thread_id: str) -> bool:
     _vectors.deleted_of(connection, thread_id)
     _messages.deleted_of(connection, thread_id)
-    _working.deleted(connection, _working.Place("thread", thread_id))
+    _threads.delete_memory(connection, _threads.MemoryKey("thread", thread_id))
     return _threads.deleted(connection, thread_id)
 
 
@@ -320,7 +320,7 @@ def _delete_resource(connection: Connection, resource_id: str) -> int:
     for thread_id in threads:
         _delete_thread(connection, thread_id)
     _vectors.deleted_of_resource(connection, resource_id)
-    _working.deleted(connection, _working.Place("resource", resource_id))
+    _threads.delete_memory(connection, _threads.MemoryKey("resource", resource_id))
     return len(threads)
 
 

@@ -7,15 +7,29 @@ import json
 import re
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from penstock.testing.provider.reading import items, mapping, objects
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.frozen import Value, Values
+
+
+def mapping(told: Value) -> Values:
+    """Return an object's fields; of anything else none."""
+    return cast("Values", told) if isinstance(told, dict) else {}
+
+
+def items(told: Value) -> list[Value]:
+    """Return an array's items; of anything else none."""
+    return list(cast("Sequence[Value]", told)) if isinstance(told, list) else []
+
+
+def objects(told: Value) -> list[Values]:
+    """Return those of an array's items that are objects."""
+    return [mapping(item) for item in items(told) if isinstance(item, dict)]
+
 
 SECRET = frozenset({"authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"})
 """The headers whose values are masked."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
+import zlib
 from dataclasses import dataclass, field
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.values.frozen import EMPTY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.testing.turns import Turn
+
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -167,3 +171,77 @@ def recorded(exchange: Values) -> Reply:
     type = exchange.get("content_type") or None
     data = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     return Reply(data, int(exchange.get("status", 200)), EMPTY, type)
+
+
+_BOM = b"\xef\xbb\xbf"
+_GZIP = 31  # zlib's way of asking for gzip's own frame
+
+Encoded: TypeAlias = "tuple[int, dict[str, str], Iterator[bytes]]"
+"""An HTTP answer: status, headers, and the body in the pieces it goes out in; it may never end."""
+
+
+def encoded(answer: Reply | Iterable[Values], wire: Wire) -> Encoded:
+    """Return what a reply, or the events of a stream, are on this wire."""
+    if isinstance(answer, Reply):
+        headers = {"content-type": answer.type, **{name.lower(): str(told) for name, told in answer.headers.items()}}
+        return answer.status, _headers(headers, wire), _body(_pieces_of(answer, wire), wire)
+    return 200, _headers({"content-type": f"{EVENTS}; charset=utf-8"}, wire), _body(_events(answer, wire), wire)
+
+
+def _headers(made: Mapping[str, str], wire: Wire) -> dict[str, str]:
+    type = {} if wire.content_type is None else {"content-type": wire.content_type}
+    return {**made, **type, **({"content-encoding": "gzip"} if wire.gzip else {})}
+
+
+def _pieces_of(reply: Reply, wire: Wire) -> Iterator[bytes]:
+    """Yield a reply's body: events one by one, anything else whole."""
+    data = reply.data
+    if reply.type.startswith(JSON) and wire.break_event is not None:
+        data = data[: len(data) // 2]
+    events = data.split(b"\n\n") if reply.type.startswith(EVENTS) else [data]
+    yield from (event + b"\n\n" for event in events[:-1])
+    if events[-1]:
+        yield events[-1]
+
+
+def _events(events: Iterable[Values], wire: Wire) -> Iterator[bytes]:
+    for index, event in enumerate(events if wire.error_event is None else [*events, wire.error_event]):
+        data = json.dumps(event, indent=1 if wire.split_data else None)
+        yield _event(data[: len(data) // 2] if index == wire.break_event else data, wire)
+    if wire.done and wire.endless is None:
+        yield _event("[DONE]", wire)
+
+
+def _event(data: str, wire: Wire) -> bytes:
+    comment = [": keep-alive", ""] if wire.comments else []
+    lines = [*comment, *(f"data:{wire.space}{line}" for line in data.split("\n")), "", ""]
+    return wire.newline.join(lines).encode()
+
+
+def _body(pieces: Iterator[bytes], wire: Wire) -> Iterator[bytes]:
+    whole = _endless(pieces, wire) if wire.endless else pieces
+    marked = itertools.chain([_BOM], whole) if wire.bom else whole
+    packed = _compressed(marked) if wire.gzip else marked
+    return (part for piece in packed for part in _cut_up(piece, wire.piece))
+
+
+def _endless(pieces: Iterator[bytes], wire: Wire) -> Iterator[bytes]:
+    last = f": keep-alive{wire.newline * 2}".encode()
+    for piece in pieces:
+        yield piece
+        last = piece if wire.endless == "events" else last
+    while wire.endless != "silence":
+        yield last
+
+
+def _compressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield each piece compressed, so that it can be read before the next one comes."""
+    packer = zlib.compressobj(wbits=_GZIP)
+    for piece in pieces:
+        yield packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH)
+    yield packer.flush()
+
+
+def _cut_up(piece: bytes, length: int | None) -> Iterator[bytes]:
+    step = length or max(len(piece), 1)
+    return (piece[start : start + step] for start in range(0, len(piece), step))

@@ -15,7 +15,7 @@ from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.ports import Model
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
-from penstock.tools.tool_sets import as_tools
+from penstock.tools.tool import as_tools
 from penstock.workflows.agent.arrays import AgentMemory, Arrays
 from penstock.workflows.agent.options import AGENT_OPTIONS, ARRAY_OPTIONS, RequestOptions, check_names
 from penstock.workflows.agent.progress import Task

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.tools.errors import ToolError
+from penstock.tools.context import ToolError
 from penstock.workflows.agent.tool_calls import Work
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from penstock.engine.values.messages import Message
 from penstock.engine.values.model import ModelRequest
 from penstock.engine.values.ports import Model
 from penstock.models.openai.model import model as model_named
-from penstock.tools.tool_sets import as_tools
+from penstock.tools.tool import as_tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from penstock.tools.errors import ToolError
+from penstock.tools.context import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence

@@ -1,24 +1,25 @@
-"""Messages and mappings as the JSON text that a store keeps, and times as ISO text; it knows no store.
-
-Messages have Penstock's own form (`penstock.engine.formats.native`). What a store wrote itself is built without asking
-pydantic, which takes a fifth of the time; whatever does not fit is left to the codec, which says what is wrong.
-"""
+"""."""
 
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats import native
-from penstock.engine.values.errors import MessageError
+from penstock.engine.values.errors import MessageError, StorageError
 from penstock.engine.values.frozen import Value, Values, thaw
 from penstock.engine.values.messages import PART_TYPES, Message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.engine.values.messages import Part
+
 
 _KINDS: dict[str, type[Part]] = {
     str(next(field.default for field in fields(kind) if field.name == "type")): kind for kind in PART_TYPES
@@ -126,3 +127,24 @@ def write_time(time: datetime) -> str:
 def read_time(text: str) -> datetime:
     """Return the time that `write_time` wrote."""
     return datetime.fromisoformat(text)
+
+
+def blob(vector: Sequence[float], store: str, length: int | None = None) -> bytes:
+    """Return a vector as bytes, four a number; ``length``: how many numbers it must have, if that is given.
+
+    Raises:
+        StorageError: it is empty, of another length, or holds what is no finite number, or none of 32 bits.
+    """
+    if not len(vector):
+        raise StorageError(store, "a vector is empty; what embedded it gave nothing")
+    if length is not None and len(vector) != length:
+        problem = f"a vector has {len(vector)} numbers, but those of its index have {length}"
+        raise StorageError(store, f"{problem}: use one index for each embedder")
+    try:
+        written = struct.pack(f"<{len(vector)}f", *vector)
+        finite = all(map(isfinite, vector))
+    except (struct.error, OverflowError, TypeError):
+        finite, written = False, b""
+    if not finite:
+        raise StorageError(store, "a vector holds something that is no finite number of 32 bits")
+    return written
