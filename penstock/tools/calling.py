@@ -23,14 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.frozen import Value
-    from penstock.tools.context import ToolContext
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.engine.values.frozen import Value, Values
+    from penstock.tools.context import ToolContext
 
     Approval: TypeAlias = bool | Callable[[Values], bool]
 
@@ -38,8 +32,8 @@ ErrorDetail = Literal["message", "type"]
 """What a model is told of an exception: its type and message, or its type alone."""
 
 
-class CallKeywords(TypedDict, total=False):
-    """The fields of a `CallOptions`, as keywords."""
+class ToolCallKeywords(TypedDict, total=False):
+    """The fields of a `ToolCallOptions`, as keywords."""
 
     approval: Approval
     concurrent: bool
@@ -50,7 +44,7 @@ class CallKeywords(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class CallOptions:
+class ToolCallOptions:
     """How a tool is called.
 
     Attributes:
@@ -160,7 +154,7 @@ class BoundCall:
     name: str
     function: Callable[[ToolContext], object]
     in_thread: bool
-    manner: CallOptions
+    manner: ToolCallOptions
 
 
 async def run(work: BoundCall, ctx: ToolContext) -> Value:

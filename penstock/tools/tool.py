@@ -27,7 +27,7 @@ from penstock.tools.arguments import (
     strict_form,
     text_of,
 )
-from penstock.tools.calling import BoundCall, CallKeywords, CallOptions, run
+from penstock.tools.calling import BoundCall, ToolCallKeywords, ToolCallOptions, run
 from penstock.tools.context import ToolContext, ToolError
 
 if TYPE_CHECKING:
@@ -37,14 +37,16 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.tools.arguments import Arguments
-    from penstock.tools.calling import Approval
+    from penstock.tools.calling import Approval, ErrorDetail
 
+    AnyTool: TypeAlias = "Tool | ToolSpec | Callable[..., object]"
+    Tools: TypeAlias = "Mapping[str, AnyTool] | Iterable[AnyTool]"
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_ARGUMENTS: Values = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-class ToolOptions(CallKeywords, total=False):
+class ToolOptions(ToolCallKeywords, total=False):
     """The options of a `Tool`, as keywords."""
 
     name: str | None
@@ -87,7 +89,7 @@ class Tool:
     """What is called; None if the caller's side runs the tool."""
     _arguments: Arguments
     _contexts: tuple[str, ...]
-    _manner: CallOptions
+    _manner: ToolCallOptions
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class Tool:
             shown = strict_form(arguments.schema, own) if strict else arguments.schema
         text = told.text if description is None else description
         spec = _spec(own if name is None else name, shown, text, strict)
-        manner = CallOptions(approval, concurrent, timeout, offload, errors, max_result_characters)
+        manner = ToolCallOptions(approval, concurrent, timeout, offload, errors, max_result_characters)
         self._fill(spec, function, arguments, taken.contexts, manner)
 
     @classmethod
@@ -127,7 +129,7 @@ class Tool:
         parameters: Values,
         description: str | None = None,
         strict: bool | None = None,
-        **options: Unpack[CallKeywords],
+        **options: Unpack[ToolCallKeywords],
     ) -> Tool:
         """Return a tool whose function takes all arguments as one mapping, its first parameter.
 
@@ -149,7 +151,7 @@ class Tool:
         text = described(text_of(function)).text if description is None else description
         spec = _spec(name, schema, text, strict)
         made = cls.__new__(cls)
-        made._fill(spec, function, RawArguments(schema), contexts_beside_mapping(function), CallOptions(**options))
+        made._fill(spec, function, RawArguments(schema), contexts_beside_mapping(function), ToolCallOptions(**options))
         return made
 
     @classmethod
@@ -177,7 +179,7 @@ class Tool:
         schema = check_strict(check_schema(_NO_ARGUMENTS if parameters is None else parameters), strict=strict)
         made = cls.__new__(cls)
         spec = _spec(name, schema, description, strict)
-        made._fill(spec, None, RawArguments(schema), (), CallOptions(approval))
+        made._fill(spec, None, RawArguments(schema), (), ToolCallOptions(approval))
         return made
 
     def _fill(
@@ -186,7 +188,7 @@ class Tool:
         function: Callable[..., object] | None,
         arguments: Arguments,
         contexts: tuple[str, ...],
-        manner: CallOptions,
+        manner: ToolCallOptions,
     ) -> None:
         _check_loop(function, manner)
         self.spec = spec
@@ -311,7 +313,7 @@ def _spec(name: object, schema: Values, description: object, strict: object) -> 
     return ToolSpec(name, schema, description, strict)
 
 
-def _check_loop(function: object, manner: CallOptions) -> None:
+def _check_loop(function: object, manner: ToolCallOptions) -> None:
     """Refuse a thread for what is async, and a time limit for what nothing can stop."""
     if manner.offload and is_async(function):
         raise OptionError(
@@ -321,12 +323,6 @@ def _check_loop(function: object, manner: CallOptions) -> None:
         told = "None where offload=False: nothing can stop a sync function on the event loop"
         raise OptionError("Tool", "timeout", manner.timeout, told)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    AnyTool: TypeAlias = Tool | ToolSpec | Callable[..., object]
-    Tools: TypeAlias = Mapping[str, AnyTool] | Iterable[AnyTool]
 
 _ALLOWED = "a list of functions, Tools and ToolSpecs, or a mapping from names to them"
 

@@ -20,12 +20,6 @@ from penstock.models.openai.wire import FORMAT, checksum, gather, object_of, par
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.models.openai.wire import Json
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Part
     from penstock.models.openai.wire import Json

@@ -11,11 +11,7 @@ from penstock.engine.values.errors import PenstockError
 from penstock.engine.values.frozen import is_items, is_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from penstock.engine.values.frozen import Value
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from binascii import crc_hqx
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -26,6 +25,7 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.models.openai.wire import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -94,11 +94,6 @@ def notes_of(value: Message | Part, text: str | None = None) -> dict[str, Value]
     names = _OF_ANSWERS if text is None else _OF_PARTS
     given = {name: thaw(notes[name]) for name in names if notes.get(name) is not None}
     return {name: item for name, item in given.items() if is_mapping(item) == (name == "provider_details")}
-
-
-def checksum(text: str) -> str:
-    """Return enough to see that a text was edited, and too little (16 bits and the length) to guess it from."""
-    return f"{len(text)}:{crc_hqx(text.encode('utf-8', 'surrogatepass'), 0):04x}"
 
 
 def restored(raw: Value) -> theirs.ModelResponsePart | None:

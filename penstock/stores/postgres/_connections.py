@@ -15,11 +15,22 @@ import anyio
 
 from penstock.engine.values.errors import MissingExtraError, OptionError, StorageError, UsageError
 
+_IS_INSTALLED = find_spec("asyncpg") is not None
+
+if TYPE_CHECKING or _IS_INSTALLED:
+    import asyncpg
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from typing import TypeAlias
     from urllib.parse import SplitResult
 
+    from asyncpg.pool import PoolConnectionProxy
+
     from penstock.engine.values.frozen import Value, Values
+
+    Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+    Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:@/\[\]]*)(?::[0-9]{1,5})?")
@@ -151,22 +162,6 @@ def problem(error: BaseException, timeout: float) -> str:
         said = _CLASSES["08"] if isinstance(error, OSError) else "it failed"
     return f"{said} ({type(error).__name__}{f', SQLSTATE {code}' if code else ''})"
 
-
-_IS_INSTALLED = find_spec("asyncpg") is not None
-
-if TYPE_CHECKING or _IS_INSTALLED:
-    import asyncpg
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-    from typing import TypeAlias
-
-    from asyncpg.pool import PoolConnectionProxy
-
-    from penstock.engine.values.frozen import Value, Values
-
-    Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
-    Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
 DRIVER_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, UnicodeError)
 if _IS_INSTALLED:
