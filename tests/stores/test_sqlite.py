@@ -304,8 +304,8 @@ async def test_only_what_is_new_is_read_again(path, monkeypatch):
     from penstock.stores.sqlite import _vectors
 
     read = []
-    later = _vectors.later
-    monkeypatch.setattr(_vectors, "later", lambda *given: (read.append(len(rows)) or rows for rows in later(*given)))
+    rows_after = _vectors.rows_after
+    monkeypatch.setattr(_vectors, "rows_after", lambda *given: (read.append(len(rows)) or rows for rows in rows_after(*given)))
     async with SQLiteStorage(path) as store, SQLiteStorage(path) as other:
         await store.upsert_vectors("i", [entry(f"e{number}", [1, number]) for number in range(20)])
         for _ in range(2):

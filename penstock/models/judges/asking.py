@@ -1,4 +1,8 @@
-"""."""
+"""Ask a model for a verdict: the prompt with its fenced content, attempts and waits, and which answers count.
+
+Content is sent unchanged, between two lines with a delimiter that is drawn at random for the request, so the content
+cannot contain it. The prompt says that everything in between is data.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +36,31 @@ _DRAWS = 100
 
 
 def delimiter(contents: Sequence[str], ids: Ids) -> str:
-    """Return a delimiter that stands in none of the contents, in any spelling.
+    """Return a delimiter that no content contains, in upper or lower case.
 
     Raises:
-        UsageError: the ids are none that could not be known.
+        UsageError: 100 drawn ids were all found in the contents: the ids are not random.
     """
     folded = [content.casefold() for content in contents]
     for _ in range(_DRAWS):
         drawn = ids.next()
         if drawn and not any(drawn.casefold() in content for content in folded):
             return drawn
-    raise UsageError(f"{_DRAWS} delimiters stood in the content; give the judge ids= that are random")
+    raise UsageError(f"{_DRAWS} delimiters were found in the content; give the judge random ids (ids=)")
 
 
 def prompt(
     instructions: str, schema: Schema, contents: Sequence[str], fence: str, problem: str = ""
 ) -> tuple[Message, ...]:
-    """Return the messages of a request; ``problem`` is what was wrong with the last answer, if there was one."""
+    """Return the messages of a request.
+
+    Args:
+        instructions: what to judge, and how.
+        schema: the JSON Schema of the verdict; it becomes part of the system message.
+        contents: the texts to judge.
+        fence: the delimiter of the contents.
+        problem: what was wrong with the last answer; empty on the first attempt.
+    """
     return (
         Message.system(
             "\n\n".join([instructions, _answer_rules(schema, len(contents)), _fencing(fence, len(contents))])
@@ -95,18 +107,18 @@ _FORMATS = ("response_format", "response format", "json_schema", "json schema", 
 
 
 def rejects_format(error: ModelError) -> bool:
-    """Tell whether a provider refuses to be told the form of the answer: some models and servers do."""
+    """Tell whether the provider refused the request because of its response format; some models and servers do."""
     said = f"{error.problem} {error.code} {error.body}".lower()
     return error.status in _REJECTED and any(name in said for name in _FORMATS)
 
 
 async def whole_answer(stream: AsyncIterator[Chunk], longest: int, too_long: Callable[[], Exception]) -> ModelAnswer:
-    """Return an answer, and close its stream however that ends.
+    """Return a streamed answer as a whole, and close the stream in every case.
 
     Args:
-        stream: what a model says.
-        longest: how many characters of it are read at most: a model may never end.
-        too_long: makes the error to raise where it says more.
+        stream: the chunks of the answer.
+        longest: the number of characters that are read at most: a model may never stop.
+        too_long: makes the error that is raised when the answer has more.
     """
     try:
         return await collected(_bounded(stream, longest, too_long))
@@ -127,18 +139,19 @@ async def _bounded(
         yield chunk
 
 
-_WORDS = re.compile(r"[\u2e80-\uffff]|[^\W\u2e80-\uffff]+")  # where words are not parted, each letter is one
-_IN_A_ROW = 4  # so many words in a row, as they stand in the text, are a quotation
+_WORDS = re.compile(r"[\u2e80-\uffff]|[^\W\u2e80-\uffff]+")  # in scripts without spaces, each character is a word
+_IN_A_ROW = 4  # so many words of the text in a row are a quotation
 _MARKED = re.compile(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`|“([^”]+)”|‘([^’]+)’|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」")
 _TELLING = re.compile(r"(?=\S*[\d@])[^\s\"'`<>()\[\]{},;]{4,}|\w{16,}")  # numbers, addresses, keys: one is enough
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
 def quotes(said: str, text: str) -> bool:
-    """Tell whether what was said quotes a text.
+    """Tell whether one text quotes another.
 
-    It does with four words in a row, with anything in quotation marks that stands there, and with a single number,
-    address or long word of it. Letter cases do not count, and JSON's escapes are read.
+    A quotation is any of: four words in a row; a text in quotation marks; a single number, address, or word of 16 or
+    more characters. Case is ignored, and JSON escapes are decoded. Reasons and errors that quote hidden content must
+    not be shown.
     """
     own, theirs = (_unescaped(each) for each in (said, text))
     spoken, known = _WORDS.findall(own), _WORDS.findall(theirs)
@@ -161,20 +174,20 @@ Structured: TypeAlias = Literal["schema", "json", "prompt"]
 Backoff: TypeAlias = Callable[[int], float]
 
 LONGEST_ANSWER = 1_000_000
-"""How many characters of an answer are read: a verdict is short, and a model may never end."""
+"""The number of characters of an answer that are read: a verdict is short, and a model may never stop."""
 
 LONGEST_WAIT = 60.0
-"""For how many seconds at most a judge waits if the provider asks to; beyond that it fails at once."""
+"""The longest wait, in seconds, that a provider can ask for; if it asks for more, the judge fails at once."""
 
 
 def wait_before(attempt: int) -> float:
-    """Return the seconds to wait before an attempt, from 2 on: half a second, doubled each time up to 8, ± a half."""
+    """Return the seconds to wait before an attempt, from 2 on: 0.5, doubled each time up to 8, ± 50 % at random."""
     return min(8.0, 0.5 * 2.0 ** (attempt - 2)) * random.uniform(0.5, 1.5)  # noqa: S311 - no secret
 
 
 @dataclass(frozen=True, slots=True)
 class AskOptions:
-    """How a judge asks; the options of `Judge` that are about it."""
+    """The options of `Judge` that say how it asks."""
 
     instructions: str
     settings: Values
@@ -187,7 +200,7 @@ class AskOptions:
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """What asking gave: data of the type, and what it took."""
+    """The data of a verdict, and what it cost."""
 
     reading: VerdictData
     attempts: int
@@ -206,31 +219,31 @@ class _FailedError(Exception):
 
 
 class Caller:
-    """Asks one model. Lives as long as its judge; remembers whether the provider takes a schema."""
+    """Asks one model. It lives as long as its judge, and remembers whether the provider accepts a schema."""
 
-    __slots__ = ("manner", "model", "structured")
+    __slots__ = ("model", "options", "structured")
 
-    def __init__(self, model: Model, manner: AskOptions, structured: Structured) -> None:
+    def __init__(self, model: Model, options: AskOptions, structured: Structured) -> None:
         self.model = model
-        self.manner = manner
+        self.options = options
         self.structured: Structured = structured
 
     async def ask(self, form: VerdictForm[V], contents: Sequence[str], limiter: anyio.CapacityLimiter) -> JudgeReply:
         """Return what the model says about the contents.
 
         Raises:
-            JudgeError: it gave no verdict in all of its attempts, or is not to be asked again.
+            JudgeError: no attempt gave a verdict, or another attempt would not help.
         """
         return await _Attempts(self, form, contents).answered(limiter)
 
 
 class _Attempts(Generic[V]):
-    """One question on its way through its attempts."""
+    """The attempts at one verdict."""
 
     def __init__(self, caller: Caller, form: VerdictForm[V], contents: Sequence[str]) -> None:
         self._caller = caller
         self._model = caller.model
-        self._manner = caller.manner
+        self._options = caller.options
         self._form = form
         self._contents = contents
         self._problem = ""
@@ -238,7 +251,7 @@ class _Attempts(Generic[V]):
         self._usage: Usage | None = None
 
     async def answered(self, limiter: anyio.CapacityLimiter) -> JudgeReply:
-        retries = self._manner.retries
+        retries = self._options.retries
         while True:
             self._attempts += 1
             structured = self._caller.structured
@@ -247,17 +260,17 @@ class _Attempts(Generic[V]):
                     return JudgeReply(await self._attempt(), self._attempts, self._usage)
             except _FailedError as failed:
                 if self._caller.structured != structured:
-                    continue  # what was refused is the form of the request: that is no attempt at a verdict
+                    continue  # the form of the request was refused: that does not count as an attempt
                 if failed.hopeless or retries == 0:
                     raise self._given_up(failed) from self._shown(failed)
                 retries -= 1
-                await anyio.sleep(self._manner.backoff(self._attempts + 1) if failed.wait is None else failed.wait)
+                await anyio.sleep(self._options.backoff(self._attempts + 1) if failed.wait is None else failed.wait)
 
     def _given_up(self, failed: _FailedError) -> JudgeError:
         return JudgeError(self._model.name, failed.reason, failed.problem, attempts=self._attempts, usage=self._usage)
 
     def _shown(self, failed: _FailedError) -> BaseException | None:
-        """Return what the model raised; None if it quotes the content, as some servers do: then nothing leads to it."""
+        """Return the model's exception as a cause; None if it quotes the content, as some servers do."""
         links = [*_links(failed.__cause__)]
         said = "\n".join(f"{link} {getattr(link, 'body', '')}" for link in links)
         if not any(quotes(said, content) for content in self._contents):
@@ -266,7 +279,7 @@ class _Attempts(Generic[V]):
         return None
 
     async def _attempt(self) -> VerdictData:
-        with anyio.move_on_after(self._manner.timeout):
+        with anyio.move_on_after(self._options.timeout):
             try:
                 return self._read(await whole_answer(self._model.stream(self._request()), LONGEST_ANSWER, _too_long))
             except ModelError as error:
@@ -274,18 +287,18 @@ class _Attempts(Generic[V]):
             except (_FailedError, PenstockError):
                 raise
             except Exception as error:
-                raise _FailedError("model", f"the model broke ({type(error).__name__})", hopeless=True) from error
-        raise _FailedError("timeout", f"there was no answer within {self._manner.timeout:g} seconds")
+                raise _FailedError("model", f"the model failed ({type(error).__name__})", hopeless=True) from error
+        raise _FailedError("timeout", f"the model did not answer within {self._options.timeout:g} seconds")
 
     def _request(self) -> ModelRequest:
-        manner = self._manner
-        fence = delimiter([*self._contents, manner.instructions], manner.ids)
-        messages = prompt(manner.instructions, self._form.schema, self._contents, fence, self._problem)
+        options = self._options
+        fence = delimiter([*self._contents, options.instructions], options.ids)
+        messages = prompt(options.instructions, self._form.schema, self._contents, fence, self._problem)
         return ModelRequest(
             messages,
-            settings=manner.settings,
+            settings=options.settings,
             response_format=self._format(),
-            provider_options=manner.provider_options,
+            provider_options=options.provider_options,
         )
 
     def _format(self) -> ResponseFormat | None:
@@ -302,7 +315,7 @@ class _Attempts(Generic[V]):
             return self._form.read(answer.text, len(self._contents))
         except UnreadableError as error:
             cut = answer.finish_reason == "length"
-            self._problem = "it was cut off, because it was too long" if cut else str(error)
+            self._problem = "it was cut off because it was too long" if cut else str(error)
             raise _FailedError("unreadable", f"the answer is no verdict: {self._problem}", wait=0.0) from error
 
     def _unanswered(self, error: ModelError) -> _FailedError:
@@ -311,17 +324,17 @@ class _Attempts(Generic[V]):
         wait = error.retry_after
         hopeless = not error.retryable or (wait is not None and wait > LONGEST_WAIT)
         told = f" (HTTP {error.status})" if error.status else ""
-        return _FailedError("model", f"the model could not be asked{told}", wait=wait, hopeless=hopeless)
+        return _FailedError("model", f"the call of the model failed{told}", wait=wait, hopeless=hopeless)
 
 
 def _refuse_unfinished(answer: ModelAnswer) -> None:
-    """Refuse an answer that is none, whatever its text says.
+    """Refuse an answer that is no answer, whatever its text says.
 
     Raises:
-        _FailedError: it is a refusal, broken, or empty.
+        _FailedError: it is a refusal, an error, or empty.
     """
     if answer.refused or answer.finish_reason == "content-filter":
-        raise _FailedError("refused", "the model, or its provider, refused to judge", hopeless=True)
+        raise _FailedError("refused", "the model or its provider refused to judge", hopeless=True)
     if answer.finish_reason == "error":
         raise _FailedError("model", "the answer ended in an error")
     if not answer.text.strip():
@@ -329,7 +342,7 @@ def _refuse_unfinished(answer: ModelAnswer) -> None:
 
 
 def _links(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what led to it."""
+    """Yield an exception and the exceptions that led to it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -338,7 +351,7 @@ def _links(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class _slot:  # noqa: N801 - used like a function
-    """A place among the calls that may be under way at once; first come, first served."""
+    """Take one of the calls that may run at the same time, first come, first served."""
 
     __slots__ = ("_limiter",)
 

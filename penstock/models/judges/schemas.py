@@ -1,4 +1,7 @@
-"""."""
+"""JSON Schemas: the strict form that providers enforce, and which parts of a value are entries of lists and mappings.
+
+An invalid entry can be left out, and the rest keeps its meaning. A field cannot: its default would mean something else.
+"""
 
 from __future__ import annotations
 
@@ -21,30 +24,30 @@ _EITHER = ("anyOf", "oneOf", "allOf")
 
 
 class SchemaPaths:
-    """The places of the values that a schema describes. Lives as long as the schema."""
+    """The paths of the values that a schema describes."""
 
     def __init__(self, schema: Schema) -> None:
         self._root = schema
         self._defs: dict[str, Schema] = schema.get("$defs", {})
 
     def fields(self, schema: Schema) -> frozenset[str]:
-        """Return the names of the fields of an object, or of all objects that it may be."""
+        """Return the names of the fields of an object, or of all objects of a union."""
         return frozenset(name for node in self._plain(schema) for name in node.get("properties", ()))
 
     def is_object(self, schema: Schema) -> bool:
-        """Tell whether it is an object with fields, whatever else is known."""
+        """Tell whether the schema describes exactly one object type with fields."""
         nodes = list(self._plain(schema))
         return len(nodes) == 1 and bool(nodes[0].get("properties"))
 
     def entry(self, data: Value, place: Sequence[str | int]) -> Path | None:
-        """Return the innermost entry of a list or mapping that a place is in; None if it is in none.
+        """Return the path of the innermost list or mapping entry that contains a path; None if there is none.
 
-        What a place names beyond the data, such as the member of a union, is overlooked.
+        Steps of the path that the data do not have, such as the member of a union, are ignored.
         """
         return max((found for found, is_entry in self._steps(data, place) if is_entry), key=len, default=None)
 
     def named(self, data: Value, place: Sequence[str | int]) -> str:
-        """Return a place in words; the keys of mappings, which may be what is to be hidden, are ``*``."""
+        """Return a path as text. Keys of mappings are shown as ``*``, since they may be what must be hidden."""
         words = ""
         for found, is_entry in self._steps(data, place):
             last = found[-1]
@@ -52,7 +55,7 @@ class SchemaPaths:
         return words.lstrip(".") or "the whole"
 
     def _steps(self, data: Value, place: Sequence[str | int]) -> Iterator[tuple[Path, bool]]:
-        """Walk along a place; give each step that the data has, and whether it is an entry."""
+        """Walk along a path; yield each step that the data have, and whether it is an entry."""
         nodes = list(self._plain(self._root))
         at: Value = data
         done: Path = ()
@@ -72,8 +75,8 @@ class SchemaPaths:
             yield done, is_entry
 
     def _plain(self, schema: Schema, depth: int = 0) -> Iterator[Schema]:
-        """Give what a schema may be, with references and unions resolved."""
-        if depth > len(self._defs) + 8:  # a type that is nothing but itself
+        """Yield the schemas that a schema may stand for, with references and unions resolved."""
+        if depth > len(self._defs) + 8:  # a type that is only a reference to itself
             return
         if "$ref" in schema:
             yield from self._plain(self._defs.get(schema["$ref"].rpartition("/")[2], {}), depth + 1)
@@ -85,11 +88,11 @@ class SchemaPaths:
             yield from self._plain(member, depth + 1)
 
     def without(self, data: Value, places: Iterable[Sequence[str | int]]) -> Value:
-        """Return a copy of the data without the entries that the places are in.
+        """Return a copy of the data without the entries that contain the paths.
 
         Raises:
-            UnreadableError: a place is in no entry, or nothing is left of a list or mapping, up to the whole: a verdict
-                of which nothing can be read does not say that there is nothing.
+            UnreadableError: a path is in no entry; or nothing is left of a list or mapping, up to the whole: a verdict
+                of which nothing can be read does not say that nothing was found.
         """
         gone = {self._entry_of(data, place) for place in places}
         more = gone
@@ -105,7 +108,7 @@ class SchemaPaths:
     def _entry_of(self, data: Value, place: Sequence[str | int]) -> Path:
         entry = self.entry(data, place)
         if entry is None:
-            raise UnreadableError(f"{self.named(data, place)} is not as the schema says")
+            raise UnreadableError(f"{self.named(data, place)} does not fit the schema")
         return entry
 
 
@@ -116,7 +119,7 @@ def _at(data: Value, place: Path) -> Value:
 
 
 def _remove(data: Value, entries: set[Path]) -> None:
-    """Remove entries: the later ones of a list first, those inside of others not at all."""
+    """Remove entries: the last ones of a list first, and none that is inside another one."""
     outer = [entry for entry in entries if not any(entry[:size] in entries for size in range(1, len(entry)))]
     for entry in sorted(outer, key=_rank, reverse=True):
         del _at(data, entry[:-1])[entry[-1]]
@@ -127,7 +130,7 @@ def _rank(place: Path) -> tuple[str, ...]:
 
 
 def tightened(schema: Schema) -> Schema:
-    """Return the schema of what a model is to write: every field, no other, no defaults, titles left out."""
+    """Return a schema with every field required, no further fields, and no titles or defaults."""
     made = {
         name: _inside(name, item) for name, item in schema.items() if name not in ("title", "default", "discriminator")
     }
@@ -150,7 +153,7 @@ def _inside(name: str, item: Value) -> Value:
 
 
 def is_strict(schema: object) -> bool:
-    """Tell whether a provider can see to it that an answer fits: of mappings and tuples most cannot.
+    """Tell whether a provider can enforce a schema: most cannot for mappings and tuples.
 
     The rule is that of OpenAI's structured outputs: every object closed, every field required, every value typed.
     """

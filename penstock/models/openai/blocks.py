@@ -1,7 +1,10 @@
-"""The text or thought that an answer is at, as chunks: where it begins and ends, whatever field it comes in.
+"""Streamed text, reasoning and tool calls of an answer, put together from their pieces, as chunks.
 
-It knows the fields in which providers send text and thoughts, no calls and no connection. What must go back with a
-thought is noted at its end, as the codec of the format would have noted it.
+It reads the fields in which providers send them. What must go back to the provider with a part is noted at the part's
+end, in the same form as in messages that are read by `penstock.engine.formats.openai_chat`.
+
+Pieces of a tool call belong together by their index; without an index, by their id. A piece with neither continues the
+last call, unless it names a tool and the last call has a name already.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
     BlockKey = tuple[str | int, ...]
 
 _SEALED_FIELDS = frozenset({"type", "id", "index", "format", "data", "signature", "closed"})
-"""What stands beside a thought that only its provider can read, and needs back; anything else guards must read."""
+"""The fields beside a piece of reasoning that only its provider can read, and needs back. Guards must read all
+others."""
 
 _TEXTS = frozenset({"content", "refusal"})
 
@@ -45,7 +49,10 @@ class _OpenBlock:
 
 
 class Blocks:
-    """The blocks of one answer; at most one is open. A place is a field, and what tells apart the blocks in it."""
+    """The text and reasoning blocks of one answer; at most one is open.
+
+    A key is a field, and what distinguishes the blocks in it.
+    """
 
     __slots__ = ("_count", "_open")
 
@@ -54,7 +61,13 @@ class Blocks:
         self._open: _OpenBlock | None = None
 
     def say(self, place: BlockKey, text: str, rest: Json | None = None) -> Iterator[Chunk]:
-        """Yield the chunks of a piece of text at a place; ``rest`` is what else is said there."""
+        """Yield the chunks of a piece of text.
+
+        Args:
+            place: the block that the text belongs to; another block ends before.
+            text: the piece.
+            rest: the further fields beside the text.
+        """
         if not text and not rest:
             return
         if self._open is None or self._open.place != place:
@@ -70,7 +83,7 @@ class Blocks:
             yield Chunk(f"{block.kind}-delta", text, block.id)
 
     def close(self) -> Iterator[Chunk]:
-        """Yield the end of what is open."""
+        """Yield the end of the open block, if there is one."""
         block, self._open = self._open, None
         if block is None:
             return
@@ -87,7 +100,7 @@ class Blocks:
 
 
 def _raw_chunk(block: _OpenBlock, *, sealed: bool) -> Iterator[Chunk]:
-    """Yield what has nothing to read, but must go back: a signature, an encrypted thought."""
+    """Yield a part without text that must go back to the provider: a signature, or encrypted reasoning."""
     part = _text_part(block)
     if isinstance(part, UnknownPart):
         name = "provider_sealed" if sealed else "provider_part"
@@ -95,7 +108,7 @@ def _raw_chunk(block: _OpenBlock, *, sealed: bool) -> Iterator[Chunk]:
 
 
 def _part_metadata(part: Part) -> Values:
-    """Return a part's metadata; a thought that the provider has signed is told by it from one that was edited."""
+    """Return a part's metadata. For signed reasoning, a checksum of the text shows whether it was edited."""
     notes = part.metadata.get(FORMAT, EMPTY)
     if isinstance(part, ReasoningPart) and notes.get("field") == "reasoning_details":
         return {**part.metadata, FORMAT: {**notes, "of": checksum(part.text)}}
@@ -107,7 +120,7 @@ def _start(place: BlockKey) -> Json:
 
 
 def _text_part(block: _OpenBlock) -> Part | None:
-    """Return the part that the codec makes of the block, had it come whole; None for what is nothing but a text."""
+    """Return the part that the same block gives in a message that is not streamed; None if it is only text."""
     name, text = str(block.place[0]), "".join(block.pieces)
     if name in ("content", "think"):
         return None
@@ -122,7 +135,7 @@ def _text_part(block: _OpenBlock) -> Part | None:
 
 
 _CALL_FIELDS = frozenset({"extra_content", "thought_signature"})
-"""What stands beside a call that only its provider (Gemini) can read, and needs back; the rest guards must read."""
+"""The fields beside a call that only its provider (Gemini) can read, and needs back. Guards must read all others."""
 
 
 @dataclass(slots=True)
@@ -139,7 +152,7 @@ class _StreamedCall:
 
 
 class Calls:
-    """The calls of one answer, in the order in which they began."""
+    """The tool calls of one answer, in the order in which they began."""
 
     __slots__ = ("_calls",)
 
@@ -147,7 +160,7 @@ class Calls:
         self._calls: list[_StreamedCall] = []
 
     def __bool__(self) -> bool:
-        """Whether any tool is called."""
+        """Whether a tool is called."""
         return bool(self._calls)
 
     def add(self, piece: Json) -> Iterator[Chunk]:
@@ -168,7 +181,7 @@ class Calls:
         yield from _call_chunks(call, text)
 
     def _of(self, piece: Json, name: str) -> _StreamedCall:
-        """Return the call that a piece belongs to."""
+        """Return the call that a piece belongs to; a new one if there is none."""
         index, own_id = piece.get("index"), text_of(piece.get("id"))
         if isinstance(index, int):
             found = next((call for call in reversed(self._calls) if call.index == index), None)
@@ -185,7 +198,7 @@ class Calls:
         return found
 
     def end(self) -> Iterator[Chunk]:
-        """Yield the ends of all calls, and the calls."""
+        """Yield the ends of all calls, then each whole call."""
         for call in self._calls:
             yield from _call_chunks(call, "", named=True)
             yield Chunk("tool-input-end", id=call.id)
@@ -193,7 +206,7 @@ class Calls:
 
 
 def _call_chunks(call: _StreamedCall, text: str, *, named: bool = False) -> Iterator[Chunk]:
-    """Yield the start of a call as soon as its name is known, and what is written of its arguments."""
+    """Yield the start of a call once its name is known, and the arguments as they come."""
     call.arguments += [text] if text else []
     if call.begun:
         written = text
@@ -208,7 +221,7 @@ def _call_chunks(call: _StreamedCall, text: str, *, named: bool = False) -> Iter
 
 
 def _call_chunk(call: _StreamedCall) -> Chunk:
-    """Return the call, read as the codec reads it: what is no JSON object stays the text that it is."""
+    """Return the whole call, read as in a message. Arguments that are no JSON object stay text."""
     part = _tool_part(call)
     payload: Json = {"call_id": call.id, "name": call.name, "arguments": part.arguments}
     more = {name: value for name, value in {**call.inner, **call.rest}.items() if name not in _CALL_FIELDS}
@@ -221,7 +234,7 @@ def _call_chunk(call: _StreamedCall) -> Chunk:
 
 
 def _odd_arguments(text: str) -> Json:
-    """Return what is said of arguments that are no JSON object: another value, nothing, or no (unambiguous) JSON."""
+    """Return what is said about arguments that are no JSON object: another value, nothing, or invalid JSON."""
     if text.strip() in ("", "null"):
         return {"arguments": {}}
     value = parsed(text)
@@ -240,5 +253,5 @@ def _tool_part(call: _StreamedCall) -> ToolPart:
 
 
 def _arguments_text(arguments: object) -> str:
-    """Return arguments as the text that they are meant to be; some providers send the object itself."""
+    """Return arguments as text; some providers send an object."""
     return arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)

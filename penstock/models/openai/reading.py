@@ -1,7 +1,8 @@
-"""A chat completion, streamed or whole, as chunks: one reader for one answer; it knows no connection.
+"""Read a chat completion, streamed or whole, as chunks.
 
-A whole answer is read as a stream of one piece, whose message is its delta. Whatever has no field of its own is kept:
-what the provider says in its own terms in ``provider_terms`` of the finish, everything else in its ``metadata``.
+A whole answer is read as a stream of one piece, whose message is its delta. Fields without a chunk of their own are
+kept: what a provider says about its own operation in ``provider_terms`` of the finish chunk, all others in its
+``metadata``. Also here: ``<think>`` tags, sources, images and audio, usage and finish reasons.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ _OPEN, _CLOSE = "<think>", "</think>"
 
 
 class ThinkTags:
-    """Parts one answer's text. Only a tag that begins the answer counts; blanks behind its end are left out."""
+    """Separates reasoning between ``<think>`` and ``</think>`` from the text of one answer, as it streams.
+
+    Some servers send it so because they were not told how their model reasons: DeepSeek R1 and Qwen on vLLM or Hugging
+    Face. Only a tag at the start of the answer counts. Blanks after the closing tag are dropped.
+    """
 
     __slots__ = ("_at", "_held")
 
@@ -36,7 +41,7 @@ class ThinkTags:
         self._held = ""
 
     def feed(self, text: str) -> Iterator[tuple[str, str]]:
-        """Yield field and text of what is certain: ``think`` for a thought, ``content`` for the rest."""
+        """Yield the field and the text of what is decided: ``think`` for reasoning, ``content`` for text."""
         text, self._held = self._held + text, ""
         if self._at == "start":
             begun = text.lstrip()
@@ -57,13 +62,13 @@ class ThinkTags:
             yield "content", text
 
     def end(self) -> Iterator[tuple[str, str]]:
-        """Yield what was held, when nothing more comes."""
+        """Yield what was held back, at the end of the answer."""
         held, self._held = self._held, ""
         yield ("think" if self._at == "thought" else "content"), held
 
 
 def _beginning_of_the_end(text: str) -> str:
-    """Return the longest end of a text with which the closing tag could begin."""
+    """Return the longest end of a text that may begin the closing tag."""
     sizes = range(min(len(text), len(_CLOSE) - 1), 0, -1)
     return next((_CLOSE[:size] for size in sizes if text.endswith(_CLOSE[:size])), "")
 
@@ -72,7 +77,7 @@ _URLS = ("url", "link", "uri")
 
 
 class Sources:
-    """The sources of one answer: each is told once, by its address, however often and wherever it is named."""
+    """The sources of one answer; each is reported once by its address, however often it is named."""
 
     __slots__ = ("_told",)
 
@@ -80,18 +85,18 @@ class Sources:
         self._told: set[str] = set()
 
     def annotations(self, given: Value) -> Iterator[Chunk]:
-        """Yield the sources that a message's annotations cite, with the place where each is cited."""
+        """Yield the sources that annotations of a message cite, with the place of each citation."""
         for item in objects_of(given):
             inner = object_of(item.get(text_of(item.get("type")))) or item
             yield from self._source(inner, inner.keys() - {"url", "title", "type"}, again=True)
 
     def listed(self, given: Value) -> Iterator[Chunk]:
-        """Yield the sources in a list of addresses, or of objects that have one."""
+        """Yield the sources in a list of addresses, or of objects with an address."""
         for item in given if is_items(given) else ():
             yield from self._source({"url": item} if isinstance(item, str) else object_of(item), ())
 
     def found(self, tools: Value) -> Iterator[Chunk]:
-        """Yield what tools have found that ran at the provider (Groq)."""
+        """Yield what the provider's own tools have found (Groq)."""
         for tool in objects_of(tools):
             yield from self.listed(object_of(tool.get("search_results")).get("results"))
 
@@ -106,7 +111,7 @@ class Sources:
 
 
 def image(item: Json) -> Iterator[Chunk]:
-    """Yield a picture of an answer, as ``image_url`` holds one."""
+    """Yield an image of an answer, from its ``image_url``."""
     given = item.get("image_url")
     url = given if isinstance(given, str) else text_of(object_of(given).get("url"))
     head, comma, data = url.partition(",")
@@ -119,7 +124,10 @@ def image(item: Json) -> Iterator[Chunk]:
 
 @dataclass(slots=True)
 class Audio:
-    """The sound of one answer: its data and transcript come in pieces; it is told whole, so that guards can read it."""
+    """The audio of one answer. Data and transcript come in pieces.
+
+    They are yielded as a whole, so that guards can read them.
+    """
 
     media_type: str = "audio/wav"
     data: list[str] = field(default_factory=list[str])
@@ -127,13 +135,13 @@ class Audio:
     rest: Json = field(default_factory=dict[str, "object"])
 
     def add(self, piece: Json) -> None:
-        """Take in a piece."""
+        """Add a piece."""
         self.data += [text_of(piece.get("data"))]
         self.transcript += [text_of(piece.get("transcript"))]
         gather(self.rest, {key: value for key, value in piece.items() if value != 0}, {"data", "transcript"})
 
     def end(self) -> Iterator[Chunk]:
-        """Yield the sound, if there is one; what goes back to the provider is its id."""
+        """Yield the audio, if there is any. Its id goes back to the provider."""
         data, transcript = "".join(self.data), "".join(self.transcript)
         if not says([data, transcript, self.rest.get("id")]) or not (data or transcript or self.rest):
             return
@@ -186,13 +194,13 @@ _REASONS: dict[str, FinishReason] = {
 
 
 def reason_of(raw: str, *, called: bool) -> FinishReason:
-    """Return why an answer ended; some providers say ``stop``, or nothing, where tools are called."""
+    """Return why an answer ended. Some providers say ``stop``, or nothing, when tools are called."""
     reason = _REASONS.get(raw.lower(), "other")
     return "tool-calls" if called and (reason == "stop" or not raw) else reason
 
 
 def usage_from(given: Json) -> Json:
-    """Return the fields of a `Usage`; what has no field of its own stands in the details, under its own name."""
+    """Return the fields of a `Usage`. Counts without a field stand in ``details``, under the provider's names."""
     fields: Json = {
         "input_tokens": _first(given, [(name,) for name in _INPUT]),
         "output_tokens": _first(given, [(name,) for name in _OUTPUT]),
@@ -205,7 +213,7 @@ def usage_from(given: Json) -> Json:
 
 
 def _first(given: Json, paths: list[tuple[str, ...]] | tuple[tuple[str, ...], ...]) -> int | None:
-    """Return the first whole number that stands at one of the places."""
+    """Return the first number at one of the paths."""
     for *outer, name in paths:
         found: Value = object_of(given.get(outer[0])) if outer else given
         count = found.get(name)
@@ -234,7 +242,7 @@ _MESSAGE = frozenset(
     }
 )
 _MESSAGE_FIELDS = frozenset({"extra_content", "thought_signature"})
-"""What a provider needs back with the message as a whole: the signatures of Gemini's thoughts."""
+"""The fields of a message that its provider needs back: the signatures of Gemini's reasoning."""
 
 _TERMS = frozenset(
     {
@@ -253,15 +261,15 @@ _TERMS = frozenset(
         "seed",
     }
 )
-"""What is said in a provider's own terms, and is no word of the answer."""
+"""The fields in which providers describe their own operation; none is part of the answer."""
 
 
 class AnswerReader:
     """Reads one answer.
 
     Attributes:
-        complete: whether a finish reason has come: what breaks off behind it has lost no word of the answer.
-        begun: whether anything of an answer has come.
+        complete: whether a finish reason has come: after it, an answer can break off without a loss.
+        begun: whether any part of an answer has come.
     """
 
     __slots__ = (
@@ -326,7 +334,7 @@ class AnswerReader:
         self._reason = text_of(choice.get("finish_reason")) or self._reason
 
     def _said(self, message: Json) -> Iterator[Chunk]:
-        """Yield what a message says: its thoughts, before its text, before its refusal, before its calls."""
+        """Yield what a message says: reasoning, text, refusal, calls, in this order."""
         yield from self._thoughts(message)
         yield from self._content(message.get("content"))
         yield from self._blocks.say(("refusal",), text_of(message.get("refusal")))
@@ -340,7 +348,7 @@ class AnswerReader:
             yield from self._calls.add(call)
 
     def _thoughts(self, message: Json) -> Iterator[Chunk]:
-        """Yield the thoughts; a plain field beside details that have a text only repeats them."""
+        """Yield the reasoning. A plain field beside details that hold text only repeats them."""
         details = objects_of(message.get("reasoning_details"))
         for name in ("reasoning_content", "reasoning"):
             text = text_of(message.get(name))
@@ -385,7 +393,7 @@ class AnswerReader:
             yield Chunk("raw", payload=freeze({"provider_part": part}))
 
     def _besides(self, message: Json) -> Iterator[Chunk]:
-        """Yield what stands beside the text; keep what has no place."""
+        """Yield what stands beside the text; keep what has no chunk."""
         yield from self._sources.annotations(message.get("annotations"))
         yield from self._sources.found(message.get("executed_tools"))
         for item in objects_of(message.get("images")):
@@ -397,7 +405,7 @@ class AnswerReader:
         gather(self._message, message, _MESSAGE)
 
     def end(self) -> Iterator[Chunk]:
-        """Yield what is left when everything has come: the ends of texts and calls, and the finish."""
+        """Yield the rest when the answer has ended: the ends of texts and calls, and the finish."""
         for where, piece in self._tags.end() if self._tags is not None else ():
             yield from self._blocks.say((where,), piece)
         yield from self._blocks.close()
@@ -418,7 +426,7 @@ class AnswerReader:
 
 
 def _notes(extra: Json) -> Value:
-    """Return the metadata with which the codec writes these fields of a message again."""
+    """Return the metadata from which these fields of a message are written again."""
     (message,) = openai_chat.read([{"role": "assistant", "content": "-", **extra}])
     return message.metadata
 
@@ -428,5 +436,5 @@ def _number(value: Value) -> int | str:
 
 
 def is_answer(item: Json) -> bool:
-    """Whether a JSON object may be a chat completion or a piece of one."""
+    """Whether a JSON object may be a chat completion, or a piece of one."""
     return is_items(item.get("choices")) or "usage" in item

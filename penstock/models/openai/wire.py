@@ -1,4 +1,7 @@
-"""JSON values as providers send them: telling them apart, and putting streamed pieces together; it knows no field."""
+"""What comes over the wire: server-sent events from bytes, and JSON values of unknown shape.
+
+Events follow the rules of the HTML standard (WHATWG, §9.2), however the bytes are cut.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ if TYPE_CHECKING:
     Json: TypeAlias = dict[str, Value]
 
 FORMAT = "openai-chat"
-"""The name under which parts keep what only this protocol says; `penstock.engine.formats.openai_chat` reads it."""
+"""The key under which parts keep what only this protocol has; `penstock.engine.formats.openai_chat` reads it."""
 
 
 def parsed(text: str | bytes) -> Value:
-    """Return a JSON value; None for what is none."""
+    """Return a JSON value; None if the text is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -30,34 +33,37 @@ def parsed(text: str | bytes) -> Value:
 
 
 def object_of(value: Value) -> Json:
-    """Return an object; an empty one for anything else."""
+    """Return the value if it is an object, else an empty one."""
     return value if is_mapping(value) else {}
 
 
 def objects_of(value: Value) -> list[Json]:
-    """Return the objects in an array; none for anything else."""
+    """Return the objects in an array; none for any other value."""
     return [item for item in value if is_mapping(item)] if is_items(value) else []
 
 
 def text_of(value: Value) -> str:
-    """Return a text; an empty one for anything else."""
+    """Return the value if it is a text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def says(value: Value) -> bool:
-    """Whether a value says something: an object does if one of its values does."""
+    """Whether a value holds anything: an object does if one of its values does."""
     if is_mapping(value):
         return any(says(item) for item in value.values())
     return value is not None and value not in ("", [])
 
 
 def checksum(text: str) -> str:
-    """Return enough to see that a text was edited, and too little (its length and 16 bits) to guess it from."""
+    """Return enough to see whether a text was edited, and too little (its length and 16 bits) to reconstruct it."""
     return f"{len(text)}:{crc_hqx(text.encode('utf-8', 'surrogatepass'), 0):04x}"
 
 
 def gather(kept: Json, item: Json, besides: Iterable[str]) -> None:
-    """Lay what an item says under further keys over what was said before: arrays grow, objects are merged."""
+    """Merge the further keys of an item into what was collected.
+
+    Arrays grow, objects are merged, other values are replaced.
+    """
     for key in item.keys() - besides:
         value = item[key]
         if not says(value):
@@ -74,17 +80,17 @@ def gather(kept: Json, item: Json, besides: Iterable[str]) -> None:
 
 
 MOST_OF_AN_EVENT = 32 * 1024 * 1024
-"""How many bytes an event may have, unless told otherwise: a picture in base64 fits, a runaway does not."""
+"""The default limit of an event, in bytes: an image in base64 fits, a stream that never ends an event does not."""
 
 _BOM = b"\xef\xbb\xbf"
 _CR = 13
 
 
 class EventTooLongError(PenstockError):
-    """An event that is longer than was allowed.
+    """An event that is longer than allowed.
 
     Attributes:
-        limit: how many bytes were allowed.
+        limit: the limit, in bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -94,12 +100,12 @@ class EventTooLongError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event.
+    """A server-sent event.
 
     Attributes:
         data: its data lines, joined by line feeds.
-        event: its name; empty where it has none.
-        id: the last id that the stream gave so far.
+        event: its name; empty if it has none.
+        id: the last id of the stream so far.
     """
 
     data: str
@@ -108,7 +114,10 @@ class ServerEvent:
 
 
 class SSEReader:
-    """Reads events as bytes come in. What stands behind the last blank line is no event, as the rules have it."""
+    """Reads events from bytes as they come. By the standard, an event without a blank line after it is dropped.
+
+    A reader lives as long as one stream, and holds at most one event.
+    """
 
     __slots__ = ("_begun", "_bytes", "_data", "_event", "_id", "_limit", "_line", "_skip_lf")
 
@@ -123,16 +132,16 @@ class SSEReader:
         self._id = ""
 
     def feed(self, data: bytes) -> Iterator[ServerEvent]:
-        """Yield the events that end in the bytes.
+        """Yield the events that end within the bytes.
 
         Raises:
-            EventTooLongError: one is longer than allowed.
+            EventTooLongError: an event is longer than allowed.
         """
         for piece in data.splitlines(keepends=True):  # of bytes, it parts at CR, LF and CRLF only
             yield from self._piece(piece)
 
     def _piece(self, piece: bytes) -> Iterator[ServerEvent]:
-        """Take in bytes of one line, its end included if it has come."""
+        """Add bytes of one line, with its end if it has come."""
         if self._skip_lf:
             self._skip_lf = False
             if piece == b"\n":
@@ -152,7 +161,10 @@ class SSEReader:
             raise EventTooLongError(self._limit)
 
     def _take(self) -> str:
-        """Return the line that has ended; what is no UTF-8 becomes U+FFFD, a mark at the very start is dropped."""
+        """Return the line that has ended. Invalid UTF-8 becomes U+FFFD.
+
+        A byte order mark at the very start is dropped.
+        """
         line = bytes(self._line)
         self._line.clear()
         if not self._begun:
@@ -161,7 +173,7 @@ class SSEReader:
         return line.decode("utf-8", "replace")
 
     def _read(self, line: str) -> ServerEvent | None:
-        """Take in a line; return the event that a blank one ends."""
+        """Add a line; return the event that a blank line ends."""
         if not line:
             return self._dispatch()
         name, _, value = line.partition(":")

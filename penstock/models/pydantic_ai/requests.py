@@ -1,4 +1,9 @@
-"""What else is asked beside the messages: tools, settings, the form of the answer. It knows values, no model."""
+"""Write a `ModelRequest` for pydantic-ai: messages, settings, tools and response format; and metadata that goes back.
+
+A provider needs some ids, signatures and details back with a part. They are kept in the part's metadata, with a
+checksum of the text that they belong to. Once a guard has edited the text they are left out, since some providers would
+use their own copy of it. No text is kept in metadata.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = "pydantic-ai"
-"""The name under which parts and messages keep what is this library's."""
+"""The key under which parts and messages keep what belongs to pydantic-ai."""
 
 _OF_PARTS = ("id", "signature", "provider_name", "provider_details")
 _OF_ANSWERS = ("provider_name", "provider_url", "canonical_system", "provider_response_id", "provider_details")
@@ -53,13 +58,13 @@ def _parts() -> TypeAdapter[theirs.ModelResponsePart]:
 
 
 def dumped(part: theirs.ModelResponsePart) -> Values:
-    """Return a part as JSON, to be sent back as it is."""
+    """Return a part as JSON, to be sent back unchanged."""
     made: Values = json.loads(_parts().dump_json(part, exclude_none=True))
     return made
 
 
 def part_notes(part: theirs.ModelResponsePart, text: str) -> Values:
-    """Return the metadata of the part that theirs becomes; ``text`` is what it says."""
+    """Return the metadata of the part that pydantic-ai's part becomes, with a checksum of its text."""
     notes = _noted(part, _OF_PARTS)
     return {FORMAT: {**notes, "of": checksum(text)}} if notes else EMPTY
 
@@ -76,7 +81,7 @@ def _noted(value: theirs.ModelResponsePart | theirs.ModelResponse, names: tuple[
 
 
 def _plain(value: Value) -> Value:
-    """Return a detail as a JSON value; None for none, or one that says nothing."""
+    """Return a detail as a JSON value; None if it holds nothing."""
     if not is_mapping(value):
         return value
     kept = {key: item for key, item in value.items() if key not in _TEXTS}
@@ -84,9 +89,9 @@ def _plain(value: Value) -> Value:
 
 
 def notes_of(value: Message | Part, text: str | None = None) -> dict[str, Value]:
-    """Return what to give back with a part or a message: keywords of pydantic-ai's class; none if its text was edited.
+    """Return the keywords for pydantic-ai's class that a part or a message has kept; none if its text was edited.
 
-    Metadata may come from outside: what is of another type is left out.
+    Metadata may come from outside: values of a wrong type are left out.
     """
     notes = value.metadata.get(FORMAT)
     if not is_mapping(notes) or (text is not None and notes.get("of") != checksum(text)):
@@ -97,7 +102,7 @@ def notes_of(value: Message | Part, text: str | None = None) -> dict[str, Value]
 
 
 def restored(raw: Value) -> theirs.ModelResponsePart | None:
-    """Return a part that was kept as JSON; None for what is none, or of a kind that shows something."""
+    """Return a part that was kept as JSON; None if it is invalid, or of a kind that is shown to people."""
     found = thaw(raw)
     if not is_mapping(found) or found.get("part_kind") not in _SENT_BACK:
         return None
@@ -111,12 +116,12 @@ _FALLBACK = {AudioPart: "audio/wav", ImagePart: "image/png", FilePart: "applicat
 
 
 def written(messages: Iterable[Message]) -> list[theirs.ModelMessage]:
-    """Return a prompt as pydantic-ai's messages; what is not an assistant's and stands together becomes one request.
+    """Return a prompt as pydantic-ai's messages. Consecutive messages of other roles than assistant become one request.
 
-    Left out is what no provider takes: sources, an application's data, and unknown parts that are not this library's.
+    Left out is what no provider accepts: sources, data of an application, and unknown parts of other libraries.
 
     Raises:
-        MessageError: data that should be base64 are none.
+        MessageError: data that should be base64 are not.
     """
     made: list[theirs.ModelMessage] = []
     for message in messages:
@@ -165,12 +170,12 @@ def _binary(part: ImagePart | AudioPart | FilePart) -> theirs.BinaryContent:
             return theirs.BinaryContent.from_data_uri(part.url)
         data = b64decode(part.data or "", validate=True)
     except ValueError as error:
-        raise MessageError("messages", f"the data of a part of type {part.type!r} are no base64") from error
+        raise MessageError("messages", f"the data of a part of type {part.type!r} are not base64") from error
     return theirs.BinaryContent(data, media_type=part.media_type or _FALLBACK[type(part)])
 
 
 def _answer_steps(message: Message) -> Iterator[theirs.ModelMessage]:
-    """Give an assistant's message as its steps: what the model said, then the results of its calls."""
+    """Yield an assistant message as steps: what the model said, then the results of its calls."""
     for step in _steps(message.parts):
         parts = [made for part in step for made in _answer_parts(part)]
         yield theirs.ModelResponse(parts=parts, **notes_of(message))
@@ -179,7 +184,7 @@ def _answer_steps(message: Message) -> Iterator[theirs.ModelMessage]:
 
 
 def _steps(parts: Sequence[Part]) -> list[list[Part]]:
-    """Cut parts where a step starts, and where something is said behind a result."""
+    """Split parts where a step starts, and where text follows a result."""
     steps: list[list[Part]] = [[]]
     for part in parts:
         spoken = isinstance(part, (TextPart, ReasoningPart))
@@ -218,7 +223,7 @@ def _without_signature(notes: dict[str, Value]) -> dict[str, Value]:
 
 
 def arguments_text(arguments: object) -> str:
-    """Return a call's arguments as one text, however they were written."""
+    """Return a call's arguments as one text, in whichever way they were written."""
     return json.dumps(arguments, sort_keys=True)
 
 
@@ -232,7 +237,7 @@ _SETTING_NAMES = {"stop": "stop_sequences", "reasoning_effort": "thinking"}
 
 
 def settings(request: ModelRequest) -> ModelSettings:
-    """Return the settings by pydantic-ai's names; those it shares with nobody go as they are, for one provider."""
+    """Return the settings by pydantic-ai's names; settings that it does not know are passed on for the provider."""
     made: dict[str, Value] = {_SETTING_NAMES.get(name, name): thaw(item) for name, item in request.settings.items()}
     if isinstance(made.get("stop_sequences"), str):
         made["stop_sequences"] = [made["stop_sequences"]]
@@ -245,7 +250,12 @@ def settings(request: ModelRequest) -> ModelSettings:
 
 
 def parameters(request: ModelRequest, *, native: bool) -> ModelRequestParameters:
-    """Return tools and form; ``native`` is whether the model can be held to a schema. If not, it is told of it."""
+    """Return tools and response format.
+
+    Args:
+        request: the request.
+        native: whether the provider enforces schemas; if not, the schema is written into the prompt.
+    """
     tools = [
         ToolDefinition(
             name=tool.name,

@@ -1,6 +1,7 @@
-"""`Counting`: any way to count tokens behind one face, with what was counted remembered; it knows no message.
+"""`Counting`: any token counter, with a cache; `HeuristicCounter`: tokens estimated from characters.
 
-Counters come as an encoding's name, as ``"heuristic"``, as an object with ``count``, or as a plain function.
+Counters are given as the name of an encoding, as ``"heuristic"``, as an object with a method ``count``, or as a
+function.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MOST = 16_384
-"""How many things a generation holds; a conversation of so many messages is remembered whole."""
+"""How many things a generation holds. A conversation of that many messages is remembered completely."""
 
 HEAVIEST = 4_000_000
-"""What all things of a generation may weigh together (characters)."""
+"""The weight of all things of a generation at most (characters)."""
 
 
 class Memo(Generic[K, V]):
-    """A mapping of two generations: what was not asked for while a whole new one filled up is forgotten.
+    """A bounded cache of two generations: what was not used while a whole generation filled up is dropped.
 
-    Safe to use from several threads: what one forgets another finds anew.
+    Several threads can use it: what one drops another computes again.
     """
 
     __slots__ = ("_new", "_old", "_weigh", "_weight")
@@ -51,7 +52,7 @@ class Memo(Generic[K, V]):
         return found
 
     def put(self, key: K, value: V) -> None:
-        """Remember; what would weigh too much alone is not."""
+        """Remember a value; one that is too heavy alone is not remembered."""
         weight = self._weigh(key) + 64
         if weight > HEAVIEST // 8:
             return
@@ -61,7 +62,7 @@ class Memo(Generic[K, V]):
         self._weight += weight
 
     def __len__(self) -> int:
-        """Return how much is remembered."""
+        """Return how many values are remembered."""
         return len(self._new) + len(self._old)
 
 
@@ -79,12 +80,17 @@ _DENSITIES = (
     (re.compile("[éèêëàâîïôûùüÿçœæáíóúñ]", re.IGNORECASE), 3.0),
     (re.compile("[ąćęłńóśźżěščřžýůúďťň]", re.IGNORECASE), 3.5),
 )
-_SHORT = 3  # so few UTF-16 units are one token
-_USUAL = 6.0  # characters of a token, where no letter says otherwise
+_SHORT = 3  # up to so many UTF-16 units are one token
+_USUAL = 6.0  # characters of a token, unless a letter says otherwise
 
 
 class HeuristicCounter:
-    """Estimates tokens from characters. All are equal."""
+    """Estimates tokens from characters, with the figures of the reference system. All instances are equal.
+
+    A text is split into runs of white space, runs of punctuation, and the rest. Ranges and divisors were taken from the
+    reference system's behaviour. Compared with o200k_base it counts 1.2 times as much for English, but 0.7 for Arabic,
+    0.45 for Thai, 0.25 for base64 and emoji, and 0.1 for long numbers: such texts can exceed a budget accordingly.
+    """
 
     name = "heuristic"
     additive = True
@@ -92,7 +98,7 @@ class HeuristicCounter:
     densest = 1
 
     def count(self, text: str) -> int:
-        """Return the estimate."""
+        """Return the estimated number of tokens."""
         return sum(map(_tokens_of_run, _RUNS.finditer(text)))
 
     def __eq__(self, other: object) -> bool:
@@ -134,14 +140,14 @@ HEURISTIC = "heuristic"
 
 
 class Counting:
-    """A counter that remembers. Lives as long as the processor it was made for; may be used from several threads.
+    """A counter with a cache. It lives as long as its processor, and can be used by several threads.
 
     Attributes:
-        counter: what counts.
-        name: how it is called in records.
+        counter: the counter.
+        name: its name in records.
         additive: whether counts add up where a word ends (see `TokenCounter`).
         monotone: whether a text never has fewer tokens than its beginning.
-        densest: the most tokens that a character can have; None where nobody knows.
+        densest: the most tokens that one character can have; None if unknown.
     """
 
     def __init__(self, counter: TokenCounter) -> None:
@@ -153,10 +159,10 @@ class Counting:
         self._memo: Memo[str, int] = Memo(len)
 
     def count(self, text: str) -> int:
-        """Return how many tokens the text has, remembered.
+        """Return how many tokens the text has, from the cache if possible.
 
         Raises:
-            UsageError: the counter gives something else than an int of 0 or more.
+            UsageError: the counter does not return an int of 0 or more.
         """
         found = self._memo.get(text)
         if found is None:
@@ -165,23 +171,27 @@ class Counting:
         return found
 
     def fresh(self, text: str) -> int:
-        """Return how many tokens the text has, counted anew and not remembered: for texts that will not come back."""
+        """Return how many tokens the text has, without the cache: for texts that do not come again.
+
+        Raises:
+            UsageError: the counter does not return an int of 0 or more.
+        """
         found = self.counter.count(text)
         if type(found) is not int or found < 0:
-            raise UsageError(f"the token counter {self.name!r} must give an int of 0 or more")
+            raise UsageError(f"the token counter {self.name!r} must return an int of 0 or more")
         return found
 
     async def ready(self) -> None:
-        """Have loaded what the counter counts with, beside the event loop: async hooks await it before they count.
+        """Load what the counter needs, in a thread. Async hooks await it before they count.
 
         Raises:
-            UsageError: it is not there, and cannot be fetched.
+            UsageError: the vocabulary is missing and cannot be downloaded.
         """
         if isinstance(self.counter, BPECounter):
             await self.counter.ready()
 
     def prepare(self) -> None:
-        """Let the counter begin with what it must load: for sync hooks, which cannot wait for it elsewhere."""
+        """Begin to load what the counter needs: for sync hooks, which cannot await it."""
         if isinstance(self.counter, BPECounter):
             self.counter.prepare()
 
@@ -197,14 +207,14 @@ class Counting:
 
 
 class FunctionCounter:
-    """A plain function from text to tokens as a counter; equal if the function is."""
+    """A function from a text to its tokens, as a counter. Counters are equal if their functions are."""
 
     def __init__(self, function: Callable[[str], int]) -> None:
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
 
     def count(self, text: str) -> int:
-        """Return what the function gives."""
+        """Return what the function returns."""
         return self.function(text)
 
     def __eq__(self, other: object) -> bool:
@@ -221,16 +231,21 @@ class FunctionCounter:
 
 
 def counting(owner: str, given: object, encoding: str) -> Counting:
-    """Return what counts, as the options of ``owner`` say: a counter, else an encoding.
+    """Return the counter that the options of ``owner`` describe: a counter, or else an encoding.
+
+    Args:
+        owner: the class whose options these are, for errors.
+        given: the option ``token_counter``.
+        encoding: the encoding that is used if no counter is given.
 
     Raises:
-        OptionError: it can neither count nor be called, or the encoding is unknown.
+        OptionError: ``given`` cannot count, or the encoding is unknown.
     """
     if given is None:
         return Counting(BPECounter(encoding, owner=owner))
     if given == HEURISTIC:
         return Counting(HeuristicCounter())
-    if isinstance(given, str):  # before what has a method `count`, as every str has
+    if isinstance(given, str):  # before the test for a method `count`, which every str has
         return Counting(BPECounter(given, owner=owner))
     if isinstance(given, TokenCounter):
         return Counting(given)

@@ -1,4 +1,12 @@
-"""`Prices`: what messages cost, remembered by id; it knows no conversation and no budget."""
+"""What messages cost of a token budget: by the models' chat format, by the reference system, or by your own function.
+
+The chat format: three tokens of frame and one of role for each message, and three for the start of the answer, as in
+OpenAI's recipe for counting chat tokens. The frame of a tool call is not published; it is taken to be that of a
+message.
+
+The reference system: 3.8 for each message and each tool result, 24 for a conversation, and 12 less for each value that
+it writes as JSON, so that small calls cost less than nothing; of a call with a result, only the result counts.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +37,21 @@ if TYPE_CHECKING:
 
 
 IMAGE = 765
-"""Tokens of an image, whatever its size: what a picture of 1,024 by 1,024 costs in GPT-4o (85 + 4 · 170)."""
+"""The tokens of an image of any size: what an image of 1,024 by 1,024 costs in GPT-4o (85 + 4 · 170)."""
 
 UNKNOWN_MEDIA = 258
-"""Tokens of a file behind an URL: what a page or picture costs in Gemini."""
+"""The tokens of a file behind a URL: what a page or an image costs in Gemini."""
 
-_BYTES = 4  # of a file, for one token
+_BYTES = 4  # bytes of a file for one token
 
 
 def compact(value: Value) -> str:
-    """Return a value as JSON without blanks, letters as they are."""
+    """Return a value as JSON without blanks, with non-ASCII characters unescaped."""
     return json.dumps(thaw(value), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def media(media_type: str | None, data: str | None) -> int:
-    """Return the tokens that a picture, sound or file is estimated at."""
+    """Return the estimated tokens of an image, audio or file."""
     if (media_type or "").startswith("image/"):
         return IMAGE
     if data is None or "://" in data[:10]:
@@ -53,36 +61,36 @@ def media(media_type: str | None, data: str | None) -> int:
 
 
 def _decoded_size(base64: str) -> int:
-    """Return how many bytes stand in base64."""
+    """Return how many bytes a base64 text holds."""
     return len(base64.rstrip("=")) * 3 // 4
 
 
 FRAME = 4
-"""Tokens of a message beside its content."""
+"""The tokens of a message besides its content."""
 
 
 class Costs(Protocol):
     """A way to count messages.
 
     Attributes:
-        conversation: what a prompt costs beside its messages.
-        least: what no message costs less than.
+        conversation: the cost of a prompt besides its messages.
+        least: the lowest cost that a message can have.
     """
 
     conversation: float
     least: float
 
     def of(self, message: Message, *, prompt: bool = False) -> float:
-        """Return what a message costs, as it is kept, or (``prompt``) as it goes to the model."""
+        """Return the cost of a message as it is stored, or (``prompt``) as it is sent to the model."""
         ...
 
     def system(self, message: Message) -> float:
-        """Return what a system message costs."""
+        """Return the cost of a system message."""
         ...
 
 
 class ChatCosts:
-    """Counts messages as chat models are given them."""
+    """Counts messages by the chat format of models."""
 
     conversation: float = 3
     least: float = FRAME
@@ -91,7 +99,7 @@ class ChatCosts:
         self.counting = counting
 
     def of(self, message: Message, *, prompt: bool = False) -> float:
-        """Return what a message costs; as it is kept and as it is sent, it costs the same."""
+        """Return the cost of a message; stored or sent, it is the same."""
         del prompt
         parts = message.parts
         if len(parts) == 1 and type(parts[0]) is TextPart:
@@ -113,7 +121,7 @@ class ChatCosts:
                 return media(part.media_type, part.data or part.url)
             case UnknownPart():
                 return count(compact(part.raw))
-            case _:  # an application's data, sources and marks do not go to the model
+            case _:  # data of an application, sources and step marks are not sent to the model
                 return 0
 
     def _tool(self, part: ToolPart) -> int:
@@ -139,14 +147,14 @@ _MEDIA_TYPE = ("mediaType", "mimeType")
 
 
 class CountedMessage:
-    """What one message comes to: the text that is counted as one, and what is added to it."""
+    """The counts of one message: the text that is counted as one, and what is added to it."""
 
     def __init__(self, role: str) -> None:
         self.text = role
         self.more = MESSAGE
 
     def value(self, value: Value) -> None:
-        """Add a value: a str as it is, anything else as JSON_VALUE, which is held to be lighter than it looks."""
+        """Add a value: a str unchanged, any other value as JSON, which costs 12 less."""
         if isinstance(value, str):
             self.text += value
         else:
@@ -155,7 +163,12 @@ class CountedMessage:
 
 
 class ReferenceCosts:
-    """Counts messages as the reference does: ``media`` estimates files (1.71), else their JSON is counted (1.0)."""
+    """Counts messages as the reference system does.
+
+    Args:
+        counting: counts the text.
+        media: whether files are estimated (version 1.71) or their JSON is counted (1.0).
+    """
 
     conversation: float = 24
     least: float = float("-inf")
@@ -165,7 +178,7 @@ class ReferenceCosts:
         self.media = media
 
     def of(self, message: Message, *, prompt: bool = False) -> float:
-        """Return what a message costs; it may be less than nothing."""
+        """Return the cost of a message; it may be negative."""
         tally = CountedMessage(message.role)
         if prompt:
             for part in message.parts:
@@ -175,7 +188,7 @@ class ReferenceCosts:
         return self.counting.count(tally.text) + tally.more
 
     def system(self, message: Message) -> float:
-        """Return what a system message costs."""
+        """Return the cost of a system message."""
         return self.counting.count(f"system{message.text}") + MESSAGE
 
     def _stored(self, tally: CountedMessage, message: Message) -> None:
@@ -208,7 +221,7 @@ class ReferenceCosts:
             tally.value(call["result"])
 
     def _media_result(self, tally: CountedMessage, result: Value) -> bool:
-        """Add a result that is a file, or several, and tell whether it is."""
+        """Add a result that consists of files, and tell whether it does."""
         items: Iterable[Value] = result if is_items(result) else [result]
         if not items or not all(is_mapping(item) and "data" in item and _media_type_of(item) for item in items):
             return False
@@ -243,7 +256,7 @@ class ReferenceCosts:
             tally.value(said)
 
     def _content(self, tally: CountedMessage, items: Iterable[Value]) -> None:
-        """Add a result that is content: texts as they are, files by their size; 12 less, once."""
+        """Add a result that is content: texts unchanged, files by their size; 12 less, once."""
         for item in items:
             if item["type"] == "text":
                 tally.text += str(item.get("text", ""))
@@ -270,9 +283,9 @@ Way = Literal["chat", "reference", "reference-1.0"]
 
 
 class Prices:
-    """The costs of messages. Lives as long as the processor it was made for.
+    """The costs of messages, remembered by message id. It lives as long as its processor.
 
-    A message is counted again only where it is not the one, nor equal to the one, that bore its id before.
+    A message is counted again only if it differs from the last one with its id.
     """
 
     def __init__(self, costs: Costs) -> None:
@@ -281,7 +294,7 @@ class Prices:
         self._sent: Memo[str, tuple[Message, float]] = Memo(len)
 
     def kept(self, message: Message) -> float:
-        """Return what a message costs, as it is kept."""
+        """Return the cost of a message as it is stored."""
         found = self._kept.get(message.id)
         if found is not None and (found[0] is message or found[0] == message):
             return found[1]
@@ -290,7 +303,7 @@ class Prices:
         return cost
 
     def sent(self, message: Message) -> float:
-        """Return what a message costs, as it goes to the model."""
+        """Return the cost of a message as it is sent to the model."""
         found = self._sent.get(message.id)
         if found is not None and (found[0] is message or found[0] == message):
             return found[1]
@@ -306,7 +319,7 @@ class Prices:
 
 
 class OwnCosts:
-    """Costs as an object of the user's has them, whose ``count_message`` takes a message and gives a number."""
+    """Costs by a user's object, whose ``count_message`` takes a message and returns a number."""
 
     conversation: float = 3
     least: float = 0
@@ -315,16 +328,16 @@ class OwnCosts:
         self.counter = counter
 
     def of(self, message: Message, *, prompt: bool = False) -> float:
-        """Return what the object says.
+        """Return the number.
 
         Raises:
-            UsageError: it says something else than a number of 0 or more.
+            UsageError: it is not a number of 0 or more.
         """
         del prompt
         count = cast("Callable[[Message], object]", self.counter.count_message)  # type: ignore[attr-defined]
         found = count(message)
         if isinstance(found, bool) or not isinstance(found, (int, float)) or not isfinite(found) or found < 0:
-            raise UsageError("count_message of the token counter must give a number of 0 or more")
+            raise UsageError("count_message of the token counter must return a number of 0 or more")
         return found
 
     system = of
@@ -337,7 +350,7 @@ class OwnCosts:
 
 
 def prices(counting: Counting, way: Way, counter: object = None) -> Prices:
-    """Return prices: those of the counter's own ``count_message``, if it has one, else in that way."""
+    """Return the costs of messages: by the counter's own ``count_message``, if it has one, else in a way."""
     if callable(getattr(counter, "count_message", None)):
         return Prices(OwnCosts(counter))
     if way == "chat":
