@@ -1,4 +1,8 @@
-"""."""
+"""Messages and mappings as JSON text, times as ISO text, vectors as bytes: the forms in which stores keep them.
+
+Messages have Penstock's own format (`penstock.engine.formats.native`). A stored message is built without pydantic's
+validation, in a fifth of the time; if it does not fit, the format's reader says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,12 @@ _KINDS: dict[str, type[Part]] = {
 def write_message(message: Message, place: str = "message") -> str:
     """Return a message as JSON text.
 
+    Args:
+        message: the message.
+        place: names the message in errors.
+
     Raises:
-        MessageError: it holds what is no JSON value; ``place`` says where the message stands.
+        MessageError: the message holds a value that is no JSON value.
     """
     return _written(native.write([message])[0], place)
 
@@ -38,14 +46,18 @@ def write_message(message: Message, place: str = "message") -> str:
 def write_values(values: Values, place: str) -> str:
     """Return a mapping as JSON text.
 
+    Args:
+        values: the mapping.
+        place: names it in errors.
+
     Raises:
-        MessageError: it holds what is no JSON value.
+        MessageError: it holds a value that is no JSON value.
     """
     return _written(thaw(dict(values)), place)
 
 
 def _written(item: Value, place: str) -> str:
-    """Return the JSON text; characters are themselves, unless halves of surrogates are among them."""
+    """Return the JSON text; non-ASCII characters are escaped only if halves of surrogate pairs are among them."""
     try:
         text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
@@ -64,18 +76,18 @@ def _encodes(text: str) -> bool:
 
 
 LONGEST_HELD = 2_000
-"""Of how many characters a text may be whose message is held, in case it is read again: a conversation is read again at
-each of its turns, and messages are values. With `MOST_HELD`, some megabytes at most."""
+"""The longest stored message, in characters of its JSON text, that is cached after reading: a conversation is read
+again at each of its turns, and messages are immutable. With `MOST_HELD`, this takes some megabytes at most."""
 
 MOST_HELD = 2_048
-"""How many messages are held; those that were not read for longest have to go."""
+"""How many messages are cached; the least recently read are dropped."""
 
 
 def read_message(text: str) -> Message:
     """Return the message that `write_message` wrote.
 
     Raises:
-        MessageError: it is none, or has what this version does not know.
+        MessageError: the text is no message, or holds something that this version does not know.
     """
     return held(text) if len(text) <= LONGEST_HELD else _read(text)
 
@@ -88,7 +100,7 @@ def _read(text: str) -> Message:
 
 
 held = lru_cache(MOST_HELD)(_read)
-"""Reads a message, or gives it again."""
+"""Reads a message, or returns it from the cache."""
 
 _DOES_NOT_FIT = (TypeError, ValueError, KeyError, AttributeError, MessageError)
 
@@ -119,7 +131,7 @@ def read_values(text: str) -> Values:
 
 
 def write_time(time: datetime) -> str:
-    """Return a time as ISO text in UTC, to the microsecond and of one length, so that texts sort as times do."""
+    """Return a time as ISO text in UTC, with microseconds and of a fixed length: texts sort as times do."""
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return aware.astimezone(UTC).isoformat(timespec="microseconds")
 
@@ -130,10 +142,15 @@ def read_time(text: str) -> datetime:
 
 
 def blob(vector: Sequence[float], store: str, length: int | None = None) -> bytes:
-    """Return a vector as bytes, four a number; ``length``: how many numbers it must have, if that is given.
+    """Return a vector as little-endian 32-bit floats, four bytes a number.
+
+    Args:
+        vector: the numbers.
+        store: names the store in errors.
+        length: how many numbers it must have; None: any number above 0.
 
     Raises:
-        StorageError: it is empty, of another length, or holds what is no finite number, or none of 32 bits.
+        StorageError: it is empty, of another length, or holds a value that is not a finite 32-bit number.
     """
     if not len(vector):
         raise StorageError(store, "a vector is empty; what embedded it gave nothing")

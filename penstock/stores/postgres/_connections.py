@@ -1,4 +1,8 @@
-"""Pools of connections, one for each event loop; it alone knows asyncpg, and so asyncio, and it knows no table."""
+"""Connections to PostgreSQL: addresses without passwords, what errors mean, one pool for each event loop, and attempts.
+
+This is the only module that imports asyncpg, and so asyncio. Errors are distinguished by SQLSTATE
+(https://www.postgresql.org/docs/current/errcodes-appendix.html), which the driver's exceptions have as ``sqlstate``.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +42,17 @@ _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
 class _Hidden:
-    """Stands for a value that is not to be shown."""
+    """Stands for a value that must not be shown."""
 
     def __repr__(self) -> str:
         return "a text that is not shown here (it may hold a password)"
 
 
 def check_schema(owner: str, schema: object) -> None:
-    """Refuse what cannot name a schema.
+    """Check the name of a schema.
 
     Raises:
-        OptionError: it is none of letters, digits and ``_``, at most 63, or begins with what is PostgreSQL's own.
+        OptionError: it is not made of 1 to 63 letters, digits and ``_``, or begins with a digit or with ``pg_``.
     """
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.lower().startswith("pg_"):
         allowed = "a name of up to 63 ASCII letters, digits and _ that begins with neither a digit nor pg_"
@@ -59,7 +63,7 @@ def shown_address(owner: str, url: object) -> str:
     """Return the hosts and the database of a URL such as ``postgresql://user:password@host:5432/database``.
 
     Raises:
-        OptionError: it is no such URL. The error does not show it: what is misread may be a password.
+        OptionError: it is not such a URL. The error does not show it, since any part of it may be a password.
     """
     if not isinstance(url, str):
         _refuse(owner)
@@ -76,7 +80,7 @@ def shown_address(owner: str, url: object) -> str:
 
 
 def _is_read_rightly(parts: SplitResult, hosts: str) -> bool:
-    """Tell whether no piece of an unquoted password can have come to stand where hosts and database are."""
+    """Tell whether hosts and database cannot hold a piece of a password that was not percent-encoded."""
     is_url = parts.scheme in {"postgresql", "postgres"} and not parts.fragment
     return is_url and "@" not in parts.path and all(_HOST.fullmatch(host) for host in hosts.split(","))
 
@@ -98,7 +102,8 @@ AGAIN = frozenset(
         "57P05",  # the session was idle for too long
     }
 )
-"""What passes: the same work is tried again on another connection. All of class 08, connection errors, is beside it."""
+"""Temporary errors: the same work is tried again on another connection. So are all errors of class 08, connection
+errors."""
 
 _SAID = {
     "28000": "it does not let this user in; see its pg_hba.conf",
@@ -126,13 +131,13 @@ _WITH_DATA = frozenset({"22", "23"})
 
 
 def state(error: BaseException) -> str:
-    """Return the SQLSTATE of an error, or an empty text."""
+    """Return the SQLSTATE of an error; an empty text if it has none."""
     found: object = getattr(error, "sqlstate", None)
     return found if isinstance(found, str) else ""
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Tell whether the same work may succeed later: the server was not there, or others were in the way."""
+    """Tell whether the same work may succeed later: the server was away, or other transactions were in the way."""
     code = state(error)
     if code:
         return code in AGAIN or code.startswith("08")
@@ -140,16 +145,21 @@ def is_temporary(error: BaseException) -> bool:
 
 
 def quotes_data(error: BaseException) -> bool:
-    """Tell whether an error's text may quote what was to be stored: it is not to be anybody's ``__cause__``.
+    """Tell whether an error's text may quote stored content, so that it must not become a ``__cause__``.
 
-    So do those of classes 22 (data) and 23 (constraints), and the driver's own of values that it cannot send.
+    That is true of the classes 22 (data) and 23 (constraints), and of the driver's own errors about values.
     """
     code = state(error)
     return code[:2] in _WITH_DATA or (not code and isinstance(error, ValueError))
 
 
 def problem(error: BaseException, timeout: float) -> str:
-    """Return what went wrong, in words that quote nothing; ``timeout``: the seconds that a statement may take."""
+    """Return what went wrong, without stored content.
+
+    Args:
+        error: the exception.
+        timeout: the seconds that a statement may take.
+    """
     code = state(error)
     if isinstance(error, TimeoutError) or code == "57014":
         return f"it took longer than {timeout:g} s (timeout=), or no connection was free (max_connections=)"
@@ -169,18 +179,19 @@ if _IS_INSTALLED:
 """What the driver raises where the server, the network or a value is at fault."""
 
 AT_THE_END = 5.0
-"""Seconds in which a connection that is given back must have answered, or it is dropped; a pool that closes, too."""
+"""Seconds in which a connection that is given back must answer, or it is dropped; the same for a pool that is
+closed."""
 
 
 @dataclass(eq=False, slots=True)
 class LoopConnections:
-    """What a store has in one event loop.
+    """What a storage has in one event loop.
 
     Attributes:
         opening: held while the pool is opened.
-        preparing: held while the tables are made.
+        preparing: held while the tables are created.
         pool: the pool, once it is open.
-        is_ready: whether the tables are there.
+        is_ready: whether the tables exist.
     """
 
     opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -190,13 +201,14 @@ class LoopConnections:
 
 
 class ServerConnections:
-    """Connections to one server, opened as they are needed, at most so many in an event loop.
+    """Connections to one server, opened when needed, up to a limit for each event loop.
 
     Args:
-        url: where the server is.
-        most: how many connections there may be at most.
-        timeout: seconds for a connection to be made or to become free, and for one statement.
-        options: more for `asyncpg.create_pool`: ``ssl``, ``password`` (a function, too), ``statement_cache_size`` …
+        url: the address of the server.
+        most: the largest number of connections.
+        timeout: seconds to open a connection, to wait for a free one, and for one statement.
+        options: further options of `asyncpg.create_pool`: ``ssl``, ``password`` (or a function),
+            ``statement_cache_size`` …
 
     Raises:
         MissingExtraError: asyncpg is not installed.
@@ -212,10 +224,10 @@ class ServerConnections:
         self._places: dict[asyncio.AbstractEventLoop, LoopConnections] = {}
 
     def place(self) -> LoopConnections:
-        """Return what there is in the running event loop; what was in loops that are closed is dropped.
+        """Return what the running event loop has; drop what closed loops had.
 
         Raises:
-            UsageError: the loop is not asyncio's.
+            UsageError: the event loop is not asyncio's.
         """
         try:
             loop = asyncio.get_running_loop()
@@ -248,11 +260,12 @@ class ServerConnections:
 
     @asynccontextmanager
     async def connection(self, place: LoopConnections) -> AsyncGenerator[Connection]:
-        """Give a connection, and take it back whatever happens.
+        """Yield a connection, and take it back in every case.
 
         Raises:
-            TimeoutError: none could be made or became free in time.
-            ConnectionError: it broke, or the pool was closed meanwhile; also where the driver has other words for it.
+            TimeoutError: no connection could be opened, or became free, in time.
+            ConnectionError: it broke, or the pool was closed meanwhile; the driver's own exceptions for this are
+                converted.
         """
         pool = await self._pool(place)
         try:
@@ -276,7 +289,7 @@ class ServerConnections:
                 await pool.release(connection, timeout=AT_THE_END)
 
     async def close(self) -> None:
-        """Close the running event loop's pool, once its connections are free, or at last without waiting."""
+        """Close the running event loop's pool when its connections are free, or after `AT_THE_END` seconds."""
         place = self.place()
         pool, place.pool, place.is_ready = place.pool, None, False
         if pool is None:
@@ -287,12 +300,12 @@ class ServerConnections:
 
 
 async def _leave(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Reset nothing: no session is left with a setting, a listener or a cursor, so the question is spared."""
+    """Reset nothing: no session keeps a setting, a listener or a cursor, so the round trip is saved."""
 
 
 @asynccontextmanager
 async def transaction(connection: Connection, timeout: float) -> AsyncGenerator[None]:
-    """Begin a transaction; commit it, or roll it back if something was raised, a cancellation included.
+    """Begin a transaction; commit it, or roll it back after any exception, including a cancellation.
 
     Raises:
         InterfaceError: asyncpg's: it could not be committed.
@@ -315,7 +328,7 @@ async def _commit(connection: Connection) -> None:
 
 
 async def _roll_back(connection: Connection) -> None:
-    """End a transaction that is not wanted, in bounded time; where that is not to be had, end the connection."""
+    """End a transaction in bounded time; if that fails, end the connection."""
     with anyio.CancelScope(shield=True):
         try:
             if not _is_lost(connection):
@@ -333,7 +346,7 @@ def _drop(connection: Connection) -> None:
 
 
 def _is_lost(connection: Connection) -> bool:
-    """Tell whether a connection is closed; one that broke has left its pool, which does not let it be asked."""
+    """Tell whether a connection is closed. One that broke has left its pool, and cannot be asked."""
     try:
         return connection.is_closed()
     except asyncpg.InterfaceError:
@@ -344,11 +357,12 @@ T = TypeVar("T")
 
 FIRST_WAIT = 0.02
 LONGEST_WAIT = 1.0
-"""Seconds between two attempts: the first wait, doubled each time up to the longest, and up to half of it at random."""
+"""The longest wait between two attempts, in seconds: waits double up to it, and are shortened by up to a half at
+random."""
 
 
 class Session:
-    """A connection in use. In statements, ``{schema}`` stands for the store's schema."""
+    """A connection in use. In statements, ``{schema}`` stands for the storage's schema."""
 
     __slots__ = ("_connection", "schema")
 
@@ -360,39 +374,39 @@ class Session:
         return sql.replace("{schema}", self.schema)
 
     async def rows(self, sql: str, *args: Value) -> Sequence[Values]:
-        """Return what a statement gives."""
+        """Return the rows of a statement's result."""
         return [dict(row.items()) for row in await self._connection.fetch(self._named(sql), *args)]
 
     async def row(self, sql: str, *args: Value) -> Values | None:
-        """Return the first row that a statement gives, or None."""
+        """Return the first row of a statement's result, or None."""
         found = await self._connection.fetchrow(self._named(sql), *args)
         return None if found is None else dict(found.items())
 
     async def value(self, sql: str, *args: Value) -> Value:
-        """Return the first value of the first row that a statement gives, or None."""
+        """Return the first value of the first row, or None."""
         return await self._connection.fetchval(self._named(sql), *args)
 
     async def run(self, sql: str, *args: Value, timeout: float | None = None) -> None:
-        """Run a statement; without values, several of them. ``timeout``: in place of the store's, in seconds."""
+        """Run a statement; without arguments, several. ``timeout`` replaces the storage's own, in seconds."""
         await self._connection.execute(self._named(sql), *args, timeout=timeout)
 
     async def run_each(self, sql: str, args: Iterable[Sequence[Value]]) -> None:
-        """Run a statement with each of some rows of values."""
+        """Run a statement with each of several rows of arguments."""
         await self._connection.executemany(self._named(sql), args)
 
 
 class PostgresDatabase:
-    """Runs pieces of work on a server, each on one connection, and again where what hindered it passes.
+    """Runs work on a server, on one connection, and again after temporary errors.
 
-    So a piece of work may have been done before, by an attempt of which nobody heard the end: it must bear that.
+    So work may have been done already, by an attempt whose end was not received: it must have the same effect twice.
 
     Args:
-        label: what the store is called in errors, without passwords.
-        connections: where connections come from.
-        schema: the schema that holds the tables.
+        label: names the storage in errors, without passwords.
+        connections: the connections.
+        schema: the schema of the tables.
         timeout: seconds for one statement.
-        retry_for: for how many seconds work is begun again after its first attempt.
-        prepare: makes the tables, with the sessions it is given for single transactions.
+        retry_for: seconds after the first attempt in which new attempts begin.
+        prepare: creates the tables, in a transaction of the session that it is given.
     """
 
     def __init__(
@@ -413,18 +427,18 @@ class PostgresDatabase:
         self._prepare = prepare
 
     async def read(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Return what the work gives; each of its statements is a transaction of its own.
+        """Return what the work returns; each of its statements is a transaction.
 
         Raises:
-            StorageError: it could not be done in time.
+            StorageError: it failed, or could not be done in time.
         """
         return await self._tried(self._read, work)
 
     async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Return what the work gives, all of it in one transaction, once that is committed.
+        """Return what the work returns, once its one transaction is committed.
 
         Raises:
-            StorageError: it could not be done in time.
+            StorageError: it failed, or could not be done in time.
         """
         return await self._tried(self._write, work)
 
@@ -445,7 +459,7 @@ class PostgresDatabase:
         attempt: Callable[[LoopConnections, Callable[[Session], Awaitable[T]]], Awaitable[T]],
         work: Callable[[Session], Awaitable[T]],
     ) -> T:
-        """Attempt the work until it is done, or what hinders it does not pass, or the time is over."""
+        """Attempt the work until it is done, an error is not temporary, or the time is up."""
         until = anyio.current_time() + self._retry_for
         wait = FIRST_WAIT
         while True:
@@ -460,7 +474,7 @@ class PostgresDatabase:
             wait = min(wait * 2, LONGEST_WAIT)
 
     async def _make_ready(self, place: LoopConnections) -> None:
-        """See that the tables are there, once for all who wait for them."""
+        """Create the tables if needed, once for all tasks that wait for them."""
         if place.is_ready:
             return
         async with place.preparing:

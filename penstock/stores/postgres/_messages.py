@@ -1,4 +1,4 @@
-"""The statements about messages, on a session; they know neither pools nor retries."""
+"""Read and write messages on a PostgreSQL session."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _LOCK_THREADS = """
     SET last_order = kept.last_order + excluded.last_order, updated_at = greatest(kept.updated_at, excluded.updated_at)
     RETURNING id, resource_id, last_order
 """
-"""Makes the threads that are missing, and locks all of them until the end of the transaction: whoever else stores
-messages in one of them waits, so that places in a thread come in the order of commits. Places are set aside for all
-messages, those that will turn out to have theirs included: there are enough numbers."""
+"""Creates missing threads, and locks all of them until the end of the transaction: others that store messages in one of
+them wait, so that places in a thread are in the order of commits. A place is reserved for every message, also for those
+that have one already: there are enough numbers."""
 
 _STORE = """
     INSERT INTO {schema}.messages AS kept (id, thread_id, order_key, created_at, body)
@@ -42,7 +42,7 @@ _STORE = """
     WHERE kept.thread_id = excluded.thread_id
     RETURNING id, order_key, created_at
 """
-"""In the order of ids, so that two who store the same ones cannot wait for each other."""
+"""In the order of ids, so that two transactions that store the same messages cannot deadlock."""
 
 _PAGE = """
     SELECT order_key, created_at, body FROM {schema}.messages
@@ -78,7 +78,7 @@ _AROUND = """
 
 
 class MessageBatch(NamedTuple):
-    """What is to be stored: messages, their threads with whom they are said to be of, and the time."""
+    """Messages to be stored, the resources that they name by thread, and the time."""
 
     messages: Sequence[Message]
     owners: Mapping[str, str | None]
@@ -86,7 +86,7 @@ class MessageBatch(NamedTuple):
 
 
 class MessageQuery(NamedTuple):
-    """Which messages are asked for; see `Storage.messages`."""
+    """Which messages to return; see `Storage.messages`."""
 
     thread_id: str
     resource_id: str | None
@@ -96,7 +96,7 @@ class MessageQuery(NamedTuple):
 
 
 async def save(session: Session, saving: MessageBatch, label: str) -> tuple[StoredMessage, ...]:
-    """Store messages, all or none, and return them as they are kept, in the order given."""
+    """Store messages, all or none, and return them as they are stored, in the given order."""
     final = {message.id: message for message in saving.messages}
     written = [write_message(message, f"message {message.id!r}") for message in final.values()]
     places = await _places(session, saving, label)
@@ -119,7 +119,7 @@ async def save(session: Session, saving: MessageBatch, label: str) -> tuple[Stor
 
 
 async def _places(session: Session, saving: MessageBatch, label: str) -> dict[str, int]:
-    """Return a place for each message, the next of its thread in the order given; the threads are locked."""
+    """Return a place for each message, the next of its thread in the given order. The threads are locked."""
     owners = saving.owners
     ids: dict[str, dict[str, None]] = {thread: {} for thread in owners}
     for message in saving.messages:
@@ -145,7 +145,7 @@ def _stored(row: Mapping[str, Value]) -> StoredMessage:
 
 
 async def page(session: Session, asked: MessageQuery) -> Page[StoredMessage]:
-    """Return messages of a thread, the newest first, or the oldest."""
+    """Return messages of a thread, the newest or the oldest first."""
     kind = "oldest" if asked.oldest_first else "newest"
     values: list[Value] = [asked.thread_id, asked.limit + 1]
     where = ["thread_id = $1"]
@@ -162,7 +162,7 @@ async def page(session: Session, asked: MessageQuery) -> Page[StoredMessage]:
 
 
 async def by_id(session: Session, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
-    """Return those of the messages that there are, each once, by thread and order."""
+    """Return the messages that exist, each once, by thread and order."""
     return tuple(_stored(row) for row in await session.rows(_BY_ID, list(ids)))
 
 
@@ -172,5 +172,5 @@ async def around(session: Session, ids: Sequence[str], before: int, after: int) 
 
 
 async def delete(session: Session, ids: Sequence[str]) -> Sequence[str]:
-    """Delete messages, and their vectors with them; return the ids of those that there were."""
+    """Delete messages with their vectors; return the ids of those that existed."""
     return [row["id"] for row in await session.rows(_DELETE, list(ids))]

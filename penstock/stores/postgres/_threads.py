@@ -1,4 +1,4 @@
-"""The statements about threads, on a session; they know neither pools nor retries."""
+"""Read and write threads and working memories on a PostgreSQL session."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _DELETE_OF = """
         SELECT id FROM {schema}.threads WHERE resource_id = $1 ORDER BY id FOR UPDATE
     ) RETURNING id
 """
-"""In the order of ids, as they are locked by who stores messages in several of them."""
+"""In the order of ids, in which they are locked when messages are stored in several of them."""
 _CURSOR = "threads"
 
 
 class ThreadChange(NamedTuple):
-    """A change of a thread: its title and metadata (None: as before), the version it must have, its name, its time.
+    """A change of a thread: title and metadata (None: unchanged), the expected version, the change's name, the time.
 
-    By its name it is known if an attempt has made it before, of which nobody heard the end.
+    By the name, an attempt sees whether an earlier one has made the change already.
     """
 
     title: str | None
@@ -76,7 +76,7 @@ async def read(session: Session, thread_id: str) -> Thread | None:
 
 
 async def create(session: Session, thread: Thread, now: datetime, label: str) -> Thread:
-    """Return the thread of that id as it is kept; it is stored if there is none."""
+    """Store the thread if there is none with its id; return the stored one."""
     title, metadata = json.dumps(thread.title), write_values(thread.metadata, "metadata")
     times = (thread.created_at or now, thread.updated_at or now)
     await session.run(_CREATE, thread.id, thread.resource_id, title, metadata, *times)
@@ -89,7 +89,7 @@ async def create(session: Session, thread: Thread, now: datetime, label: str) ->
 
 
 async def update(session: Session, thread_id: str, change: ThreadChange, label: str) -> Thread:
-    """Make a change, unless it is made."""
+    """Make a change, unless it was made already."""
     row = await session.row(_LOCK, thread_id)
     if row is None:
         raise NotStoredError(label, "there is no such thread to change")
@@ -125,7 +125,7 @@ def _time(text: str) -> datetime:
     """Return the time of a cursor.
 
     Raises:
-        UsageError: it is none; nobody was given such a cursor.
+        UsageError: it is invalid: no page has returned such a cursor.
     """
     try:
         return read_time(text)
@@ -134,7 +134,7 @@ def _time(text: str) -> datetime:
 
 
 def _page(threads: Sequence[Thread], limit: int) -> Page[Thread]:
-    """Return the page of threads of which there is one more if others follow."""
+    """Return a page; there is one thread more than the limit if others follow."""
     if len(threads) <= limit:
         return Page(tuple(threads))
     shown = threads[:limit]
@@ -144,14 +144,14 @@ def _page(threads: Sequence[Thread], limit: int) -> Page[Thread]:
 
 
 async def delete(session: Session, thread_id: str) -> bool:
-    """Delete a thread with all that is its own; tell whether there was one."""
+    """Delete a thread with everything in it; return whether there was one."""
     found = await session.value("DELETE FROM {schema}.threads WHERE id = $1 RETURNING 1", thread_id)
     await session.run("DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = $1", thread_id)
     return found is not None
 
 
 async def delete_of(session: Session, resource_id: str) -> Sequence[str]:
-    """Delete a resource's threads with all that is their own; return their ids."""
+    """Delete a resource's threads with everything in them; return their ids."""
     ids = [row["id"] for row in await session.rows(_DELETE_OF, resource_id)]
     gone = "DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = ANY($1::text[])"
     await session.run(gone, ids)
@@ -179,9 +179,9 @@ _DELETE_MEMORY = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key
 
 
 class MemoryChange(NamedTuple):
-    """A change of a working memory: all its text, who makes it, the version it must have, its name, its time.
+    """A change of a working memory: its whole text, its author, the expected version, the change's name, the time.
 
-    By its name it is known if an attempt has made it before, of which nobody heard the end.
+    By the name, an attempt sees whether an earlier one has made the change already.
     """
 
     text: str
@@ -203,7 +203,7 @@ async def memory_versions(session: Session, scope: MemoryScope, key: str, limit:
 async def put_memory(
     session: Session, scope: MemoryScope, key: str, change: MemoryChange, *, kept: int, label: str
 ) -> MemoryRecord:
-    """Store a version, unless it is stored; ``kept``: how many versions stay, with this one."""
+    """Store a version, unless it was stored already; ``kept`` versions remain, including this one."""
     await _lock_memory(session, scope, key)
     made = await session.row(_MADE, scope, key, change.name)
     if made is not None:
@@ -220,11 +220,14 @@ async def put_memory(
 
 
 async def delete_memory(session: Session, scope: MemoryScope, key: str) -> bool:
-    """Delete all versions; tell whether there were any. Who is storing one just then is done before, or begins anew."""
+    """Delete all versions; return whether there were any.
+
+    A transaction that is storing one commits before, or starts anew.
+    """
     await _lock_memory(session, scope, key)
     return await session.value(_DELETE_MEMORY, scope, key) is not None
 
 
 async def _lock_memory(session: Session, scope: MemoryScope, key: str) -> None:
-    """Wait for those who change that memory, and keep others waiting until the end of the transaction."""
+    """Lock a working memory until the end of the transaction."""
     await session.run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{session.schema}/{scope}/{key}")

@@ -40,35 +40,36 @@ _NAME = "PostgresStorage"
 _FOREVER = 1_000_000
 
 LEAST_VERSIONS = 10
-"""How many versions of a working memory a store keeps at least; see `Storage.working_memory_history`."""
+"""How many versions of a working memory a storage keeps at least; see `Storage.working_memory_history`."""
 
 
 class PostgresStorage:
-    """A store in a PostgreSQL server, from version 13 on, for any number of processes; a `Storage` and a `VectorStore`.
+    """A storage in a PostgreSQL server (13 or newer), for many processes: a `Storage` and a `VectorStore`.
 
-    It opens connections, and makes its tables, at first use. Vectors need the server's extension pgvector. Where the
-    server goes away, work is tried again for a while: what was awaited is kept, and nothing is stored twice.
+    It connects, and creates its tables, at first use. Vectors need the server's extension pgvector. If the server goes
+    away, calls are tried again for a while: what a call has stored when it returns stays stored, and nothing is stored
+    twice.
 
-    It runs on asyncio alone, and in several event loops at once: each has connections of its own.
+    It runs on asyncio only. Several event loops can use it: each has its own connections.
 
     Args:
-        url: where the server is: ``postgresql://user:password@host:5432/database``. No text of the store shows user or
-            password.
-        schema: the schema that holds the tables; it is made if it is missing.
-        max_connections: how many connections one event loop opens at most.
-        timeout: seconds that one statement may take, and that a connection may take to be made or to become free.
-        retry_for: seconds for which work is tried again while the server is away or others are in the way; 0: it is
-            tried once.
-        vector_search: ``exact`` looks through the vectors asked for, one by one; ``hnsw`` has an index for millions,
-            which may miss some.
-        memory_versions: how many versions of a working memory are kept, the current one included; 10 or more.
-        connect_options: more for asyncpg's ``create_pool``: ``ssl``, ``password`` (also a function, for tokens that
+        url: the server: ``postgresql://user:password@host:5432/database``. No error or repr shows user or password.
+        schema: the schema of the tables; it is created if it is missing.
+        max_connections: the most connections of one event loop, 1 or more. Default: 10.
+        timeout: seconds for one statement, for opening a connection, and for waiting for a free one, 0.001 or more.
+            Default: 30.
+        retry_for: seconds in which a call is tried again while the server is away or other transactions are in the way;
+            0: no retries. Default: 10.
+        vector_search: ``exact`` compares vectors one by one; ``hnsw`` uses an index for millions of vectors, which may
+            miss some.
+        memory_versions: how many versions of a working memory are kept, including the current one; 10 or more.
+        connect_options: further options of asyncpg's ``create_pool``: ``ssl``, ``password`` (a function for tokens that
             change), ``statement_cache_size=0`` (for pgbouncer), ``server_settings`` …
-        clock: what tells the time.
+        clock: tells when something was stored.
 
     Raises:
-        OptionError: an option cannot be meant.
-        MissingExtraError: asyncpg is not installed.
+        OptionError: an option has a value that is not allowed.
+        MissingExtraError: the extra ``postgres`` is not installed.
     """
 
     def __init__(
@@ -120,10 +121,10 @@ class PostgresStorage:
         return await self._database.read(partial(_threads.read, thread_id=thread_id))
 
     async def create_thread(self, thread: Thread) -> Thread:
-        """Return the thread of that id as it is kept; it is stored if there is none.
+        """Store the thread if there is none with its id; return the stored one.
 
         Raises:
-            OwnershipError: there is one, and it is another resource's.
+            OwnershipError: the stored one belongs to another resource.
         """
         checks.check_name(thread.id, "a thread's id")
         checks.check_name(thread.resource_id, "a thread's resource_id")
@@ -133,10 +134,10 @@ class PostgresStorage:
     async def update_thread(
         self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
     ) -> Thread:
-        """Store a title, or metadata in place of the ones before, and return the thread; see `Storage.update_thread`.
+        """Store a title, or metadata that replace the old ones, and return the thread; see `Storage.update_thread`.
 
         Raises:
-            StorageConflictError: it has another version than the expected one by now.
+            StorageConflictError: the thread has another version than expected.
             NotStoredError: there is no such thread.
         """
         checks.check_version(expected)
@@ -148,14 +149,14 @@ class PostgresStorage:
     async def threads(
         self, *, resource_id: str | None = None, limit: int = 50, after: str | None = None
     ) -> Page[Thread]:
-        """Return threads, the last changed first; ``after``: a page's ``following``."""
+        """Return threads, the last changed first; ``after``: the ``following`` of a page."""
         checks.check_limit(limit)
         return await self._database.read(
             partial(_threads.page, resource_id=resource_id, limit=limit, after=after),
         )
 
     async def delete_thread(self, thread_id: str) -> bool:
-        """Delete a thread with its messages, their vectors, and its working memory; tell whether there was one."""
+        """Delete a thread with its messages, their vectors, and its working memory; return whether there was one."""
         was_there = False
 
         async def work(session: Session) -> bool:
@@ -167,7 +168,7 @@ class PostgresStorage:
         return await self._database.write(work)
 
     async def delete_resource(self, resource_id: str) -> int:
-        """Delete all that is a resource's; see `Storage.delete_resource`."""
+        """Delete everything of a resource; see `Storage.delete_resource`."""
         gone: set[str] = set()
 
         async def work(session: Session) -> int:
@@ -179,11 +180,11 @@ class PostgresStorage:
         return await self._database.write(work)
 
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
-        """Store messages, all or none, and return them as they are kept; see `Storage.save_messages`.
+        """Store messages, all or none, and return them as they are stored; see `Storage.save_messages`.
 
         Raises:
-            MessageError: one has no id or no thread.
-            OwnershipError: a thread is another resource's, or the id is that of another thread's message.
+            MessageError: a message has no id or no thread.
+            OwnershipError: a thread belongs to another resource, or an id to a message of another thread.
         """
         owners = checks.owners(messages, self._label)
         if not owners:
@@ -206,7 +207,7 @@ class PostgresStorage:
         return await self._database.read(partial(_messages.page, asked=asked))
 
     async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
-        """Return those of the messages that there are, each once, by thread and order."""
+        """Return the messages that exist, each once, by thread and order."""
         return await self._database.read(partial(_messages.by_id, ids=ids))
 
     async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
@@ -226,7 +227,7 @@ class PostgresStorage:
         return await self._database.write(work)
 
     async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
-        """Return the working memory of a thread or a resource as it stands, or None."""
+        """Return the current working memory of a thread or a resource, or None."""
         return next(iter(await self.working_memory_history(scope, key, limit=1)), None)
 
     async def put_working_memory(
@@ -235,7 +236,7 @@ class PostgresStorage:
         """Store a working memory, and return it; see `Storage.put_working_memory`.
 
         Raises:
-            StorageConflictError: it has another version than the expected one by now: read it again.
+            StorageConflictError: it has another version than expected: read it again.
         """
         checks.check_scope(scope)
         checks.check_name(key, "the key of a working memory")
@@ -248,13 +249,13 @@ class PostgresStorage:
     async def working_memory_history(
         self, scope: MemoryScope, key: str, *, limit: int = 10
     ) -> tuple[MemoryRecord, ...]:
-        """Return a working memory's last versions, the newest first; ``memory_versions`` of them are kept."""
+        """Return the last versions of a working memory, the newest first; ``memory_versions`` are kept."""
         checks.check_scope(scope)
         checks.check_limit(limit)
         return await self._database.read(partial(_threads.memory_versions, scope=scope, key=key, limit=limit))
 
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
-        """Delete a working memory with all its versions; tell whether there was one."""
+        """Delete a working memory with all its versions; return whether there was one."""
         checks.check_scope(scope)
         was_there = False
 
@@ -266,11 +267,11 @@ class PostgresStorage:
         return await self._database.write(work)
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
-        """Store vectors, all or none; the index is made at first use, of their length.
+        """Store vectors, all or none. An index is created at first use, for vectors of that length.
 
         Raises:
-            StorageError: a vector has another length than the index's, is empty, or holds what is no finite number; or
-                the server has no pgvector.
+            StorageError: a vector has another length than the index's, is empty, or holds a value that is not finite;
+                or the server has no pgvector.
         """
         checks.check_name(index, "the name of an index")
         if entries:
@@ -286,10 +287,10 @@ class PostgresStorage:
         resource_id: str | None = None,
         threshold: float | None = None,
     ) -> tuple[VectorHit, ...]:
-        """Return the nearest by cosine, the nearest first; of equal ones by id. See `VectorStore.query_vectors`.
+        """Return the nearest vectors by cosine, the nearest first, equal ones by id. See `VectorStore.query_vectors`.
 
         Raises:
-            StorageError: the vector has another length than the index's, is empty, or holds what is no finite number.
+            StorageError: the vector has another length than the index's, is empty, or holds a value that is not finite.
         """
         checks.check_limit(limit)
         search = VectorQuery(vector, limit, thread_id, resource_id, threshold)
@@ -307,23 +308,24 @@ class PostgresStorage:
         return await self._database.write(work)
 
     async def build_hnsw(self, index: str) -> None:
-        """Build the HNSW index over vectors that are there already; others read and write meanwhile.
+        """Build the HNSW index over vectors that are stored already, while others read and write.
 
-        Only needed where ``vector_search`` became ``hnsw`` after more than 1,000 were stored. It may take minutes.
+        It is only needed if ``vector_search`` became ``hnsw`` after more than 1,000 vectors were stored. It may take
+        minutes.
 
         Raises:
             NotStoredError: there is no index of that name.
-            StorageError: it is being built by somebody else, or was left half built; or the vectors are too long.
+            StorageError: it is being built, or an earlier build did not finish; or the vectors are too long.
         """
         await self._database.read(partial(self._vectors.build, index=index))
 
     async def close(self) -> None:
-        """Close the connections of the running event loop; the store may be used again."""
+        """Close the connections of the running event loop. The storage can be used again."""
         self._vectors.forget()
         await self._database.close()
 
     async def __aenter__(self) -> Self:
-        """Return itself: it opens at first use."""
+        """Return itself; it connects at first use."""
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -331,24 +333,24 @@ class PostgresStorage:
         await self.close()
 
     def __copy__(self) -> Self:
-        """Return itself: it is a handle to one place."""
+        """Return itself: copies would share the server anyway."""
         return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return itself: copied workflows share what is remembered."""
+        """Return itself: copied workflows share their storage."""
         return self
 
     def __reduce__(self) -> tuple[partial[PostgresStorage], tuple[()]]:
-        """Pickle as its URL, with the password that is in it, and its options; without connections."""
+        """Pickle the URL (with its password) and the options, without connections."""
         return self._again, ()
 
     def __repr__(self) -> str:
-        """Show where it is, without user and password."""
+        """Show the address, without user and password."""
         return f"<{self._label}>"
 
 
 def _check_limits(max_connections: int, timeout: object, retry_for: object) -> None:
-    """Refuse limits that cannot be meant."""
+    """Check the limits."""
     if type(max_connections) is not int or max_connections < 1:
         raise OptionError(_NAME, "max_connections", max_connections, "an int, 1 or more")
     for option, value, least in (("timeout", timeout, 0.001), ("retry_for", retry_for, 0.0)):
@@ -357,7 +359,7 @@ def _check_limits(max_connections: int, timeout: object, retry_for: object) -> N
 
 
 def _check_options(memory_versions: int, options: object) -> None:
-    """Refuse too few versions, and what is no mapping, without showing it."""
+    """Check the number of versions, and that the options are a mapping, without showing them."""
     if type(memory_versions) is not int or memory_versions < LEAST_VERSIONS:
         raise OptionError(_NAME, "memory_versions", memory_versions, f"an int, {LEAST_VERSIONS} or more")
     if not isinstance(options, Mapping):

@@ -1,4 +1,8 @@
-"""`FileConnections`: the connections of one process to one file, for any of its threads; they know no task and no table."""
+"""SQLite connections: transactions in a file, by worker threads, or in memory, at once; and SQLite's errors in words.
+
+Work is a function of a connection. It runs completely or not at all: if it fails, or its process is killed, nothing is
+stored; once it was awaited, it is on the disk.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _PRIMARY = 0xFF
-"""The bits of an error code that say the kind; the others say more."""
+"""The bits of an error code that give its kind; the others are details."""
 
 _OTHERS_ARE_AT_IT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 
@@ -41,7 +45,7 @@ _IN_WORDS = {
 
 
 class BusyError(Exception):
-    """Other connections were at it, and nothing has happened: try again."""
+    """Other connections use the file, and nothing has happened: try again."""
 
 
 def _kind(error: sqlite3.Error) -> int:
@@ -49,12 +53,12 @@ def _kind(error: sqlite3.Error) -> int:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether others held the file just then, so that trying again may help."""
+    """Tell whether others had locked the file, so that trying again may help."""
     return _kind(error) in _OTHERS_ARE_AT_IT
 
 
 def in_words(error: Exception, store: str) -> StorageError:
-    """Return the error of ours for one of SQLite's."""
+    """Return the `StorageError` for an exception of SQLite, without stored content."""
     if isinstance(error, UnicodeEncodeError):
         return StorageError(store, "a text holds half of a surrogate pair, which it has no place for")
     if not isinstance(error, sqlite3.Error):
@@ -68,16 +72,16 @@ T = TypeVar("T")
 
 
 class FileConnections:
-    """One connection that writes, and those that read.
+    """The connections of one process to one file: one that writes, and those that read. Any thread can use them.
 
-    A connection that failed is closed: the next work has a new one. A process that was forked opens its own: SQLite's
-    must not cross a fork, nor be closed there.
+    A connection that failed is closed, and the next work opens a new one. A forked process opens its own: SQLite's
+    connections must not be used, nor closed, across a fork.
 
     Args:
-        path: where the file is.
+        path: the file.
         synchronous: how SQLite writes to the disk: ``FULL`` or ``NORMAL``.
-        store: what errors call it.
-        forget: is called whenever the file may be another one afterwards: what is known of it may not hold any more.
+        store: names the store in errors.
+        forget: called when the file may be another one afterwards, so that nothing that was read from it is valid.
     """
 
     def __init__(self, path: str, synchronous: str, store: str, forget: Callable[[], None]) -> None:
@@ -96,11 +100,11 @@ class FileConnections:
         self._idle: list[sqlite3.Connection] = []
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what the work returns, once it is on the disk.
+        """Return what the work returns, once its changes are on the disk.
 
         Raises:
-            BusyError: others are at it; nothing has happened.
-            StorageError: the work failed in SQLite; nothing of it is kept.
+            BusyError: others use the file; nothing has happened.
+            StorageError: SQLite failed; nothing is stored.
         """
         with self._writing, self._explaining():
             connection = self._writer = self._writer or self._opened()
@@ -114,7 +118,7 @@ class FileConnections:
                 raise
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what the work returns; all that it reads is of one moment. See `write` for what is raised."""
+        """Return what the work returns. It reads from one snapshot. See `write` for the exceptions."""
         with self._explaining():
             idle = self._idle
             connection = _popped(idle) or self._opened()
@@ -131,7 +135,7 @@ class FileConnections:
                     self._drop(connection)
 
     def close(self) -> None:
-        """Close all; those that are read from just now are closed as soon as that is done."""
+        """Close all connections; those in use for reading are closed when they are done."""
         with self._writing:
             connections = [*self._idle, *([self._writer] if self._writer else [])]
             self._idle, self._writer = [], None
@@ -140,7 +144,7 @@ class FileConnections:
             self._forget()
 
     def leave(self) -> None:
-        """Touch none of the connections again: they are those of the process that this one was forked from."""
+        """Abandon all connections without closing them: they belong to the process that this one was forked from."""
         _LEFT.extend(self._open)
         self._open.clear()
         self._start_anew()
@@ -167,7 +171,7 @@ class FileConnections:
 
 
 def _popped(idle: list[sqlite3.Connection]) -> sqlite3.Connection | None:
-    """Return the last one; None if there is none, or another thread was faster."""
+    """Return the last connection; None if there is none, or another thread took it."""
     try:
         return idle.pop()
     except IndexError:
@@ -175,7 +179,7 @@ def _popped(idle: list[sqlite3.Connection]) -> sqlite3.Connection | None:
 
 
 def _transaction(connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
-    """Run the work whole, or not at all."""
+    """Run work in a transaction."""
     connection.execute(begin)
     try:
         done = work(connection)
@@ -194,7 +198,7 @@ def _close_all(connections: set[sqlite3.Connection]) -> None:
 
 _ALL: WeakSet[FileConnections] = WeakSet()
 _LEFT: list[sqlite3.Connection] = []
-"""What a forked process must neither use nor close: closing would take the locks of its parent away."""
+"""Connections that a forked process must neither use nor close: closing would release the locks of its parent."""
 
 
 def _leave_all() -> None:
@@ -207,7 +211,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
 
 
 MOST_READERS = 4
-"""How many connections of an event loop read at the same time: Python decodes what they read one after another."""
+"""How many connections of an event loop read at the same time: Python decodes what they read one after the other."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 """Seconds between two tries for a file that another process writes to."""
@@ -217,11 +221,11 @@ class SQLiteDatabase(Protocol):
     """Runs work in transactions."""
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Return what the work returns, once it is on the disk."""
+        """Return what the work returns, once its changes are on the disk."""
         ...
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Return what the work returns: all that it reads is of one moment."""
+        """Return what the work returns; it reads from one snapshot."""
         ...
 
     async def close(self) -> None:
@@ -230,12 +234,12 @@ class SQLiteDatabase(Protocol):
 
 
 class FileDatabase:
-    """A file, which several processes, event loops and threads may use at once.
+    """A file that processes, event loops and threads can use at the same time.
 
     Args:
-        connections: to the file.
-        patience: for how many seconds work waits for other processes.
-        store: what errors call it.
+        connections: the connections to the file.
+        patience: the seconds that work waits for other processes, above 0.
+        store: names the store in errors.
     """
 
     def __init__(self, connections: FileConnections, patience: float, store: str) -> None:
@@ -244,23 +248,23 @@ class FileDatabase:
         self._store = store
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run the work alone; see `SQLiteDatabase`."""
+        """Run work alone; see `SQLiteDatabase`."""
         desk = _loop_locks(self)
         async with desk.turn:
             return await self._patiently(partial(self._connections.write, work), desk.writer)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run the work beside others; see `SQLiteDatabase`."""
+        """Run work beside other reads; see `SQLiteDatabase`."""
         return await self._patiently(partial(self._connections.read, work), _loop_locks(self).readers)
 
     async def close(self) -> None:
-        """Close all connections, once the work that is running is done."""
+        """Close all connections, after the work that is running."""
         desk = _loop_locks(self)
         async with desk.turn:
             await to_thread.run_sync(self._connections.close, limiter=desk.writer)
 
     async def _patiently(self, attempt: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
-        """Try until no other process is at it. Between tries one may be cancelled; a try is never left half."""
+        """Try until no other process uses the file. It can be cancelled between attempts, never within one."""
         give_up = anyio.current_time() + self._patience
         pause = _FIRST_PAUSE
         while True:
@@ -275,10 +279,10 @@ class FileDatabase:
 
 
 class MemoryDatabase:
-    """A database in the process's own memory, for as long as this object is there. Its work is done at once.
+    """A database in the memory of the process, as long as this object exists. Work runs at once, without threads.
 
     Args:
-        store: what errors call it.
+        store: names the store in errors.
     """
 
     def __init__(self, store: str) -> None:
@@ -295,12 +299,12 @@ class MemoryDatabase:
         return await self.write(work)
 
     async def close(self) -> None:
-        """Do nothing: what is kept would be gone."""
+        """Do nothing: closing would delete everything."""
         await checkpoint()
 
 
 class _LoopLocks:
-    """What the tasks of one event loop share of a database: their turn to write, and threads."""
+    """What the tasks of one event loop share of a database: the lock of writers, and limits of threads."""
 
     __slots__ = ("readers", "turn", "writer")
 

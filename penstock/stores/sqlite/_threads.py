@@ -1,4 +1,4 @@
-"""What is read and written of threads, on a connection; it knows no message and no task."""
+"""Read and write threads and working memories on a SQLite connection."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def found(connection: Connection, thread_id: str) -> Thread | None:
 
 
 def owner(connection: Connection, thread_id: str) -> str | None:
-    """Return whose a thread is; None if there is none."""
+    """Return the resource of a thread; None if there is no such thread."""
     row = connection.execute("SELECT resource_id FROM penstock_threads WHERE id = ?", (thread_id,)).fetchone()
     return None if row is None else row[0]
 
 
 def created(connection: Connection, thread: Thread, metadata: str, now: datetime, store: str) -> Thread:
-    """Store a thread if there is none of its id, and return the one that is kept.
+    """Store a thread if there is none with its id, and return the stored one.
 
     Raises:
-        OwnershipError: it is another resource's.
+        OwnershipError: the stored one belongs to another resource.
     """
     at = thread.created_at or now
     values = (
@@ -71,8 +71,8 @@ def updated(
     """Store columns of a thread, and return it.
 
     Raises:
-        NotStoredError: there is none.
-        StorageConflictError: it has another version than was expected.
+        NotStoredError: there is no such thread.
+        StorageConflictError: it has another version than expected.
     """
     kept = found(connection, thread_id)
     if kept is None:
@@ -108,10 +108,10 @@ def _following(last: Thread) -> str | None:
 
 
 def place_after(text: str | None) -> tuple[str, str] | None:
-    """Return where a page of threads goes on.
+    """Return where a page of threads continues.
 
     Raises:
-        UsageError: the text is no such place.
+        UsageError: the text is not a cursor of threads.
     """
     if text is None:
         return None
@@ -120,10 +120,10 @@ def place_after(text: str | None) -> tuple[str, str] | None:
 
 
 def owned(connection: Connection, owners: Mapping[str, str | None], now: datetime, store: str) -> dict[str, int]:
-    """Store threads that are missing, and return the last place that was given in each of them.
+    """Store threads that are missing, and return the last place in each thread.
 
     Raises:
-        OwnershipError: one is there and is another resource's than was said.
+        OwnershipError: a thread belongs to another resource than given.
     """
     kept = {name: (resource, last) for name, resource, last in _kept(connection, owners)}
     if any(owner not in {None, kept[name][0]} for name, owner in owners.items() if name in kept):
@@ -139,7 +139,7 @@ def _kept(connection: Connection, names: Iterable[str]) -> list[tuple[str, str, 
 
 
 def touch(connection: Connection, places: Mapping[str, int], now: datetime) -> None:
-    """Note the last place that was given in each thread, and that it was changed."""
+    """Store the last place in each thread, and that it was changed."""
     at = write_time(now)
     connection.executemany(
         "UPDATE penstock_threads SET last_place = ?, updated_at = max(updated_at, ?) WHERE id = ?",
@@ -148,7 +148,7 @@ def touch(connection: Connection, places: Mapping[str, int], now: datetime) -> N
 
 
 def deleted(connection: Connection, thread_id: str) -> bool:
-    """Delete a thread alone; tell whether there was one."""
+    """Delete a thread without its messages; return whether there was one."""
     return connection.execute("DELETE FROM penstock_threads WHERE id = ?", (thread_id,)).rowcount > 0
 
 
@@ -159,14 +159,14 @@ def of_resource(connection: Connection, resource_id: str) -> list[str]:
 
 
 class MemoryKey(NamedTuple):
-    """Whose working memory it is."""
+    """Identifies a working memory."""
 
     scope: str
     key: str
 
 
 def memory_versions(connection: Connection, place: MemoryKey, limit: int) -> tuple[MemoryRecord, ...]:
-    """Return the last versions, the newest first."""
+    """Return the last versions of a working memory, the newest first."""
     rows = connection.execute(
         "SELECT text, version, updated_at, author FROM penstock_working_memory WHERE scope = ? AND key = ? "
         "ORDER BY version DESC LIMIT ?",
@@ -186,10 +186,10 @@ def put_memory(
     now: datetime,
     store: str,
 ) -> MemoryRecord:
-    """Store a version, let go of all but the last, and return it.
+    """Store a version of a working memory, delete all but the last ``keep``, and return it.
 
     Raises:
-        StorageConflictError: it has another version than was expected.
+        StorageConflictError: it has another version than expected.
     """
     query = "SELECT max(version) FROM penstock_working_memory WHERE scope = ? AND key = ?"
     version: int = connection.execute(query, place).fetchone()[0] or 0
@@ -204,5 +204,5 @@ def put_memory(
 
 
 def delete_memory(connection: Connection, place: MemoryKey) -> bool:
-    """Delete a working memory with all its versions; tell whether there was one."""
+    """Delete a working memory with all its versions; return whether there was one."""
     return connection.execute("DELETE FROM penstock_working_memory WHERE scope = ? AND key = ?", place).rowcount > 0

@@ -1,7 +1,7 @@
-"""What is read and written of vectors, on a connection; it knows no task and no matrix.
+"""Read and write vectors on a SQLite connection, and search them in matrices that are kept in memory.
 
-Each index counts its changes, so that whoever has its vectors in memory can tell whether they are current, whatever
-other processes do; and its removals, so that where there were none, only what is new has to be read.
+Each index counts its changes, so that a process knows whether its matrix is current, whatever other processes do. It
+counts removals, too: without any, only new vectors have to be read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_MESSAGES = "message_id IN (SELECT value FROM json_each(?))"
 
 
 class IndexState(NamedTuple):
-    """An index as it stands: its number, the length of its vectors, how often it was changed and taken from."""
+    """An index: its number, the length of its vectors, and how many changes and removals there were."""
 
     id: int
     length: int
@@ -46,10 +46,10 @@ def read_index(connection: Connection, name: str) -> IndexState | None:
 
 
 def upserted(connection: Connection, name: str, entries: Sequence[VectorEntry], store: str) -> None:
-    """Store vectors; the last of one id counts.
+    """Store vectors; of several with one id, the last.
 
     Raises:
-        StorageError: one cannot be, or has another length than the index's.
+        StorageError: a vector is invalid, or of another length than the index's.
     """
     found = read_index(connection, name)
     length = len(entries[0].vector) if found is None else found.length
@@ -83,7 +83,7 @@ def live_seqs(connection: Connection, found: IndexState) -> list[int]:
 
 
 def rows_after(connection: Connection, found: IndexState, last: int) -> Iterator[list[VectorRow]]:
-    """Give an index's vectors with a number beyond the last, in blocks."""
+    """Yield an index's vectors with numbers above ``last``, in blocks."""
     rows = connection.execute(
         "SELECT seq, thread_id, resource_id, vector FROM penstock_vectors WHERE index_id = ? AND seq > ? ORDER BY seq",
         (found.id, last),
@@ -93,7 +93,7 @@ def rows_after(connection: Connection, found: IndexState, last: int) -> Iterator
 
 
 def read_hits(connection: Connection, scores: Sequence[tuple[int, float]], limit: int) -> tuple[VectorHit, ...]:
-    """Return what was found, the nearest first, of equal ones by id; no more than the limit."""
+    """Return the hits, the nearest first, equal ones by id; at most ``limit``."""
     of = dict(scores)
     rows = connection.execute(
         "SELECT seq, id, message_id, thread_id, resource_id FROM penstock_vectors "
@@ -123,7 +123,7 @@ def deleted_of(connection: Connection, thread_id: str) -> None:
 
 
 def deleted_of_resource(connection: Connection, resource_id: str) -> None:
-    """Delete the vectors of a resource from every index. It looks at all vectors: it is rarely asked."""
+    """Delete the vectors of a resource from every index. It reads all vectors, since it is rarely called."""
     _deleted_everywhere(connection, "resource_id = ?", resource_id)
 
 
@@ -145,17 +145,17 @@ def _deleted(connection: Connection, number: int, which: str, value: str) -> int
 
 
 class Searches:
-    """The matrices of a store, by index. Any thread may search; those of one index do so one after another."""
+    """The matrices of a store, by index. Any thread can search; searches in one index run one after the other."""
 
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
 
     def forget(self) -> None:
-        """Let go of all: the file may be another one."""
+        """Drop all matrices: the file may be another one."""
         self._held = {}
 
     def found(self, connection: Connection, name: str, search: MatrixQuery, store: str) -> tuple[VectorHit, ...]:
-        """Return what is near in an index as it stands in the connection's transaction, which must have read nothing.
+        """Return the hits in an index, as of the connection's transaction, which must not have read anything yet.
 
         Raises:
             StorageError: the vector has another length than the index's.
@@ -175,7 +175,7 @@ class Searches:
 
 
 class _Held:
-    """One index in memory: what it was read up to."""
+    """One index in memory, and up to where it was read."""
 
     __slots__ = ("_changes", "_last", "_matrix", "_removals", "lock")
 
@@ -185,7 +185,7 @@ class _Held:
         self._changes = self._removals = self._last = 0
 
     def current(self, connection: Connection, index: IndexState) -> Matrix:
-        """Return the matrix as the index stands. The lock is held since before the transaction read anything."""
+        """Return the matrix, brought up to date. The lock must be taken before the transaction reads anything."""
         if self._matrix is None:
             self._matrix = matrix(index.length)
             self._removals = index.removals

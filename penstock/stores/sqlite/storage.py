@@ -1,4 +1,4 @@
-"""`SQLiteStorage`, the embedded store; what its methods do stands in the modules beside it, by what they are about."""
+"""`SQLiteStorage`: a storage in a SQLite file; `InMemoryStorage`: the same in memory."""
 
 from __future__ import annotations
 
@@ -39,30 +39,31 @@ if TYPE_CHECKING:
 Synchronous = Literal["full", "normal"]
 
 LEAST_VERSIONS = 10
-"""So many versions of a working memory every store keeps."""
+"""How many versions of a working memory every store keeps at least."""
 
 
 class SQLiteStorage:
-    """Keeps threads, messages, working memories and vectors in one SQLite file: a `Storage` and a `VectorStore`.
+    """Stores threads, messages, working memories and vectors in one SQLite file: a `Storage` and a `VectorStore`.
 
-    Safe under many tasks, threads and event loops, and under several processes of one machine (not over a network file
-    system, where SQLite cannot lock). What was awaited is on the disk. A call that is cancelled or killed is done whole
-    or not at all. A call that finds the file locked by another process waits, and can be cancelled meanwhile.
-    Statements run in worker threads, so event loops go on. It opens itself, and makes the file, at first use.
+    Tasks, threads, event loops and the processes of one machine can share the file (not over a network file system,
+    where SQLite cannot lock). When a call has returned, its changes are on the disk. A call that is cancelled or killed
+    is done completely or not at all. A call that finds the file locked by another process waits, and can be cancelled
+    meanwhile. Statements run in worker threads, so event loops are not blocked. The file is created and opened at first
+    use.
 
-    Vectors are compared one and all, with numpy where it is installed (extra ``vectors``), and are then held in memory:
-    4 bytes a number. What is deleted is overwritten in the file.
+    Vectors are compared one by one, with numpy if it is installed (extra ``vectors``), and are kept in memory for that:
+    4 bytes a number. Deleted content is overwritten in the file.
 
     Args:
-        path: the file; its folder must be there. ``":memory:"``: no file, but the memory of this object.
-        synchronous: ``"full"``: what was awaited survives a loss of power, too; ``"normal"``: only that of the process
-            (a few writes may be lost with the power, the file stays whole), for less waiting.
-        busy_timeout: for how many seconds a call waits for other processes before it gives up; more than 0.
-        memory_versions: how many versions of a working memory are kept, the current one included; 10 or more.
-        clock: what tells when something was stored.
+        path: the file, in a folder that exists. ``":memory:"``: no file; everything is in the memory of this object.
+        synchronous: ``"full"``: changes survive a loss of power. ``"normal"``: calls wait less, and changes survive the
+            end of the process; a loss of power may lose the last writes, but does not damage the file.
+        busy_timeout: the seconds that a call waits for other processes before it fails, above 0. Default: 30.
+        memory_versions: how many versions of a working memory are kept, including the current one; 10 or more.
+        clock: tells when something was stored.
 
     Raises:
-        OptionError: an option is not allowed.
+        OptionError: an option has a value that is not allowed.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class SQLiteStorage:
         return await self._database.read(partial(_threads.found, thread_id=thread_id))
 
     async def create_thread(self, thread: Thread) -> Thread:
-        """Store a thread if there is none of its id; see `Storage.create_thread`."""
+        """Store a thread if there is none with its id; see `Storage.create_thread`."""
         checks.check_name(thread.id, "the id of a thread")
         checks.check_name(thread.resource_id, "the resource of a thread")
         metadata = write_values(thread.metadata, "thread.metadata")
@@ -112,7 +113,7 @@ class SQLiteStorage:
     async def update_thread(
         self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
     ) -> Thread:
-        """Store a title, or metadata; see `Storage.update_thread`."""
+        """Store a title or metadata; see `Storage.update_thread`."""
         checks.check_version(expected)
         change = {} if title is None else {"title": title}
         if metadata is not None:
@@ -136,11 +137,11 @@ class SQLiteStorage:
         return await self._database.read(partial(_threads.listed, resource_id=resource_id, limit=limit, after=start))
 
     async def delete_thread(self, thread_id: str) -> bool:
-        """Delete a thread with all that is its own; see `Storage.delete_thread`."""
+        """Delete a thread with everything in it; see `Storage.delete_thread`."""
         return await self._database.write(partial(_delete_thread, thread_id=thread_id))
 
     async def delete_resource(self, resource_id: str) -> int:
-        """Delete all that is a resource's; see `Storage.delete_resource`."""
+        """Delete everything of a resource; see `Storage.delete_resource`."""
         return await self._database.write(partial(_delete_resource, resource_id=resource_id))
 
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
@@ -176,7 +177,7 @@ class SQLiteStorage:
         return await self._database.read(work)
 
     async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
-        """Return those of the messages that there are; see `Storage.messages_by_id`."""
+        """Return the messages that exist; see `Storage.messages_by_id`."""
         return await self._database.read(partial(_messages.by_id, ids=tuple(ids), store=self._name))
 
     async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
@@ -191,7 +192,7 @@ class SQLiteStorage:
         return await self._database.write(partial(_delete_messages, ids=tuple(ids)))
 
     async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
-        """Return a working memory as it stands; see `Storage.working_memory`."""
+        """Return the current working memory; see `Storage.working_memory`."""
         history = await self.working_memory_history(scope, key, limit=1)
         return history[0] if history else None
 
@@ -246,7 +247,7 @@ class SQLiteStorage:
         resource_id: str | None = None,
         threshold: float | None = None,
     ) -> tuple[VectorHit, ...]:
-        """Return the nearest; see `VectorStore.query_vectors`."""
+        """Return the nearest vectors; see `VectorStore.query_vectors`."""
         checks.check_limit(limit)
         search = MatrixQuery(blob(vector, self._name), limit, thread_id, resource_id, threshold)
         return await self._database.read(partial(self._searches.found, name=index, search=search, store=self._name))
@@ -256,11 +257,11 @@ class SQLiteStorage:
         return await self._database.write(partial(_vectors.deleted_from, name=index, messages=tuple(message_ids)))
 
     async def close(self) -> None:
-        """Close the file, once the calls that are running are done; it may be used again. In memory, do nothing."""
+        """Close the file after the calls that are running; it can be used again. In memory, do nothing."""
         await self._database.close()
 
     async def __aenter__(self) -> Self:
-        """Return itself; it opens at first use."""
+        """Return itself; the file is opened at first use."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -268,43 +269,43 @@ class SQLiteStorage:
         await self.close()
 
     def __copy__(self) -> Self:
-        """Return itself: it is a handle to one place."""
+        """Return itself: copies would share the file anyway."""
         return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return itself: copied workflows share what is remembered."""
+        """Return itself: copied workflows share their storage."""
         return self
 
     def __reduce__(self) -> tuple[partial[SQLiteStorage], tuple[()]]:
-        """Pickle as its path and options.
+        """Pickle the path and the options.
 
         Raises:
-            TypeError: it is in memory: what it keeps is in this process alone.
+            TypeError: it is in memory, so another process could not use it.
         """
         if self.path == IN_MEMORY:
             raise TypeError(f"{self!r} cannot be pickled: what it keeps is in the memory of this process")
         return self._again, ()
 
     def __repr__(self) -> str:
-        """Show where it is, and nothing of what it keeps."""
+        """Show the path, and no content."""
         return f"{type(self).__name__}({self.path!r})"
 
 
 class InMemoryStorage(SQLiteStorage):
-    """Keeps threads, messages, working memories and vectors in the process's memory: for tests, and to try things out.
+    """Stores threads, messages, working memories and vectors in memory: for tests, and to try things out.
 
-    It is `SQLiteStorage` without a file, and does all that it does. Its calls are done at once, without threads; what
-    it keeps is gone when it is, and closing does nothing.
+    It is `SQLiteStorage` without a file, and behaves the same. Its calls run at once, without threads. Its content is
+    gone with the object; closing it does nothing.
 
     Args:
-        clock: what tells when something was stored.
+        clock: tells when something was stored.
     """
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(IN_MEMORY, clock=clock)
 
     def __repr__(self) -> str:
-        """Show nothing of what it keeps."""
+        """Show no content."""
         return "InMemoryStorage()"
 
 

@@ -259,7 +259,7 @@ def test_a_conversation_is_written_as_it_went() -> None:
     assert [part.part_kind for part in third.parts] == ["file", "text", "tool-call"]
     assert [part.part_kind for part in last.parts] == ["tool-return", "user-prompt"]
     json.dumps([part.args for part in first.parts if isinstance(part, ToolCallPart)])
-    with pytest.raises(MessageError, match="no base64"):
+    with pytest.raises(MessageError, match="not base64"):
         written([Message.user([ImagePart(data="?")])])
 
 

@@ -75,7 +75,7 @@ def test_a_list_of_which_nothing_is_left_takes_its_holder_with_it() -> None:
     """An empty list would say that there is nothing."""
     bad, good = {"category": "hate", "score": 1, "words": ["secret"]}, {"category": "violence", "score": 0}
     assert read(VERDICT, {"findings": [bad, good]}).data == {"findings": [good]}
-    with pytest.raises(UnreadableError, match="findings is not as the schema says"):
+    with pytest.raises(UnreadableError, match="findings does not fit the schema"):
         read(VERDICT, {"findings": [bad]})
 
 
