@@ -43,7 +43,9 @@ def place(kind: str, text: str, *types: type[str | int]) -> list[Value]:
     except (ValueError, TypeError):
         found = None
     if not is_items(found) or [type(item) for item in found] != [str, *types] or found[0] != kind:
-        raise UsageError("that is no place to go on from here: give a page's `following`, and ask in the same order")
+        raise UsageError(
+            "that is not a cursor of this list: pass the `following` of a page that was read in the same order"
+        )
     return list(found[1:])
 
 
@@ -70,7 +72,7 @@ def check_version(expected: int | None) -> None:
         UsageError: it is neither None nor an int of 0 or more.
     """
     if expected is not None and (type(expected) is not int or expected < 0):
-        raise UsageError(f"expected is {expected!r}, but must be a version, an int of 0 or more, or None")
+        raise UsageError(f"expected is {expected!r}, but must be a version (an int of 0 or more) or None")
 
 
 def check_scope(scope: str) -> None:
@@ -90,7 +92,7 @@ def check_name(name: object, what: str) -> None:
         UsageError: it is not a str, or empty. The message does not quote it.
     """
     if not isinstance(name, str) or not name:
-        raise UsageError(f"{what} must be a str that is not empty")
+        raise UsageError(f"{what} must be a non-empty str")
 
 
 def owners(messages: Sequence[Message], store: str) -> dict[str, str | None]:
@@ -110,15 +112,15 @@ def owners(messages: Sequence[Message], store: str) -> dict[str, str | None]:
         if owner is None:
             found[thread] = message.resource_id
         elif message.resource_id not in {None, owner}:
-            raise OwnershipError(store, "messages of one thread are of different resources; nothing was stored")
+            raise OwnershipError(store, "messages of one thread name different resources; nothing was stored")
     return found
 
 
 def _thread_of(message: Message, place: str) -> str:
     if not message.id:
-        raise MessageError(f"{place}.id", "a message that is stored needs an id; one in a `MessageList` has one")
+        raise MessageError(f"{place}.id", "a message needs an id to be stored; messages in a `MessageList` have one")
     if not message.thread_id:
-        raise MessageError(f"{place}.thread_id", "a message that is stored needs a thread")
+        raise MessageError(f"{place}.thread_id", "a message needs a thread_id to be stored")
     if "\0" in message.id or "\0" in message.thread_id:
-        raise MessageError(place, "an id holds the character 0, which stores have no place for")
+        raise MessageError(place, "an id holds the character 0, which stores cannot keep")
     return message.thread_id

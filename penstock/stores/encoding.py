@@ -61,7 +61,7 @@ def _written(item: Value, place: str) -> str:
     try:
         text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise MessageError(place, "it holds a value that JSON has no form for; convert it first") from error
+        raise MessageError(place, "it holds a value that cannot be written as JSON; convert it first") from error
     if text.isascii() or _encodes(text):
         return text
     return json.dumps(item, separators=(",", ":"))
@@ -120,7 +120,7 @@ def _explained(text: str) -> Message:
     try:
         item = json.loads(text)
     except ValueError:
-        raise MessageError("message", "it is no JSON") from None
+        raise MessageError("message", "it is not JSON") from None
     return native.read([item])[0]
 
 
@@ -153,7 +153,7 @@ def blob(vector: Sequence[float], store: str, length: int | None = None) -> byte
         StorageError: it is empty, of another length, or holds a value that is not a finite 32-bit number.
     """
     if not len(vector):
-        raise StorageError(store, "a vector is empty; what embedded it gave nothing")
+        raise StorageError(store, "a vector is empty; check the embedder")
     if length is not None and len(vector) != length:
         problem = f"a vector has {len(vector)} numbers, but those of its index have {length}"
         raise StorageError(store, f"{problem}: use one index for each embedder")
@@ -163,5 +163,5 @@ def blob(vector: Sequence[float], store: str, length: int | None = None) -> byte
     except (struct.error, OverflowError, TypeError):
         finite, written = False, b""
     if not finite:
-        raise StorageError(store, "a vector holds something that is no finite number of 32 bits")
+        raise StorageError(store, "a vector holds a value that is not a finite 32-bit number")
     return written

@@ -82,7 +82,7 @@ class MemoryCache:
     def _after(self, ttl: float) -> datetime | None:
         try:
             return self._clock.now() + timedelta(seconds=ttl)
-        except OverflowError:  # beyond all calendars
+        except OverflowError:  # after the year 9999
             return None
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""A model that says what a script says, and keeps what it was asked. It knows chunks, no provider and no network."""
+"""`ScriptedModel`: a model that answers by a script, without a network, and records its requests."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 Says: TypeAlias = str | Values | Turn
-"""What a model says: a text, a turn, or a mapping that makes one."""
+"""What a model answers: a text, a turn, or a mapping that describes one."""
 
 Saying: TypeAlias = Callable[[ModelRequest], Says | Awaitable[Says]]
-"""Says what a model says to a request; an async one may take its time."""
+"""Returns the answer to a request; it may be async."""
 
 ModelScript: TypeAlias = Sequence[Says | Saying] | Saying
 
 _LETTERS = 4
-"""How much of streamed arguments comes at once."""
+"""The length of the pieces in which arguments are streamed, in characters."""
 
 
 class ScriptedModel:
-    """A `Model` that needs no network; the same script gives the same chunks, ids included.
+    """A `Model` that answers by a script. The same script gives the same chunks, including ids.
 
     Args:
-        script: what it says, in order: a str, a `Turn`, or a mapping that makes one, such as the ``model_turns`` of the
-            oracle's scenarios; or a callable, async or not, that is given the request and returns one of those. One
-            callable instead of the list answers all requests.
-        repeat_last: whether the last answer stands for all that follow, too.
-        name: what it is called.
+        script: the answers, in order: a str, a `Turn`, a mapping that describes one, or a function (sync or async) that
+            is given the request and returns one of those. A single function instead of a list answers all requests.
+        repeat_last: whether the last answer is repeated for all further requests.
+        name: the model's name.
 
     Attributes:
-        requests: what it was asked, in order.
+        requests: the requests, in order.
         streaming: how many of its answers are being read at the moment.
     """
 
@@ -52,22 +51,22 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The model's name."""
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Yield the answer of the next turn.
+        """Yield the next answer.
 
         Raises:
-            ModelError: the turn has an ``error``, or, behind what it says, a ``stream_error``.
-            RuntimeError: the turn has a ``plain_error``: what a model should not raise.
-            UsageError: there is no turn left.
+            ModelError: the turn has an ``error``, or, after its content, a ``stream_error``.
+            RuntimeError: the turn has a ``plain_error``: an exception that models should not raise.
+            UsageError: the script has ended.
         """
         self.streaming += 1
         try:
             said = await self._next(request)
             if said.plain_error is not None:
-                raise RuntimeError(failure(said.plain_error).message)  # a model that is broken
+                raise RuntimeError(failure(said.plain_error).message)  # what a broken model does
             if said.error is not None:
                 raise self._failed(said.error)
             for chunk in self._chunks(said, request):
@@ -80,8 +79,8 @@ class ScriptedModel:
         try:
             told = self._script.take(request)
         except IndexError:
-            few = f"the script of {self._name!r} has {len(self._script)} turns, and this is one request more"
-            raise UsageError(f"{few}; repeat_last=True repeats the last") from None
+            few = f"the script of {self._name!r} has {len(self._script)} turns, and this is one more request"
+            raise UsageError(f"{few}; repeat_last=True repeats the last turn") from None
         return turn(await told if isinstance(told, Awaitable) else told)
 
     def _chunks(self, said: Turn, request: ModelRequest) -> Iterator[Chunk]:
@@ -112,7 +111,7 @@ class ScriptedModel:
 
 
 def _block(kind: str, id: str, pieces: Sequence[str], start: Values | None = None) -> Iterator[Chunk]:
-    """Yield a text, in pieces, between its ends; nothing if there is none."""
+    """Yield a text in pieces, between its start and end; nothing if there is no text."""
     if pieces:
         yield Chunk(f"{kind}-start", id=id, payload=start or {})
         yield from (Chunk(f"{kind}-delta", piece, id) for piece in pieces)
@@ -131,7 +130,7 @@ def _call(call: Values, id: str, *, streamed: bool) -> Iterator[Chunk]:
 
 
 def _read(written: str) -> Values:
-    """Return a call's arguments as the port tells them: as a value, or as the text that is none."""
+    """Return a call's arguments as a model reports them: as a value, or as text that is not JSON."""
     try:
         return {"arguments": json.loads(written)}
     except ValueError:
@@ -139,6 +138,6 @@ def _read(written: str) -> Values:
 
 
 def _usage(said: Turn, request: ModelRequest) -> Values:
-    """Return what the turn says that it took, else a token a word."""
+    """Return the usage that the turn gives, or else a token for each word."""
     counted = {"input_tokens": sum(len(message.text.split()) for message in request.messages)}
     return {**counted, "output_tokens": said.words, **(said.usage or {})}

@@ -1,4 +1,7 @@
-"""."""
+"""A tool's arguments: the function's parameters, their JSON Schema, its strict form, and reading what a model wrote.
+
+Also here: docstrings in the styles of Google, NumPy and Sphinx, which describe the parameters.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +46,14 @@ if TYPE_CHECKING:
 
 
 class Described(NamedTuple):
-    """A docstring, read: its text without its sections, and what it says of parameters, by name."""
+    """A docstring: its text without its sections, and its descriptions of parameters, by name."""
 
     text: str
     parameters: dict[str, str]
 
 
 def described(docstring: str) -> Described:
-    """Return what a docstring says, whatever its style; one that cannot be read is all text."""
+    """Return what a docstring says, in any of the styles; one that cannot be parsed is all text."""
     if not docstring:
         return Described("", {})
     from docstring_parser import ParseError, parse
@@ -67,12 +70,12 @@ def described(docstring: str) -> Described:
 
 
 def _names(given: str) -> list[str]:
-    """Return the names of parameters that share a description, as NumPy's style lets them: ``x, y``."""
+    """Return the names of parameters that share a description, as in NumPy's style: ``x, y``."""
     return [name.strip() for name in given.split(",")]
 
 
 NO_DEFAULT = Given.empty
-"""What stands for the default of a parameter that has none."""
+"""The default of a parameter that has none."""
 
 _BY_NAME = (Given.POSITIONAL_OR_KEYWORD, Given.KEYWORD_ONLY)
 _BY_PLACE = (Given.POSITIONAL_ONLY, Given.POSITIONAL_OR_KEYWORD, Given.VAR_POSITIONAL)
@@ -82,7 +85,7 @@ _UNBOUND = ("self", "cls")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter that the model fills: its name, its type (with what `Annotated` adds), its default or `NO_DEFAULT`."""
+    """A parameter that the model fills: its name, its type (with `Annotated`), its default or `NO_DEFAULT`."""
 
     name: str
     hint: Value
@@ -98,13 +101,13 @@ class Parameters:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """Return the name that a function was defined with; of a callable object, that of its class."""
+    """Return the name of a function; of a callable object, the name of its class."""
     inner = _inner(function)
     return getattr(inner, "__name__", type(inner).__name__)
 
 
 def text_of(function: Callable[..., object]) -> str:
-    """Return a function's docstring; of a callable object, its method's or its class's."""
+    """Return a function's docstring; of a callable object, that of its method or its class."""
     inner = _inner(function)
     if inspect.isroutine(inner):
         return inspect.getdoc(inner) or ""
@@ -113,24 +116,24 @@ def text_of(function: Callable[..., object]) -> str:
 
 
 def check_function(function: object) -> None:
-    """Refuse what cannot be called as a tool is.
+    """Refuse objects that cannot be called as a tool.
 
     Raises:
-        OptionError: it is no function, a class, or one that yields.
+        OptionError: it is not callable, or it is a class or a generator function.
     """
     if not callable(function) or inspect.isclass(function):
         raise OptionError("Tool", "function", function, "a function, a method, or an object that can be called")
     called = _called(function)
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
-        told = "a function that returns its result; to tell of progress, write chunks to a ToolContext"
+        told = "a function that returns its result; to report progress, write chunks to a ToolContext"
         raise OptionError("Tool", "function", function, told)
 
 
 def parameters_of(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a function; those that a `functools.partial` fills by name are left out.
+    """Return the parameters of a function, without those that a `functools.partial` fills by name.
 
     Raises:
-        OptionError: the signature cannot be read, or a parameter is of a kind that no model can fill.
+        OptionError: the signature cannot be read, or no model can fill a parameter.
     """
     name = name_of(function)
     shown: list[Parameter] = []
@@ -146,10 +149,10 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
 
 
 def contexts_beside_mapping(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return the names of the parameters that get the context, of a function whose first takes all arguments.
+    """Return the names of the parameters that get the context, of a function whose first parameter takes all arguments.
 
     Raises:
-        OptionError: its first does not, or it has further ones that nobody fills.
+        OptionError: the first parameter cannot, or another one without a default would stay empty.
     """
     parameters = _signature(function)
     first, others = parameters[:1], parameters[1:]
@@ -163,7 +166,7 @@ def contexts_beside_mapping(function: Callable[..., object]) -> tuple[str, ...]:
 
 
 def is_context(hint: object) -> bool:
-    """Tell whether a type is `ToolContext`, or that or None."""
+    """Tell whether a type is `ToolContext`, or `ToolContext | None`."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     if get_origin(hint) in (Union, types.UnionType):
@@ -172,11 +175,11 @@ def is_context(hint: object) -> bool:
 
 
 def _signature(function: Callable[..., object]) -> tuple[Given, ...]:
-    """Return the parameters, without those that a partial fills by name: they may be keys, so no model sees them."""
+    """Return the parameters, except those that a partial fills by name: they may be secret."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        told = "a function whose signature Python can tell: write one that calls it"
+        told = "a function with a signature that Python can read: write one that calls it"
         raise OptionError("Tool", "function", function, told) from error
     filled = function.keywords if isinstance(function, functools.partial) else ()
     return tuple(given for given in signature.parameters.values() if given.name not in filled)
@@ -187,44 +190,44 @@ def _check_kind(function: str, given: Given, place: int) -> None:
     if given.kind not in _BY_NAME:
         told = "a parameter that can be given by name: no '/', no '*' and no '**' parameters"
     elif place == 0 and given.name in _UNBOUND and given.annotation is NO_DEFAULT:
-        told = "bound: make the tool of an object's method, Tool(object.name)"
+        told = "bound: make the tool from an object's method, Tool(object.name)"
     if told:
         raise OptionError("Tool", f"{function}({given.name})", str(given), told)
 
 
 def _hint(function: Callable[..., object], given: Given) -> Value:
-    """Return a parameter's type; anything, where none is said.
+    """Return a parameter's type; `object` if it has none.
 
     Raises:
-        OptionError: it names what is not defined where the function is.
+        OptionError: the type names something that the function's module does not define.
     """
     if given.annotation is NO_DEFAULT:
         return object
-    # `ToolContext` is known even to a module that imports it for type checkers only
+    # `ToolContext` is known even in modules that import it only for type checkers
     known = {"ToolContext": ToolContext, **getattr(_written(function), "__globals__", {})}
     holder = types.SimpleNamespace(__annotations__={given.name: given.annotation})
     try:
         return get_type_hints(holder, known, include_extras=True)[given.name]
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        told = "a type, by a name that its module knows when it runs (not only under TYPE_CHECKING, or in a function)"
+        told = "a type that its module defines at run time (not only under TYPE_CHECKING, or in a function)"
         raise OptionError("Tool", f"{name_of(function)}({given.name})", given.annotation, told) from error
 
 
 def _inner(function: Value) -> Value:
-    """Return the function, method or object inside of partials."""
+    """Return the function, method or object inside partials."""
     while isinstance(function, functools.partial):
         function = cast("Value", function).func
     return function
 
 
 def _called(function: Value) -> Value:
-    """Return the function or method that is called in the end."""
+    """Return the function or method that is finally called."""
     inner = _inner(function)
     return inner if inspect.isroutine(inner) else type(inner).__call__
 
 
 def _written(function: Value) -> Value:
-    """Return the function that was written, inside of decorators too: the one whose module knows its types."""
+    """Return the function inside decorators: its module knows the names of its types."""
     unwrapped = inspect.unwrap(_called(function))
     return getattr(unwrapped, "__func__", unwrapped)
 
@@ -234,10 +237,10 @@ _RULE = "a type whose schema is strict: no open mapping, no tuple, nothing witho
 
 
 def strict_form(schema: Values, function: str) -> dict[str, Value]:
-    """Return a schema with every field required and nothing else allowed; what had a default may be null instead.
+    """Return a schema with every field required and nothing else allowed. Fields with a default may be null instead.
 
     Raises:
-        OptionError: a parameter of the function cannot be strict.
+        OptionError: a parameter of the function has no strict form.
     """
     required = schema.get("required", ())
     fields: dict[str, Value] = dict(schema.get("properties", {}))
@@ -253,10 +256,10 @@ def strict_form(schema: Values, function: str) -> dict[str, Value]:
 
 
 def check_strict(schema: Values, *, strict: bool | None) -> Values:
-    """Return a schema that is given, as it is.
+    """Return a schema that a user gave, unchanged.
 
     Raises:
-        OptionError: it is to be strict, but is not.
+        OptionError: ``strict=True``, but the schema is not strict.
     """
     if strict and not (is_strict(schema) and {*schema.get("required", ())} == {*schema.get("properties", {})}):
         told = "in the strict form where strict=True: every field required, no others, each of a type"
@@ -265,7 +268,7 @@ def check_strict(schema: Values, *, strict: bool | None) -> Values:
 
 
 def _takes_null(schema: Value) -> bool:
-    """Tell whether a schema says of itself that null fits it."""
+    """Tell whether a schema itself allows null."""
     kinds = schema.get("type")
     told = (kinds,) if isinstance(kinds, str) else tuple(kinds or ())
     either = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
@@ -279,16 +282,16 @@ def _or_null(schema: Value) -> Value:
 
 
 def _unreferenced(schema: Value, definitions: Values, inside: tuple[str, ...] = ()) -> Value:
-    """Return a schema in which nothing stands beside a ``$ref``, which OpenAI refuses: what it means stands there.
+    """Return a schema in which nothing stands beside a ``$ref``, which OpenAI refuses: definitions are put in instead.
 
-    Where a definition holds itself, the reference stays, and what stood beside it goes.
+    In a definition that contains itself, the reference stays, and what stood beside it is removed.
     """
     if is_items(schema):
         return [_unreferenced(item, definitions, inside) for item in schema]
     if not is_mapping(schema):
         return schema
     parts = schema.get("allOf")
-    if is_items(parts) and len(parts) == 1:  # how older versions of pydantic say something beside a reference
+    if is_items(parts) and len(parts) == 1:  # how older versions of pydantic add something to a reference
         schema = {**parts[0], **_without(schema, "allOf")}
     target = schema.get("$ref")
     if isinstance(target, str) and len(schema) > 1:
@@ -303,7 +306,7 @@ def _without(schema: Values, key: str) -> Values:
 
 
 def _reached(schema: Value, whole: Values) -> list[Value]:
-    """Return the definitions that a schema refers to, those included that they refer to."""
+    """Return the definitions that a schema refers to, directly or indirectly."""
     definitions: Values = whole.get("$defs", {})
     found: dict[str, Value] = {}
     waiting = [*_references(schema)]
@@ -327,29 +330,29 @@ def _references(schema: Value) -> Iterator[str]:
 
 
 _TOLD = 8
-"""How many errors a model is told of at once."""
+"""How many errors a model is told at a time."""
 
 
 class ArgumentsError(Exception):
-    """Arguments that do not fit; the text tells the model what is wrong, and may quote what it wrote."""
+    """Arguments that do not fit. The text tells the model what is wrong, and may quote what it wrote."""
 
 
 class Arguments(Protocol):
-    """What a tool takes. Lives as long as its tool."""
+    """What a tool accepts. It lives as long as its tool."""
 
     schema: Values
 
     def read(self, given: Value) -> dict[str, Value]:
-        """Return arguments as the function takes them.
+        """Return the arguments in the types that the function takes.
 
         Raises:
-            UnfitError: they do not fit.
+            ArgumentsError: they do not fit.
         """
         ...
 
 
 class _Schemas(GenerateJsonSchema):
-    """Schemas without the titles that pydantic makes of names, and without a warning for a default that is no JSON."""
+    """Makes schemas without pydantic's titles, and without warnings about defaults that are no JSON values."""
 
     ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
 
@@ -359,14 +362,14 @@ class _Schemas(GenerateJsonSchema):
 
 
 class HintedArguments:
-    """Arguments by the types of a function's parameters, which pydantic reads.
+    """Arguments by the types of a function's parameters, validated by pydantic.
 
     Raises:
-        OptionError: pydantic can make no schema of a parameter's type; the error names it.
+        OptionError: pydantic cannot make a schema of a parameter's type; the error names the parameter.
     """
 
     def __init__(self, function: str, parameters: Sequence[Parameter], texts: Mapping[str, str]) -> None:
-        kind: Value = TypedDict  # a checker wants its fields to be written out
+        kind: Value = TypedDict  # as a plain value: type checkers require literal fields
         try:
             fields = {item.name: _field(item, texts.get(item.name)) for item in parameters}
             holder = kind("Arguments", fields)
@@ -379,10 +382,10 @@ class HintedArguments:
         self._optional = frozenset(schema["properties"]).difference(schema.get("required", ()))
 
     def read(self, given: Value) -> dict[str, Value]:
-        """Return the arguments, of the parameters' types. A null where a default is, is as good as nothing.
+        """Return the arguments in the parameters' types. A null for a parameter with a default counts as missing.
 
         Raises:
-            UnfitError: they do not fit.
+            ArgumentsError: they do not fit.
         """
         plain = _plain(given)
         try:
@@ -397,7 +400,7 @@ class HintedArguments:
 
 
 class RawArguments:
-    """Arguments by a JSON Schema of the user's. Of it, what is required and what is unknown is checked, no more."""
+    """Arguments by a JSON Schema of the user. Only missing and unknown fields are checked."""
 
     def __init__(self, schema: Values) -> None:
         self.schema = schema
@@ -406,7 +409,7 @@ class RawArguments:
         """Return the arguments as plain dicts and lists.
 
         Raises:
-            UnfitError: one is missing, or unknown where the schema allows no further ones.
+            ArgumentsError: one is missing, or unknown if the schema allows no further ones.
         """
         plain = _plain(given)
         known: Mapping[str, Value] = self.schema.get("properties", {})
@@ -419,10 +422,10 @@ class RawArguments:
 
 
 def check_schema(schema: object) -> Values:
-    """Return a JSON Schema of an object's.
+    """Return a JSON Schema of an object.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is not one.
     """
     given: Value = schema
     told = "the JSON Schema of an object: {'type': 'object', 'properties': …}"
@@ -435,10 +438,10 @@ def check_schema(schema: object) -> Values:
 
 
 def check_fits(schema: Values, own: Values) -> Values:
-    """Return a schema that is to be shown in place of the function's own.
+    """Return a schema that is shown in place of the function's own.
 
     Raises:
-        OptionError: it has fields that the function does not take, or lacks some that it needs.
+        OptionError: it has fields that the function does not take, or lacks fields that it needs.
     """
     fields: Values = schema.get("properties", {})
     missing = [name for name in own.get("required", ()) if name not in fields]
@@ -449,7 +452,7 @@ def check_fits(schema: Values, own: Values) -> Values:
 
 
 def _field(parameter: Parameter, text: str | None) -> Value:
-    """Return a parameter as the field of a `TypedDict`; what its own `Field` says of it goes before the docstring."""
+    """Return a parameter as the field of a `TypedDict`. A description in its `Field` wins over the docstring."""
     hint, default = parameter.hint, parameter.default
     if isinstance(default, FieldInfo):
         hint = cast("Value", Annotated[hint, default])
@@ -462,7 +465,7 @@ def _field(parameter: Parameter, text: str | None) -> Value:
 
 
 def _finished(schema: dict[str, Value], parameters: Iterable[Parameter]) -> Values:
-    """Return the schema with the defaults that the function itself fills in; they are told if they are JSON values."""
+    """Return the schema with the function's defaults, if they are JSON values."""
     schema.pop("title", None)
     for parameter in parameters:
         said = schema["properties"].get(parameter.name)
@@ -483,7 +486,7 @@ def _default(value: Value) -> dict[str, Value]:
 
 
 def _culprit(function: str, parameters: Iterable[Parameter]) -> OptionError:
-    """Return the error that names the parameter of which pydantic can make no schema."""
+    """Return the error that names the parameter of which pydantic cannot make a schema."""
     told = "a type of which pydantic can make a JSON Schema"
     for parameter in parameters:
         try:
@@ -494,9 +497,9 @@ def _culprit(function: str, parameters: Iterable[Parameter]) -> OptionError:
 
 
 def _plain(given: Value) -> dict[str, Value]:
-    """Return arguments as plain dicts and lists; none at all is an empty mapping.
+    """Return arguments as plain dicts and lists; None and an empty text are an empty mapping.
 
-    A text is refused even if it is JSON: what was escaped in it, no guard has read.
+    A text is refused even if it is JSON: guards have not read its decoded content.
     """
     if given is None or given == "":
         return {}

@@ -1,4 +1,4 @@
-"""`ToolContext`: what a tool is told of the run it is called in. It knows values, no agent."""
+"""`ToolContext`: the call at hand, for tools that ask for it; `ToolError` and `ToolFailed`: how calls fail."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ ToolErrorKind = Literal["unknown", "invalid-arguments", "failed", "timed-out", "
 
 
 class ToolError(PenstockError):
-    """A call to a tool that gave no result. What was raised in the tool is the ``__cause__``.
+    """A tool call without a result. An exception of the tool is its ``__cause__``.
 
-    Its message quotes nothing that a model wrote or a tool found: no arguments, no results, no texts of exceptions,
+    Its message quotes nothing that a model wrote or a tool returned: no arguments, no results, no texts of exceptions,
     and not the name of a tool that does not exist.
 
     Attributes:
         tool: the name that was called.
-        kind: ``unknown`` (there is no such tool), ``invalid-arguments``, ``failed`` (it raised, or gave too much),
-            ``timed-out``, ``not-json`` (its result is no JSON value), ``refused`` (somebody decided against it).
+        kind: ``unknown`` (there is no such tool), ``invalid-arguments``, ``failed`` (it raised, or its result is too
+            long), ``timed-out``, ``not-json`` (its result is not a JSON value), ``refused`` (the call was not
+            approved).
         problem: what happened, in words.
-        for_model: the text that goes into the history in place of a result. It may quote arguments and texts of
-            exceptions, so it has to pass the guards as a result has to.
+        for_model: the text that is added to the history in place of a result. It may quote arguments and texts of
+            exceptions, so it must pass the guards like a result.
     """
 
     def __init__(self, tool: str, kind: ToolErrorKind, problem: str, *, for_model: str | None = None) -> None:
@@ -38,25 +39,25 @@ class ToolError(PenstockError):
         self.kind: ToolErrorKind = kind
         self.problem = problem
         told = problem if for_model is None else for_model
-        self.for_model = told.encode(errors="replace").decode()  # half a surrogate pair could not be sent
+        self.for_model = told.encode(errors="replace").decode()  # half a surrogate pair cannot be sent
         which = "a tool" if kind == "unknown" else f"tool {tool!r}"
         super().__init__(f"{which}: {problem} ({kind})")
 
 
-class ToolFailed(PenstockError):  # noqa: N818 - a tool's way to say so, not a defect
-    """Raised in a tool: the call failed, and this text, of the tool's choosing, is what the model is told."""
+class ToolFailed(PenstockError):  # noqa: N818 - a signal of the tool, not a defect
+    """Raise it in a tool to say that the call failed. The model is told its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool is told of the call at hand. A tool asks for it with a parameter of this type.
+    """The call that a tool is called for. A tool gets it in a parameter of this type.
 
     Attributes:
         tool_name: the tool's name.
         call_id: the call's id.
         run_id: the run's id.
-        request_context: the caller's mapping for this request, as the processors see it.
-        messages: the conversation, the answer with the call included, in order.
+        request_context: the caller's mapping for this request, as processors see it.
+        messages: the conversation, including the answer with the call, in order.
         step_number: the number of the model step, from 0.
         send: sends a chunk to the client, through the guards of the stream.
     """
@@ -70,10 +71,10 @@ class ToolContext:
     send: Callable[[Chunk], None] | None = field(default=None, repr=False)
 
     def write(self, chunk: Chunk) -> None:
-        """Send a data chunk to the client; it passes the guards of the stream before it leaves.
+        """Send a data chunk to the client; the guards of the stream see it first.
 
         Raises:
-            UsageError: the chunk is none of an application's own (``data-<name>``).
+            UsageError: the chunk's type is not ``data-<name>``.
         """
         if not chunk.is_data:
             raise UsageError(f"a tool writes chunks of type 'data-<name>', not {chunk.type!r}")

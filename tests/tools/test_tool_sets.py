@@ -57,7 +57,7 @@ def test_what_is_no_tool_is_refused(given: Any) -> None:
 
 def test_a_name_stands_once() -> None:
     """Else nobody could tell which is called."""
-    with pytest.raises(OptionError, match="each name stands once"):
+    with pytest.raises(OptionError, match="tools with different names"):
         as_tools([look, Tool(look)])
 
 

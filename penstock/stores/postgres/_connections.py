@@ -45,7 +45,7 @@ class _Hidden:
     """Stands for a value that must not be shown."""
 
     def __repr__(self) -> str:
-        return "a text that is not shown here (it may hold a password)"
+        return "a text that is not shown (it may hold a password)"
 
 
 def check_schema(owner: str, schema: object) -> None:
@@ -55,7 +55,7 @@ def check_schema(owner: str, schema: object) -> None:
         OptionError: it is not made of 1 to 63 letters, digits and ``_``, or begins with a digit or with ``pg_``.
     """
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.lower().startswith("pg_"):
-        allowed = "a name of up to 63 ASCII letters, digits and _ that begins with neither a digit nor pg_"
+        allowed = "a name of up to 63 ASCII letters, digits and _ that does not begin with a digit or pg_"
         raise OptionError(owner, "schema", schema, allowed)
 
 
@@ -106,25 +106,25 @@ AGAIN = frozenset(
 errors."""
 
 _SAID = {
-    "28000": "it does not let this user in; see its pg_hba.conf",
+    "28000": "it does not accept this user; see its pg_hba.conf",
     "28P01": "it refuses the user or the password",
     "3D000": "there is no such database; create it first",
-    "3F000": "the schema is gone; close the store, and it is made anew",
-    "42501": "the user may not do what is needed here (tables are made at first use: CREATE on the database, or on a "
-    "schema made before, and CREATE EXTENSION vector for vectors)",
-    "42P01": "a table is gone; close the store, and it is made anew",
+    "3F000": "the schema was deleted; close the storage, and it is created again",
+    "42501": "the user lacks a right (tables are created at first use: CREATE on the database, or on an existing "
+    "schema, and CREATE EXTENSION vector for vectors)",
+    "42P01": "a table was deleted; close the storage, and it is created again",
     "53100": "its disk is full",
     "53200": "it is out of memory",
-    "53300": "it has too many connections; lower max_connections of the stores, or raise the server's",
+    "53300": "it has too many connections; lower max_connections of the storages, or raise the server's",
     "54000": "an id is longer than an index can hold (about 2,700 bytes)",
-    "25006": "it is read-only: a standby, or a database that is not to be written to",
+    "25006": "it is read-only: a standby, or a read-only database",
 }
 
 _KEPT_NOTHING = "an id or a name holds what PostgreSQL cannot keep (a NUL character, or half a surrogate pair)"
 _CLASSES = {
     "08": "it cannot be reached, or the connection broke",
     "22": _KEPT_NOTHING,
-    "40": "others were in the way, again and again",
+    "40": "other transactions were in the way at every attempt",
     "57": "it is not taking connections now",
 }
 _WITH_DATA = frozenset({"22", "23"})
@@ -232,9 +232,9 @@ class ServerConnections:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            cure = "run on asyncio, or take SQLiteStorage"
+            cure = "run on asyncio, or use SQLiteStorage"
             raise UsageError(
-                f"PostgresStorage runs on asyncio alone, as its driver asyncpg does, not on trio: {cure}"
+                f"PostgresStorage runs on asyncio alone, like its driver asyncpg, not on trio: {cure}"
             ) from None
         found = self._places.get(loop)
         if found is None:
@@ -281,7 +281,7 @@ class ServerConnections:
             if not _is_lost(connection):
                 raise
             raise ConnectionResetError from error
-        except asyncpg.InternalClientError as error:  # so it is where the server says good-bye between two statements
+        except asyncpg.InternalClientError as error:  # when the server closes the connection between two statements
             _drop(connection)
             raise ConnectionResetError from error
         finally:
@@ -323,7 +323,7 @@ async def transaction(connection: Connection, timeout: float) -> AsyncGenerator[
 
 async def _commit(connection: Connection) -> None:
     told = await connection.execute("COMMIT")
-    if told != "COMMIT":  # the server's word for a transaction in which something failed is ROLLBACK
+    if told != "COMMIT":  # for a transaction in which something failed, the server answers ROLLBACK
         raise asyncpg.InterfaceError("a transaction could not be committed")
 
 
@@ -333,7 +333,7 @@ async def _roll_back(connection: Connection) -> None:
         try:
             if not _is_lost(connection):
                 await connection.execute("ROLLBACK", timeout=AT_THE_END)
-        except DRIVER_ERRORS:  # what was raised before says more
+        except DRIVER_ERRORS:  # the exception before says more
             _drop(connection)
         except BaseException:
             _drop(connection)
@@ -470,7 +470,7 @@ class PostgresDatabase:
             except DRIVER_ERRORS as error:
                 if anyio.current_time() + wait > until or not is_temporary(error):
                     raise self._told(error) from (None if quotes_data(error) else error)
-            await anyio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - so that waiters do not march in step
+            await anyio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - so that waiting tasks do not retry at the same time
             wait = min(wait * 2, LONGEST_WAIT)
 
     async def _make_ready(self, place: LoopConnections) -> None:

@@ -111,7 +111,7 @@ async def save(session: Session, saving: MessageBatch, label: str) -> tuple[Stor
         [message.id for message in final.values() if message.created_at is None],
     )
     if len(rows) < len(final):
-        raise OwnershipError(label, "the id of a message is that of another thread's; nothing was stored")
+        raise OwnershipError(label, "an id belongs to a message of another thread; nothing was stored")
     kept: dict[str, StoredMessage] = {
         row["id"]: StoredMessage(_timed(final[row["id"]], row["created_at"]), row["order_key"]) for row in rows
     }
@@ -127,7 +127,7 @@ async def _places(session: Session, saving: MessageBatch, label: str) -> dict[st
     counts = [len(ids[thread]) for thread in owners]
     rows = await session.rows(_LOCK_THREADS, list(owners), list(owners.values()), saving.at, counts)
     if any(owners[row["id"]] not in {None, row["resource_id"]} for row in rows):
-        raise OwnershipError(label, "a thread is another resource's; nothing was stored")
+        raise OwnershipError(label, "a thread belongs to another resource; nothing was stored")
     places: dict[str, int] = {}
     for row in rows:
         own = ids[row["id"]]

@@ -111,7 +111,7 @@ async def migrate(session: Session, part: str, label: str, **names: str) -> None
     await _make_schema(session)
     there = await version(session, part)
     if there > len(versions):
-        told = f"its tables ({part}) are of version {there}, but this Penstock knows {len(versions)}"
+        told = f"its tables ({part}) have version {there}, but this Penstock supports {len(versions)}"
         raise StorageError(label, f"{told}: use a newer Penstock")
     for sql in versions[there:]:
         for name, stands_for in names.items():

@@ -82,9 +82,9 @@ async def create(session: Session, thread: Thread, now: datetime, label: str) ->
     await session.run(_CREATE, thread.id, thread.resource_id, title, metadata, *times)
     kept = await read(session, thread.id)
     if kept is None:
-        raise NotStoredError(label, "the thread was deleted by somebody else while it was made")
+        raise NotStoredError(label, "the thread was deleted while it was created")
     if kept.resource_id != thread.resource_id:
-        raise OwnershipError(label, "there is a thread of that id, and it is another resource's")
+        raise OwnershipError(label, "there is a thread with that id, and it belongs to another resource")
     return kept
 
 
@@ -92,11 +92,11 @@ async def update(session: Session, thread_id: str, change: ThreadChange, label: 
     """Make a change, unless it was made already."""
     row = await session.row(_LOCK, thread_id)
     if row is None:
-        raise NotStoredError(label, "there is no such thread to change")
+        raise NotStoredError(label, "there is no thread with that id")
     if row["change"] == change.name:
         return _thread(row)
     if change.expected not in {None, row["version"]}:
-        raise StorageConflictError(label, "the thread has been changed by now: read it again", row["version"])
+        raise StorageConflictError(label, "the thread has changed: read it again", row["version"])
     if change.title is None and change.metadata is None:
         return _thread(row)
     title = row["title"] if change.title is None else json.dumps(change.title)
@@ -130,7 +130,7 @@ def _time(text: str) -> datetime:
     try:
         return read_time(text)
     except ValueError:
-        raise UsageError("that is no place to go on from here: give a page's `following`") from None
+        raise UsageError("that is not a cursor of this list: pass the `following` of a page") from None
 
 
 def _page(threads: Sequence[Thread], limit: int) -> Page[Thread]:
@@ -211,7 +211,7 @@ async def put_memory(
     rows = await session.rows(_VERSIONS, scope, key, 1)
     there: int = rows[0]["version"] if rows else 0
     if change.expected not in {None, there}:
-        raise StorageConflictError(label, "the working memory has been changed by now: read it again", there)
+        raise StorageConflictError(label, "the working memory has changed: read it again", there)
     record = MemoryRecord(change.text, there + 1, change.at.astimezone(UTC), change.author)
     body, author = json.dumps(record.text), json.dumps(record.author)
     await session.run(_STORE, scope, key, record.version, body, author, record.updated_at, change.name)

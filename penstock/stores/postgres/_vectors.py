@@ -228,7 +228,7 @@ class Vectors:
         pgvector: str | None = await session.value(_PGVECTOR)
         if pgvector is None:
             if not await session.value("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
-                raise StorageError(self._label, "the server has no pgvector, which keeps vectors; install it there")
+                raise StorageError(self._label, "the server has no pgvector, which vectors need; install it there")
             await session.run("CREATE EXTENSION IF NOT EXISTS vector")
             pgvector = await session.value(_PGVECTOR)
         await migrate(session, "vectors", self._label, vector=str(pgvector))
@@ -245,20 +245,22 @@ class Vectors:
         )
         found = await self._index(session, name)
         if found is None:
-            raise StorageError(self._label, "pgvector was taken out of the database")
+            raise StorageError(self._label, "pgvector was removed from the database")
         return found
 
     async def build(self, session: Session, index: str) -> None:
         """Build the HNSW index of an index's vectors while others read and write; not in a transaction."""
         found = await self._index(session, index) if await self._is_ready(session) else None
         if found is None:
-            raise NotStoredError(self._label, "there is no index of that name to build; it is made by storing in it")
+            raise NotStoredError(
+                self._label, "there is no index of that name; it is created when vectors are stored in it"
+            )
         self._check_length(found)
         await session.run("SET statement_timeout = 0")  # every transaction of the store sets its own
         await session.run(found.filled(_BUILD).replace("{concurrently}", "CONCURRENTLY"), timeout=BUILDING)
         name = f"{session.schema}.vectors_hnsw_{found.id}"
         if not await session.value(_IS_WHOLE, name):
-            told = "the HNSW index is being built by somebody else, or a build of it broke off"
+            told = "the HNSW index is being built, or an earlier build did not finish"
             raise StorageError(self._label, f"{told}: wait, or DROP INDEX {name}")
         await session.run(_BUILT, found.id)
 
@@ -269,7 +271,7 @@ class Vectors:
         if await session.value(some, index.id, BUILT_AT_ONCE):
             if not self._has_told:
                 self._has_told = True
-                log.warning("%s: vectors are looked through until `await build_hnsw(index)` was called", self._label)
+                log.warning("%s: vectors are compared one by one until you call `await build_hnsw(index)`", self._label)
             return
         await session.run("SELECT pg_advisory_xact_lock($1)", LOCK)
         await session.run(index.filled(_BUILD).replace("{concurrently}", ""))

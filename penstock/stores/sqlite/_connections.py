@@ -32,15 +32,15 @@ _PRIMARY = 0xFF
 _OTHERS_ARE_AT_IT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 
 _IN_WORDS = {
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: is its folder there, and may it be written to?",
-    sqlite3.SQLITE_READONLY: "it may not be written to, or the file was moved or deleted while it was open",
-    sqlite3.SQLITE_PERM: "it may not be opened",
-    sqlite3.SQLITE_NOTADB: "the file is no SQLite database",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged: look at it with `PRAGMA integrity_check`, restore a copy",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that its folder exists and can be written to",
+    sqlite3.SQLITE_READONLY: "it cannot be written to, or the file was moved or deleted while it was open",
+    sqlite3.SQLITE_PERM: "there is no permission to open it",
+    sqlite3.SQLITE_NOTADB: "the file is not a SQLite database",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: check it with `PRAGMA integrity_check`, or restore a copy",
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk could not be read or written",
     sqlite3.SQLITE_NOMEM: "there is no memory left",
-    sqlite3.SQLITE_TOOBIG: "what is to be kept is too large for SQLite",
+    sqlite3.SQLITE_TOOBIG: "a value is too large for SQLite",
 }
 
 
@@ -60,9 +60,9 @@ def is_busy(error: sqlite3.Error) -> bool:
 def in_words(error: Exception, store: str) -> StorageError:
     """Return the `StorageError` for an exception of SQLite, without stored content."""
     if isinstance(error, UnicodeEncodeError):
-        return StorageError(store, "a text holds half of a surrogate pair, which it has no place for")
+        return StorageError(store, "a text holds half of a surrogate pair, which SQLite cannot store")
     if not isinstance(error, sqlite3.Error):
-        return StorageError(store, f"what is to be kept does not fit ({type(error).__name__})")
+        return StorageError(store, f"a value cannot be stored ({type(error).__name__})")
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     said = _IN_WORDS.get(_kind(error), "SQLite failed")
     return StorageError(store, f"{said} ({name})")
@@ -167,7 +167,7 @@ class FileConnections:
         except sqlite3.Error as error:
             raise (BusyError() if is_busy(error) else in_words(error, self._store)) from error
         except (UnicodeEncodeError, OverflowError) as error:
-            raise in_words(error, self._store) from None  # the first quotes what was to be stored
+            raise in_words(error, self._store) from None  # UnicodeEncodeError quotes the content
 
 
 def _popped(idle: list[sqlite3.Connection]) -> sqlite3.Connection | None:
@@ -206,7 +206,7 @@ def _leave_all() -> None:
         connections.leave()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_leave_all)
 
 
@@ -272,7 +272,7 @@ class FileDatabase:
                 return await to_thread.run_sync(attempt, limiter=limiter)
             except BusyError as busy:
                 if anyio.current_time() >= give_up:
-                    waited = f"others kept it locked for {self._patience:g} seconds"
+                    waited = f"other processes kept it locked for {self._patience:g} seconds"
                     raise StorageError(self._store, f"{waited}; nothing was stored or read") from busy.__cause__
             await anyio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -70,7 +70,7 @@ def saved(
         message, thread_id = draft.message, str(draft.message.thread_id)
         row = known.get(message.id)
         if row is not None and row[1] != thread_id:
-            raise OwnershipError(store, "an id is that of another thread's message; nothing was stored")
+            raise OwnershipError(store, "an id belongs to a message of another thread; nothing was stored")
         if row is None and message.id not in kept:
             last[thread_id] += 1
         at = row[2] if row is not None else kept[message.id][1] if message.id in kept else last[thread_id]

@@ -99,8 +99,8 @@ def _version(connection: Connection, store: str) -> int:
     known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'penstock_schema'").fetchone()
     version: int = connection.execute("SELECT max(version) FROM penstock_schema").fetchone()[0] or 0 if known else 0
     if version > len(MIGRATIONS):
-        problem = f"its tables have version {version}, this Penstock knows {len(MIGRATIONS)}"
-        raise StorageError(store, f"{problem}: a newer one wrote it; update Penstock")
+        problem = f"its tables have version {version}, but this Penstock supports {len(MIGRATIONS)}"
+        raise StorageError(store, f"{problem}: a newer version wrote it; update Penstock")
     return version
 
 

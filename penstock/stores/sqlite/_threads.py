@@ -56,7 +56,7 @@ def created(connection: Connection, thread: Thread, metadata: str, now: datetime
     connection.execute("INSERT INTO penstock_threads VALUES (?, ?, ?, ?, ?, ?, 1, 0) ON CONFLICT DO NOTHING", values)
     kept = found(connection, thread.id)
     if kept is None or kept.resource_id != thread.resource_id:
-        raise OwnershipError(store, "there is a thread of that id, and it is another resource's")
+        raise OwnershipError(store, "there is a thread with that id, and it belongs to another resource")
     return kept
 
 
@@ -76,9 +76,9 @@ def updated(
     """
     kept = found(connection, thread_id)
     if kept is None:
-        raise NotStoredError(store, "there is no thread of that id")
+        raise NotStoredError(store, "there is no thread with that id")
     if expected not in {None, kept.version}:
-        raise StorageConflictError(store, "the thread was changed meanwhile: read it again", kept.version)
+        raise StorageConflictError(store, "the thread has changed: read it again", kept.version)
     if not change:
         return kept
     columns = ", ".join(f"{name} = ?" for name in change)
@@ -127,7 +127,7 @@ def owned(connection: Connection, owners: Mapping[str, str | None], now: datetim
     """
     kept = {name: (resource, last) for name, resource, last in _kept(connection, owners)}
     if any(owner not in {None, kept[name][0]} for name, owner in owners.items() if name in kept):
-        raise OwnershipError(store, "a thread is another resource's; nothing was stored")
+        raise OwnershipError(store, "a thread belongs to another resource; nothing was stored")
     missing = [(name, owner or name, *[write_time(now)] * 2) for name, owner in owners.items() if name not in kept]
     connection.executemany("INSERT INTO penstock_threads VALUES (?, ?, '', '{}', ?, ?, 1, 0)", missing)
     return {name: kept[name][1] if name in kept else 0 for name in owners}
@@ -194,7 +194,7 @@ def put_memory(
     query = "SELECT max(version) FROM penstock_working_memory WHERE scope = ? AND key = ?"
     version: int = connection.execute(query, place).fetchone()[0] or 0
     if expected not in {None, version}:
-        raise StorageConflictError(store, "the working memory was changed meanwhile: read it again", version)
+        raise StorageConflictError(store, "the working memory has changed: read it again", version)
     version += 1
     values = (*place, version, text, author, write_time(now))
     connection.execute("INSERT INTO penstock_working_memory VALUES (?, ?, ?, ?, ?, ?)", values)

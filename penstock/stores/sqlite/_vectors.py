@@ -57,7 +57,7 @@ def upserted(connection: Connection, name: str, entries: Sequence[VectorEntry], 
     if found is None:
         made = connection.execute("INSERT INTO penstock_vector_indexes VALUES (NULL, ?, ?, 0, 0)", (name, length))
         if made.lastrowid is None:
-            raise StorageError(store, "an index could not be made")
+            raise StorageError(store, "the index could not be created")
         found = IndexState(made.lastrowid, length, 0, 0)
     taken = connection.execute(
         "DELETE FROM penstock_vectors WHERE index_id = ? AND id IN (SELECT value FROM json_each(?))",
@@ -166,9 +166,8 @@ class Searches:
             if index is None:
                 return ()
             if len(search.vector) != index.length * 4:
-                problem = (
-                    f"the vector looked for has {len(search.vector) // 4} numbers, those of its index {index.length}"
-                )
+                length = len(search.vector) // 4
+                problem = f"the query vector has {length} numbers, but those of its index have {index.length}"
                 raise StorageError(store, f"{problem}: use one index for each embedder")
             scores = held.current(connection, index).nearest(search)
         return read_hits(connection, scores, search.limit)

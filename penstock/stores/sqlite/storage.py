@@ -283,7 +283,7 @@ class SQLiteStorage:
             TypeError: it is in memory, so another process could not use it.
         """
         if self.path == IN_MEMORY:
-            raise TypeError(f"{self!r} cannot be pickled: what it keeps is in the memory of this process")
+            raise TypeError(f"{self!r} cannot be pickled: its content is in the memory of this process")
         return self._again, ()
 
     def __repr__(self) -> str:
@@ -336,7 +336,7 @@ def _path(name: str, path: str | os.PathLike[str]) -> str:
     except TypeError:
         given = None
     if not isinstance(given, str) or not given:
-        raise OptionError(name, "path", path, "where the file is, or ':memory:'")
+        raise OptionError(name, "path", path, "the path of a file, or ':memory:'")
     return given
 
 
@@ -344,6 +344,6 @@ def _check_options(name: str, synchronous: object, busy_timeout: object, memory_
     if synchronous not in get_args(Synchronous):
         raise OptionError(name, "synchronous", synchronous, "'full' or 'normal'")
     if not isinstance(busy_timeout, (int, float)) or isinstance(busy_timeout, bool) or not 0 < busy_timeout < inf:
-        raise OptionError(name, "busy_timeout", busy_timeout, "seconds, more than 0")
+        raise OptionError(name, "busy_timeout", busy_timeout, "a number of seconds above 0")
     if type(memory_versions) is not int or memory_versions < LEAST_VERSIONS:
         raise OptionError(name, "memory_versions", memory_versions, f"an int, {LEAST_VERSIONS} or more")

@@ -1,4 +1,4 @@
-"""A fake provider of models for tests: a server that speaks HTTP, and the values its script is made of."""
+"""`FakeProvider`: an HTTP server that answers like a provider of models, by a script."""
 
 from penstock.testing.provider.received import Received
 from penstock.testing.provider.routing import embed

@@ -1,6 +1,6 @@
-"""Says what a request gets: which endpoint it is for, what the script has for it, and how that goes on the wire.
+"""What each request to the fake provider gets: chat completions by a script, embeddings, moderations, models, errors.
 
-It knows no socket.
+Errors in requests are reported as OpenAI reports them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def completion(turn: Turn, request: Received, wire: Wire, id: str) -> Values:
 
 
 def events(turn: Turn, request: Received, wire: Wire, id: str) -> Iterator[Values]:
-    """Yield the JSON of the events of an answer that is streamed, ``[DONE]`` left out."""
+    """Yield the JSON of the events of a streamed answer, without ``[DONE]``."""
     frame = _frame("chat.completion.chunk", request, id)
     options = mapping(request.fields.get("stream_options"))
     counted = {"usage": None} if options.get("include_usage") else {}
@@ -60,7 +60,7 @@ def events(turn: Turn, request: Received, wire: Wire, id: str) -> Iterator[Value
 
 
 def usage(turn: Turn, request: Received) -> Values:
-    """Return what the answer took, as the provider counts: a token a word, unless the turn says otherwise."""
+    """Return the usage of an answer: a token for each word, unless the turn says otherwise."""
     told: Mapping[str, int] = turn.usage or {}
     asked, said = told.get("input_tokens", len(request.all_text.split())), told.get("output_tokens", turn.words)
     thought = told.get("reasoning_tokens", len("".join(turn.thoughts).split()))
@@ -95,7 +95,7 @@ def _deltas(turn: Turn, wire: Wire) -> Iterator[Values]:
 
 
 def _streamed_call(turn: Turn, call: Values, index: int) -> Iterator[Values]:
-    """Yield a call's name, then its arguments: whole, or in pieces of four letters."""
+    """Yield a call's name, then its arguments: as a whole, or in pieces of four characters."""
     made = _call(call, index)
     written = made["function"]["arguments"]
     yield {"tool_calls": [{"index": index, **made, "function": {**made["function"], "arguments": ""}}]}
@@ -130,17 +130,17 @@ CATEGORIES = (
     "violence",
     "violence/graphic",
 )
-"""What OpenAI's moderation endpoint looks for."""
+"""The categories of OpenAI's moderation endpoint."""
 
 DIMENSIONS = 32
-"""How long a vector is, unless the request says otherwise."""
+"""The length of vectors, unless the request asks for another."""
 
 FLAGGED_FROM = 0.5
-"""The score from which on the moderation endpoint flags a category."""
+"""The score from which the moderation endpoint flags a category."""
 
 
 def embed(text: str, dimensions: int = DIMENSIONS) -> list[float]:
-    """Return a text's vector, of length one; each word has its direction, so texts that share words are near."""
+    """Return a text's vector, of length 1. Each word has a direction, so texts that share words are near each other."""
     sums = [0.0] * dimensions
     for word in text.lower().split() or [""]:
         digest = hashlib.shake_128(word.encode()).digest(dimensions)
@@ -150,7 +150,7 @@ def embed(text: str, dimensions: int = DIMENSIONS) -> list[float]:
 
 
 def answer_embeddings(request: Received, known: Callable[[str], Sequence[float]] | None) -> Reply:
-    """Answer a request for embeddings; ``known`` gives a text's vector."""
+    """Answer a request for embeddings; ``known`` returns the vector of a text."""
     body = request.fields
     texts = list(_inputs(body.get("input")))
     if not texts:
@@ -168,7 +168,7 @@ def answer_embeddings(request: Received, known: Callable[[str], Sequence[float]]
 
 
 def answer_moderations(request: Received, moderate: Callable[[str], Mapping[str, float]] | None) -> Reply:
-    """Answer a request for moderation; ``moderate`` gives a text's scores by category, 0 to 1."""
+    """Answer a request for moderation; ``moderate`` returns a text's scores by category, 0 to 1."""
     body = request.fields
     texts = list(_inputs(body.get("input")))
     if not texts:
@@ -178,13 +178,13 @@ def answer_moderations(request: Received, moderate: Callable[[str], Mapping[str,
 
 
 def answer_models(names: Sequence[str]) -> Reply:
-    """Answer which models there are."""
+    """Answer a request for the list of models."""
     data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "penstock"} for name in names]
     return Reply({"object": "list", "data": data})
 
 
 def problem_with_chat(request: Received) -> Reply | None:
-    """Return the 400 that a malformed request for a chat completion gets; None if it is well-formed."""
+    """Return the error 400 for a malformed chat request; None if it is well-formed."""
     messages = items(request.fields.get("messages"))
     if not messages:
         return _refused("'messages' is missing or empty")
@@ -194,7 +194,7 @@ def problem_with_chat(request: Received) -> Reply | None:
 
 
 def problem_with_body(request: Received, *, needs_model: bool) -> Reply | None:
-    """Return the 400 that a body gets that is no JSON object, or names no model."""
+    """Return the error 400 for a body that is not a JSON object, or names no model."""
     if not isinstance(request.json, dict):
         return _refused("the body is no JSON object")
     if needs_model and not isinstance(request.fields.get("model"), str):
@@ -226,7 +226,7 @@ def _packed(vector: Sequence[float]) -> str:
 
 
 def _inputs(given: Value) -> Iterator[str]:
-    """Yield the texts of an input: a text, a list of texts, tokens, a list of tokens, or parts of one message."""
+    """Yield the texts of an input: a text, a list of texts, tokens, a list of tokens, or parts of a message."""
     if isinstance(given, str):
         yield given
     elif objects(given):
@@ -250,29 +250,29 @@ def _moderated(scores: Mapping[str, float]) -> Values:
 
 
 Item: TypeAlias = str | Values | Turn | Reply | Sent | None
-"""What a script has for a request: what the model says (a str, a turn), what the server answers, or, as None, that it
-answers as it would without a script."""
+"""What a script gives for a request: what the model says (a str, a turn), what the server answers (a `Reply`, a
+`Sent`), or None: the answer without a script."""
 
 ScriptItems: TypeAlias = Sequence[Item | Callable[[Received], Item]] | Callable[[Received], Item]
 
 _ENDPOINTS = ("/chat/completions", "/embeddings", "/moderations", "/models")
-"""Known by how their paths end: providers put them in different places."""
+"""The known endpoints, by the end of their paths: providers have them at different places."""
 
 _PLAIN = Wire()
 
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What the provider has to say.
+    """What the provider answers.
 
     Attributes:
-        script: what chat completions get.
-        others: what requests to the other endpoints get, by the end of their path.
-        embed: the vector of a text.
-        moderate: the scores of a text.
-        models: which models there are.
+        script: the answers to chat requests.
+        numbers: the numbers of answers.
+        others: the answers to requests at other endpoints, by the end of the path.
+        embed: returns the vector of a text.
+        moderate: returns the scores of a text.
+        models: the names of the models.
         key: the key that requests must have; None: any, or none.
-        numbers: those of the answers.
     """
 
     script: Script[Received, Item]
@@ -284,7 +284,7 @@ class Routing:
     key: str | None = None
 
     def answer(self, request: Received) -> tuple[Encoded, Wire]:
-        """Return what a request gets, and the wire it goes on."""
+        """Return the answer to a request, and how it is sent."""
         endpoint = next((end for end in _ENDPOINTS if request.path.rstrip("/").endswith(end)), None)
         problem = self._problem(request, endpoint)
         if problem is not None or endpoint is None:
@@ -303,7 +303,7 @@ class Routing:
         return encoded(made, wire), wire
 
     def _problem(self, request: Received, endpoint: str | None) -> Reply | None:
-        """Return what a request gets that no endpoint can take."""
+        """Return the error for a request that no endpoint accepts."""
         if endpoint is None:
             return Reply(error(f"Unknown request URL: {request.method} {request.path}", code="unknown_url"), 404)
         if request.method != ("GET" if endpoint == "/models" else "POST"):
@@ -332,14 +332,16 @@ class Routing:
         return answer_models(self.models) if endpoint == "/models" else _exhausted(len(self.script))
 
     def _said(self, told: Turn, request: Received, wire: Wire) -> Reply | Iterable[Values]:
-        """Return a turn as an answer to a request for a chat completion."""
+        """Return a turn as the answer to a chat request."""
         streamed = request.streamed if wire.stream is None else wire.stream
         broken = told.error if told.error is not None or streamed else told.stream_error
         if broken is not None:
             return _failed(broken)
         id = f"chatcmpl-{next(self.numbers):06}"
         if streamed:
-            return list(events(told, request, wire, id))  # now: what is wrong with a turn is the script's fault
+            return list(
+                events(told, request, wire, id)
+            )  # at once, so that errors in a turn are reported as errors of the script
         return Reply(completion(told, request, wire, id))
 
 
@@ -351,5 +353,5 @@ def _failed(told: object) -> Reply:
 
 
 def _exhausted(length: int) -> Reply:
-    text = f"the script has {length} answers, and this is one request more; repeat_last=True repeats the last"
+    text = f"the script has {length} answers, and this is one more request; repeat_last=True repeats the last"
     return Reply(error(text, code="script_exhausted"), 400)

@@ -1,4 +1,4 @@
-"""The fake provider: its socket, its threads, and what they have seen. What it answers is the routing's."""
+"""`FakeProvider`: its socket, its threads, its connections, and how answers are sent."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from penstock.testing.provider.wire import Encoded, Gate
 
 
-_LOOK = 0.01  # seconds between two looks at whether the client is still there, while a gate is shut
-_RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # linger for no time at all: what is closed so is reset
+_LOOK = 0.01  # seconds between two checks whether the client is still connected, while a gate is closed
+_RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # linger for no time: closing then sends a reset
 
 
 class CutError(Exception):
-    """The script wants the connection to end here."""
+    """The script cuts the connection here."""
 
 
 class HungUpError(Exception):
-    """The client has closed the connection before its answer was whole."""
+    """The client closed the connection before the answer was complete."""
 
 
 class Sender:
-    """Sends one answer over a socket, in the way a wire says."""
+    """Sends one answer over a socket."""
 
     __slots__ = ("_body_left", "_left", "_socket", "_wire")
 
@@ -52,11 +52,11 @@ class Sender:
         self._body_left = wire.cut_body_at
 
     def send(self, answer: Encoded) -> bool:
-        """Send an answer; tell whether the connection may be used again.
+        """Send an answer; return whether the connection can be used again.
 
         Raises:
-            CutError: it was cut off, as the wire says.
-            HungUpError: the client has gone.
+            CutError: it was cut, as the script says.
+            HungUpError: the client closed the connection.
         """
         status, headers, pieces = answer
         framing = self._framing(headers)
@@ -124,7 +124,7 @@ def reset(socket_: socket.socket) -> None:
 
 
 def _gone(socket_: socket.socket) -> bool:
-    """Tell whether the other side has closed the connection."""
+    """Tell whether the client has closed the connection."""
     try:
         readable, _, _ = select.select([socket_], [], [], 0)
         return bool(readable) and socket_.recv(1, socket.MSG_PEEK) == b""
@@ -143,12 +143,12 @@ _PLAIN = Wire()
 
 
 class Connection(BaseHTTPRequestHandler):
-    """Reads HTTP as the standard library does.
+    """One connection to the fake provider: reads requests as the standard library does, and answers them.
 
     Args:
-        socket: the connection.
-        index: which one it is.
-        take: is given each request, and returns what it gets and on which wire.
+        socket_: the connection.
+        index: its number.
+        take: returns the answer to a request, and how it is sent.
     """
 
     protocol_version = "HTTP/1.1"
@@ -160,14 +160,14 @@ class Connection(BaseHTTPRequestHandler):
         super().__init__(socket_, ("127.0.0.1", index), None)  # type: ignore[arg-type]
 
     def handle(self) -> None:
-        """Answer requests until one side has enough."""
+        """Answer requests until one side closes the connection."""
         self.close_connection = False
-        with contextlib.suppress(OSError, ValueError):  # a client that goes within a request, or gives it no length
+        with contextlib.suppress(OSError, ValueError):  # a client that disconnects within a request, or sends no length
             while not self.close_connection and self._read():
                 self._answer()
 
     def log_message(self, format: str, *args: Value) -> None:  # noqa: A002 - the base calls it so
-        """Print nothing: `FakeProvider.requests` has it all."""
+        """Print nothing: `FakeProvider.requests` has all requests."""
 
     def _read(self) -> bool:
         self.raw_requestline = self.rfile.readline(_MOST_OF_A_LINE)
@@ -200,33 +200,33 @@ class Connection(BaseHTTPRequestHandler):
             reset(self.connection)
 
 
-_PATIENCE = 5.0  # seconds that a thread has for its end
+_PATIENCE = 5.0  # seconds that a thread may take to end
 
 
 class FakeProvider:
-    """A provider of models on 127.0.0.1 that speaks real HTTP/1.1 and server-sent events, and says what a script says.
+    """A provider of models on 127.0.0.1 that speaks HTTP/1.1 and server-sent events, and answers by a script.
 
-    It serves while it is entered, from threads of its own, so any event loop, or none, may ask it::
+    It serves while it is entered, in its own threads, so clients on any event loop, or none, can call it::
 
         with FakeProvider(["Hello", rate_limited(2), Sent("Bye", Wire(cut_at=300))]) as server:
             client = openai.OpenAI(base_url=server.url, api_key="any")
 
-    Known are ``/chat/completions``, ``/embeddings``, ``/moderations`` and ``/models``, below any path.
+    It answers ``/chat/completions``, ``/embeddings``, ``/moderations`` and ``/models``, below any path.
 
     Args:
-        script: what chat completions get, in order: a str or a `Turn` (or a mapping that makes one) that the model
-            says, a `Reply` that is sent as it stands, a `Sent` that goes on a faulty `Wire`, or a callable that is
-            given the request, a `Received`, and returns one of those. A callable instead of the list answers all.
-        repeat_last: whether the last item answers all that follow, too; without it they get a 400.
-        embeddings: the same for embeddings; where it has None, or nothing more, ``embed`` answers.
-        moderations: the same for moderations; where it has None, or nothing more, ``moderate`` answers.
-        embed: the vector of a text; by default one in which texts that share words are near.
-        moderate: the scores of a text by category, 0 to 1; flagged from 0.5. By default nothing is found.
+        script: the answers to chat requests, in order: a str or a `Turn` (or a mapping that describes one) that the
+            model says, a `Reply` that is sent unchanged, a `Sent` with a faulty `Wire`, or a function that is given the
+            request (a `Received`) and returns one of those. A single function instead of a list answers all requests.
+        repeat_last: whether the last item is repeated; otherwise further requests get a 400.
+        embeddings: the same for embeddings; None, or the end of the list: ``embed`` answers.
+        moderations: the same for moderations; None, or the end of the list: ``moderate`` answers.
+        embed: returns the vector of a text; by default, texts that share words are near each other.
+        moderate: returns the scores of a text by category, 0 to 1, flagged from 0.5. By default nothing is found.
         models: the names that ``/models`` lists.
-        key: the key that requests must have; None: any will do, or none.
+        key: the key that requests must have; None: any, or none.
 
     Attributes:
-        requests: the requests it got, in the order they were read, without keys.
+        requests: the requests, in the order in which they were read, with keys masked.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class FakeProvider:
 
     @property
     def url(self) -> str:
-        """What clients call the base URL: ``http://127.0.0.1:<port>/v1``.
+        """The base URL for clients: ``http://127.0.0.1:<port>/v1``.
 
         Raises:
             UsageError: it does not serve.
@@ -270,22 +270,22 @@ class FakeProvider:
 
     @property
     def connections(self) -> int:
-        """How many connections clients have made so far."""
+        """How many connections clients have opened so far."""
         return self._made
 
     @property
     def open_connections(self) -> int:
-        """How many of them are open now."""
+        """How many connections are open now."""
         with self._changed:
             return len(self._open)
 
     def wait_until_idle(self, timeout: float = _PATIENCE) -> bool:
-        """Wait until no connection is open any more, at most so many seconds; tell whether that is so."""
+        """Wait until no connection is open, at most ``timeout`` seconds; return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._open, timeout)
 
     def __enter__(self) -> Self:
-        """Begin to serve."""
+        """Start to serve."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._acceptor = threading.Thread(
             target=self._accept, args=(self._listener,), name="fake provider", daemon=True
@@ -296,21 +296,21 @@ class FakeProvider:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End to serve, whatever is still being sent; raise what a callable of the script raised, if all else is well.
+        """Stop to serve. If no other exception was raised, raise the first one of the script's functions.
 
         Raises:
-            Exception: the first one that a callable of the script raised; its request got a 500.
+            Exception: the first exception that a function of the script raised; its request got a 500.
         """
         self.close()
         if problem is None and self._problems:
             raise self._problems[0]
 
     def close(self) -> None:
-        """End to serve: no thread and no connection is left."""
+        """Stop to serve: all threads end, all connections are closed."""
         listener, self._listener = self._listener, None
         if listener is None:
             return
-        with contextlib.suppress(OSError):  # wakes the acceptor, which sees that nobody listens any more
+        with contextlib.suppress(OSError):  # wakes the acceptor, which then sees that the server is closed
             socket.create_connection(listener.getsockname(), _PATIENCE).close()
         self._acceptor.join(_PATIENCE)
         listener.close()
@@ -348,6 +348,6 @@ class FakeProvider:
             self.requests.append(request)
         try:
             return self._routing.answer(request)
-        except Exception as problem:  # noqa: BLE001 - the script's own; it comes out where the server is left
+        except Exception as problem:  # noqa: BLE001 - an exception of the script; raised again when the server is left
             self._problems.append(problem)
             return encoded(failing(500, f"the script raised {type(problem).__name__}"), Wire()), Wire()

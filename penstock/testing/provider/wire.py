@@ -1,4 +1,4 @@
-"""What the fake provider sends, and how it goes on the wire, faults included, as values. It knows no socket."""
+"""What the fake provider sends, including faults, as values; and their bytes: events, JSON, compression."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ EVENTS = "text/event-stream"
 
 
 class Gate:
-    """Holds an answer back until the test lets it go on: a slow drip without a clock.
+    """Holds an answer back until the test lets it continue: a slow stream without a clock.
 
-    Where a `Wire` has one, the answer waits at it before each of its pieces.
+    If a `Wire` has one, the answer waits before each of its pieces.
     """
 
     def __init__(self) -> None:
@@ -36,19 +36,19 @@ class Gate:
         self._open = False
 
     def let(self, pieces: int = 1) -> None:
-        """Let so many pieces pass."""
+        """Let a number of pieces pass."""
         with self._changed:
             self._tickets += pieces
             self._changed.notify_all()
 
     def open(self) -> None:
-        """Let everything pass, from now on."""
+        """Let everything pass from now on."""
         with self._changed:
             self._open = True
             self._changed.notify_all()
 
     def take(self, timeout: float) -> bool:
-        """Wait for a piece's turn, at most so many seconds; tell whether it may pass. The server calls it."""
+        """Wait for a piece's turn, at most ``timeout`` seconds; return whether it may pass. The server calls it."""
         with self._changed:
             self._changed.wait_for(lambda: self._open or self._tickets, timeout)
             passes = self._open or self._tickets > 0
@@ -58,30 +58,30 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """How an answer goes on the wire: a fault, or an oddity that the standards allow, a field.
+    """How an answer is sent. Each field is a fault, or an oddity that the standards allow.
 
     Attributes:
         stream: whether it is a stream of events; None: as the request asks.
-        newline: how the lines of events end: LF, CRLF or CR.
-        bom: whether a byte order mark begins the body.
-        comments: whether a comment stands before each event, as providers send them to keep a connection alive.
-        split_data: whether an event's JSON is spread over several ``data`` lines.
-        space: what stands behind ``data:``.
+        newline: the line ends of events: LF, CRLF or CR.
+        bom: whether the body begins with a byte order mark.
+        comments: whether a comment stands before each event, as providers send them to keep connections alive.
+        split_data: whether an event's JSON is split into several ``data`` lines.
+        space: what stands after ``data:``.
         done: whether ``[DONE]`` ends the stream.
         break_event: the index of the event of which only the first half of the JSON is sent.
-        error_event: an error's JSON that is sent as an event behind the last of the answer's own.
-        reasoning: the key that reasoning goes by.
-        content_type: stands in the head whatever the body is; None: what it is.
+        error_event: the JSON of an error that is sent as the last event.
+        reasoning: the field of reasoning.
+        content_type: the content type, whatever the body is; None: the right one.
         gzip: whether the body is compressed.
-        framing: how the body's end is told: in chunks, by its length, or by closing the connection. None: streams in
-            chunks, the rest by length.
-        piece: at most so many bytes are sent at once; None: an event at once.
-        gate: is waited at before each piece.
-        cut_at: after so many bytes, head and framing included, the connection ends.
-        cut_body_at: after so many bytes of the body (compressed, if it is) the connection ends.
-        ending: how it ends then: ``reset`` (RST), or ``close`` (FIN), as if it were done.
-        endless: what comes instead of the stream's end: nothing (``silence``), the last event again and again
-            (``events``), or ``comments``. Such an answer ends when its client hangs up, or the server is closed.
+        framing: how the end of the body is marked: by chunks, by its length, or by closing the connection. None: chunks
+            for streams, the length for others.
+        piece: the most bytes that are sent at a time; None: an event at a time.
+        gate: the answer waits at it before each piece.
+        cut_at: the connection ends after so many bytes, including head and framing.
+        cut_body_at: the connection ends after so many bytes of the (compressed) body.
+        ending: how it ends then: ``reset`` (RST), or ``close`` (FIN), as if it were complete.
+        endless: what follows instead of the stream's end: nothing (``silence``), the last event again and again
+            (``events``), or ``comments``. Such an answer ends when the client hangs up, or the server is closed.
     """
 
     stream: bool | None = None
@@ -107,13 +107,13 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer that is sent as it stands.
+    """An answer that is sent unchanged.
 
     Attributes:
-        body: its bytes; a str goes out as UTF-8, anything else as JSON.
-        status: its HTTP status.
-        headers: what stands in its head beside the content's type and length.
-        content_type: the body's type; None: JSON, or events if the body is a str or bytes that begin like those.
+        body: the body: bytes; a str is sent as UTF-8, any other value as JSON.
+        status: the HTTP status.
+        headers: further headers besides content type and length.
+        content_type: the content type; None: JSON, or events if the body is a str or bytes that begin like events.
     """
 
     body: Value = b""
@@ -123,25 +123,25 @@ class Reply:
 
     @property
     def data(self) -> bytes:
-        """The bytes of the body."""
+        """The body as bytes."""
         if isinstance(self.body, bytes):
             return self.body
         return (self.body if isinstance(self.body, str) else json.dumps(self.body)).encode()
 
     @property
     def type(self) -> str:
-        """The type of the body."""
+        """The content type."""
         looks_like_events = self.data.lstrip(b"\xef\xbb\xbf").startswith((b"data:", b"event:", b"id:", b":"))
         return self.content_type or (EVENTS if looks_like_events else JSON)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An item of a script that goes on the wire in its own way.
+    """An item of a script that is sent in its own way.
 
     Attributes:
-        item: what is sent: a str, a turn, a `Reply`; None: what the endpoint would answer anyhow.
-        wire: how.
+        item: what is sent: a str, a turn, a `Reply`; None: the endpoint's usual answer.
+        wire: how it is sent.
     """
 
     item: str | Values | Turn | Reply | None
@@ -149,17 +149,17 @@ class Sent:
 
 
 def error(message: str, type: str = "invalid_request_error", code: str | None = None) -> Values:
-    """Return an error's body in OpenAI's shape."""
+    """Return the body of an error, in OpenAI's form."""
     return {"error": {"message": message, "type": type, "param": None, "code": code}}
 
 
 def failing(status: int = 500, message: str = "The server had an error", *, code: str | None = None) -> Reply:
-    """Return an answer that says that the request failed."""
+    """Return an answer with an error."""
     return Reply(error(message, "server_error" if status >= 500 else "invalid_request_error", code), status)  # noqa: PLR2004
 
 
 def rate_limited(wait: float | datetime | None = None, message: str = "Rate limit reached") -> Reply:
-    """Return a 429; ``wait`` is its retry-after: seconds, a time (sent as an HTTP date), or none."""
+    """Return a 429 whose retry-after is ``wait``: seconds, a time (sent as an HTTP date), or None for no header."""
     told = format(wait, "g") if isinstance(wait, int | float) else wait and format_datetime(wait, usegmt=True)
     headers = {"retry-after": told} if told else {}
     return Reply(error(message, "requests", "rate_limit_exceeded"), 429, headers)
@@ -174,14 +174,14 @@ def recorded(exchange: Values) -> Reply:
 
 
 _BOM = b"\xef\xbb\xbf"
-_GZIP = 31  # zlib's way of asking for gzip's own frame
+_GZIP = 31  # zlib's value for gzip's format
 
 Encoded: TypeAlias = "tuple[int, dict[str, str], Iterator[bytes]]"
-"""An HTTP answer: status, headers, and the body in the pieces it goes out in; it may never end."""
+"""An HTTP answer: status, headers, and the pieces of the body; it may never end."""
 
 
 def encoded(answer: Reply | Iterable[Values], wire: Wire) -> Encoded:
-    """Return what a reply, or the events of a stream, are on this wire."""
+    """Return a reply, or the events of a stream, as bytes."""
     if isinstance(answer, Reply):
         headers = {"content-type": answer.type, **{name.lower(): str(told) for name, told in answer.headers.items()}}
         return answer.status, _headers(headers, wire), _body(_pieces_of(answer, wire), wire)
@@ -194,7 +194,7 @@ def _headers(made: Mapping[str, str], wire: Wire) -> dict[str, str]:
 
 
 def _pieces_of(reply: Reply, wire: Wire) -> Iterator[bytes]:
-    """Yield a reply's body: events one by one, anything else whole."""
+    """Yield a reply's body: events one by one, any other body as a whole."""
     data = reply.data
     if reply.type.startswith(JSON) and wire.break_event is not None:
         data = data[: len(data) // 2]
