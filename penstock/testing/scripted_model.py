@@ -86,7 +86,7 @@ class ScriptedModel:
     def _chunks(self, said: Turn, request: ModelRequest) -> Iterator[Chunk]:
         id = self._ids.next()
         yield Chunk("response-metadata", payload={"id": id, "model": self._name, "created": 0})
-        yield from _block("reasoning", f"{id}-reasoning", said.thoughts)
+        yield from _block("reasoning", f"{id}-reasoning", said.reasoning_pieces)
         yield from _block("text", f"{id}-text", said.pieces)
         if said.refusal is not None:
             yield from _block("text", f"{id}-refusal", [said.refusal], {"refusal": True})

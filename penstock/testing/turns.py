@@ -64,7 +64,7 @@ class Turn:
         return (text,) if text else ()
 
     @property
-    def thoughts(self) -> tuple[str, ...]:
+    def reasoning_pieces(self) -> tuple[str, ...]:
         """The reasoning in pieces."""
         return (self.reasoning,) if isinstance(self.reasoning, str) else tuple(self.reasoning)
 
@@ -76,7 +76,7 @@ class Turn:
     @property
     def words(self) -> int:
         """How many words it has, including reasoning, refusal and arguments."""
-        texts = ["".join(self.pieces), "".join(self.thoughts), self.refusal or ""]
+        texts = ["".join(self.pieces), "".join(self.reasoning_pieces), self.refusal or ""]
         return sum(len(text.split()) for text in [*texts, *(arguments(call) for call in self.tool_calls)])
 
 

@@ -37,7 +37,7 @@ def index_name(model: str | None) -> str:
     return f"{_PREFIX}{plain[: room - _DIGITS - 1]}_{mark}"
 
 
-# Sentence embedders read 256 to 512 tokens and forget the rest; that is 1,000 characters and more of most languages.
+# Sentence embedders read 256 to 512 tokens and ignore the rest: 1,000 characters or more in most languages.
 _WINDOWS = Windows(least=600, most=1_000, overlap=100)
 
 

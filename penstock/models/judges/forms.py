@@ -28,7 +28,11 @@ ROUNDS = 10
 union."""
 
 _TOLD = 5  # the errors that a model is told
-_TELLING = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}  # those may quote
+_TELLING = frozenset(get_args(ErrorType)) - {
+    "value_error",
+    "assertion_error",
+    "union_tag_invalid",
+}  # whose messages may quote the answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def _written(given: str) -> object:
     return _score(number)
 
 
-# The bounds stand before the validator, or pydantic writes them as keywords that JSON Schema does not know.
+# The bounds come before the validator: otherwise pydantic writes them as keywords that JSON Schema does not have.
 Score: TypeAlias = Annotated[float, Field(ge=0, le=1), BeforeValidator(_score)]
 """A score in a verdict. A number outside 0 to 1 becomes 0 or 1; a text such as ``"0.9"`` or ``"90%"`` becomes its
 number. Anything else is refused."""

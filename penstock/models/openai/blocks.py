@@ -186,7 +186,7 @@ class Calls:
         if isinstance(index, int):
             found = next((call for call in reversed(self._calls) if call.index == index), None)
             anew = found is not None and own_id and found.own_id not in ("", own_id) and name
-            found = None if anew else found  # two whole calls under one index
+            found = None if anew else found  # two complete calls with one index
         elif own_id:
             found = next((call for call in self._calls if call.own_id == own_id), None)
         else:

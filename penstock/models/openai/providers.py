@@ -16,8 +16,8 @@ from penstock.engine.values.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Thoughts = Literal["as they came", "left out", "reasoning_content", "reasoning", "details", "thinking"]
-"""How a provider wants earlier reasoning back. ``as they came``: in the field in which it came (unknown providers).
+ReasoningReturn = Literal["as received", "left out", "reasoning_content", "reasoning", "details", "thinking"]
+"""How a provider wants earlier reasoning back. ``as received``: in the field in which it came (unknown providers).
 ``left out``: not at all, since it refuses the field. ``reasoning_content``, ``reasoning``: in the field of that name.
 ``details``: in ``reasoning_details`` if it came there, else in ``reasoning``. ``thinking``: in parts of the content of
 that type."""
@@ -34,7 +34,7 @@ class Provider:
         keyless: whether it works without a key.
         header: the header of the key; in ``Authorization`` the key follows the word ``Bearer``.
         query: the query of every address, as pairs; variables as in ``url``.
-        thoughts: how it wants earlier reasoning back.
+        reasoning: how it wants earlier reasoning back.
         limit: its name of the setting ``max_tokens``.
         required: its name of the tool choice ``required``.
         schemas: whether it enforces JSON Schemas; if not, the schema is written into the prompt.
@@ -47,7 +47,7 @@ class Provider:
     keyless: bool = False
     header: str = "Authorization"
     query: tuple[tuple[str, str], ...] = ()
-    thoughts: Thoughts = "as they came"
+    reasoning: ReasoningReturn = "as received"
     limit: str = "max_tokens"
     required: str = "required"
     schemas: bool = True
@@ -66,33 +66,33 @@ PROVIDERS: Mapping[str, Provider] = {
             "openai",
             "{OPENAI_BASE_URL|https://api.openai.com/v1}",
             ("OPENAI_API_KEY",),
-            thoughts="left out",
+            reasoning="left out",
             limit=_OPENAI_LIMIT,
         ),
         Provider("alibaba", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", ("DASHSCOPE_API_KEY",)),
         Provider(
-            "anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",), thoughts="left out", schemas=False
+            "anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",), reasoning="left out", schemas=False
         ),
         Provider(
             "azure",
             "{AZURE_OPENAI_ENDPOINT}/openai/v1",
             ("AZURE_OPENAI_API_KEY",),
             header="api-key",
-            thoughts="left out",
+            reasoning="left out",
             limit=_OPENAI_LIMIT,
         ),
         Provider("bedrock", "https://bedrock-mantle.{AWS_REGION|us-east-1}.api.aws/v1", ("AWS_BEARER_TOKEN_BEDROCK",)),
         Provider(
-            "cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), thoughts="reasoning", limit=_OPENAI_LIMIT
+            "cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), reasoning="reasoning", limit=_OPENAI_LIMIT
         ),
-        Provider("cohere", "https://api.cohere.ai/compatibility/v1", ("CO_API_KEY",), thoughts="left out"),
+        Provider("cohere", "https://api.cohere.ai/compatibility/v1", ("CO_API_KEY",), reasoning="left out"),
         Provider("crusoe", "https://api.inference.crusoecloud.com/v1", ("CRUSOE_API_KEY",)),
         Provider("deepinfra", "https://api.deepinfra.com/v1/openai", ("DEEPINFRA_API_KEY",)),
         Provider(
             "deepseek",
             "https://api.deepseek.com",
             ("DEEPSEEK_API_KEY",),
-            thoughts="reasoning_content",
+            reasoning="reasoning_content",
             schemas=False,
         ),
         Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
@@ -100,11 +100,11 @@ PROVIDERS: Mapping[str, Provider] = {
             "gemini",
             "https://generativelanguage.googleapis.com/v1beta/openai",
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            thoughts="left out",
+            reasoning="left out",
         ),
-        Provider("github", "https://models.github.ai/inference", ("GITHUB_TOKEN",), thoughts="left out"),
+        Provider("github", "https://models.github.ai/inference", ("GITHUB_TOKEN",), reasoning="left out"),
         Provider(
-            "groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), thoughts="reasoning", limit=_OPENAI_LIMIT
+            "groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), reasoning="reasoning", limit=_OPENAI_LIMIT
         ),
         Provider("heroku", "{HEROKU_INFERENCE_URL|https://us.inference.heroku.com}/v1", ("HEROKU_INFERENCE_KEY",)),
         Provider("huggingface", "https://router.huggingface.co/v1", ("HF_TOKEN",)),
@@ -115,11 +115,11 @@ PROVIDERS: Mapping[str, Provider] = {
             "mistral",
             "https://api.mistral.ai/v1",
             ("MISTRAL_API_KEY",),
-            thoughts="thinking",
+            reasoning="thinking",
             required="any",
             stream_options=False,
         ),
-        Provider("moonshot", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), thoughts="reasoning_content"),
+        Provider("moonshot", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), reasoning="reasoning_content"),
         Provider("nebius", "https://api.studio.nebius.com/v1", ("NEBIUS_API_KEY",)),
         Provider("nvidia", "https://integrate.api.nvidia.com/v1", ("NVIDIA_API_KEY",)),
         Provider(
@@ -127,25 +127,25 @@ PROVIDERS: Mapping[str, Provider] = {
             "{OLLAMA_BASE_URL|http://127.0.0.1:11434/v1}",
             ("OLLAMA_API_KEY",),
             keyless=True,
-            thoughts="reasoning",
+            reasoning="reasoning",
         ),
-        Provider("ollama-cloud", "https://ollama.com/v1", ("OLLAMA_API_KEY",), thoughts="reasoning"),
-        Provider("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), thoughts="details"),
-        Provider("perplexity", "https://api.perplexity.ai", ("PERPLEXITY_API_KEY",), thoughts="left out"),
+        Provider("ollama-cloud", "https://ollama.com/v1", ("OLLAMA_API_KEY",), reasoning="reasoning"),
+        Provider("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), reasoning="details"),
+        Provider("perplexity", "https://api.perplexity.ai", ("PERPLEXITY_API_KEY",), reasoning="left out"),
         Provider("sambanova", "https://api.sambanova.ai/v1", ("SAMBANOVA_API_KEY",)),
         Provider(
             "snowflake",
             "https://{SNOWFLAKE_ACCOUNT}.snowflakecomputing.com/api/v2/cortex/v1",
             ("SNOWFLAKE_TOKEN", "SNOWFLAKE_PAT"),
-            thoughts="details",
+            reasoning="details",
             limit=_OPENAI_LIMIT,
         ),
         Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
-        Provider("vercel", "https://ai-gateway.vercel.sh/v1", ("AI_GATEWAY_API_KEY",), thoughts="details"),
+        Provider("vercel", "https://ai-gateway.vercel.sh/v1", ("AI_GATEWAY_API_KEY",), reasoning="details"),
         Provider("vllm", "{VLLM_BASE_URL|http://127.0.0.1:8000/v1}", ("VLLM_API_KEY",), keyless=True),
         Provider("voyage", "https://api.voyageai.com/v1", ("VOYAGE_API_KEY",)),
         Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
-        Provider("zai", "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), thoughts="reasoning_content", schemas=False),
+        Provider("zai", "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), reasoning="reasoning_content", schemas=False),
     )
 }
 """The known providers, by name."""

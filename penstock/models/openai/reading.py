@@ -335,7 +335,7 @@ class AnswerReader:
 
     def _said(self, message: Json) -> Iterator[Chunk]:
         """Yield what a message says: reasoning, text, refusal, calls, in this order."""
-        yield from self._thoughts(message)
+        yield from self._reasoning(message)
         yield from self._content(message.get("content"))
         yield from self._blocks.say(("refusal",), text_of(message.get("refusal")))
         calls = objects_of(message.get("tool_calls"))
@@ -347,7 +347,7 @@ class AnswerReader:
         for call in calls:
             yield from self._calls.add(call)
 
-    def _thoughts(self, message: Json) -> Iterator[Chunk]:
+    def _reasoning(self, message: Json) -> Iterator[Chunk]:
         """Yield the reasoning. A plain field beside details that hold text only repeats them."""
         details = objects_of(message.get("reasoning_details"))
         for name in ("reasoning_content", "reasoning"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.model import ModelRequest, ResponseFormat, ToolSpec
-    from penstock.models.openai.providers import Provider, Thoughts
+    from penstock.models.openai.providers import Provider, ReasoningReturn
     from penstock.models.openai.wire import Json
 
 _ELSEWHERE = frozenset({"timeout", "max_tokens", "max_output_tokens", "stop_sequences"})
@@ -32,7 +32,7 @@ def body_of(request: ModelRequest, model: str, provider: Provider, *, stream: bo
         MessageError: the arguments or the result of a tool call are no JSON values.
         UsageError: ``tool_choice`` names a tool that is not among the tools.
     """
-    messages = openai_chat.write(_with_thoughts(request.messages, provider.thoughts))
+    messages = openai_chat.write(_with_reasoning(request.messages, provider.reasoning))
     body: Json = {"model": model, "messages": messages, "stream": stream}
     if stream and provider.stream_options:
         body["stream_options"] = {"include_usage": True}
@@ -98,7 +98,7 @@ def _tool(tool: ToolSpec) -> Json:
     return {"type": "function", "function": function}
 
 
-# The form of the answer
+# Response format
 
 
 def _form(body: Json, form: ResponseFormat, provider: Provider) -> None:
@@ -121,17 +121,17 @@ def _told(messages: list[Json], text: str) -> list[Json]:
     return [*messages[:place], {"role": "system", "content": text}, *messages[place:]]
 
 
-# Thoughts
+# Reasoning
 
 
-def _with_thoughts(messages: Iterable[Message], thoughts: Thoughts) -> Iterator[Message]:
+def _with_reasoning(messages: Iterable[Message], reasoning: ReasoningReturn) -> Iterator[Message]:
     """Yield the messages with their reasoning where the provider wants it."""
     for message in messages:
         edited = any(_is_edited(part) for part in message.parts)
-        if not edited and (thoughts == "as they came" or not any(_is_thought(part) for part in message.parts)):
+        if not edited and (reasoning == "as received" or not any(_is_reasoning(part) for part in message.parts)):
             yield message
             continue
-        kept = [_placed(part, thoughts, edited=edited) if _is_thought(part) else (part,) for part in message.parts]
+        kept = [_placed(part, reasoning, edited=edited) if _is_reasoning(part) else (part,) for part in message.parts]
         parts = [part for placed in kept for part in placed]
         if parts:
             yield message.with_parts(parts)
@@ -142,28 +142,28 @@ def _is_edited(part: Part) -> bool:
     return isinstance(part, ReasoningPart) and _notes(part).get("of", checksum(part.text)) != checksum(part.text)
 
 
-def _is_thought(part: Part) -> bool:
+def _is_reasoning(part: Part) -> bool:
     return isinstance(part, ReasoningPart) or (
         isinstance(part, UnknownPart) and _notes(part).get("field") == "reasoning_details"
     )
 
 
-def _placed(part: Part, thoughts: Thoughts, *, edited: bool) -> tuple[Part, ...]:
+def _placed(part: Part, reasoning: ReasoningReturn, *, edited: bool) -> tuple[Part, ...]:
     """Return reasoning with the notes that put it into the right field; nothing if the provider has no field for it.
 
     If reasoning of a message was edited, its signatures and encrypted reasoning are not sent back: the provider would
     refuse the signature, and could read from the encrypted form what was removed.
     """
     notes = _notes(part)
-    if thoughts in ("details", "as they came") and notes.get("field") == "reasoning_details" and not edited:
+    if reasoning in ("details", "as received") and notes.get("field") == "reasoning_details" and not edited:
         return (part,)
-    if thoughts == "left out" or not isinstance(part, ReasoningPart) or not part.text:
+    if reasoning == "left out" or not isinstance(part, ReasoningPart) or not part.text:
         return ()
-    if thoughts == "thinking":
+    if reasoning == "thinking":
         return (part,) if notes.get("type") == "thinking" else (replace(part, metadata={FORMAT: {"type": "thinking"}}),)
-    if thoughts == "as they came" and notes.get("field") != "reasoning_details":
+    if reasoning == "as received" and notes.get("field") != "reasoning_details":
         return (part,)
-    field = "reasoning" if thoughts in ("details", "as they came") else thoughts
+    field = "reasoning" if reasoning in ("details", "as received") else reasoning
     return (replace(part, metadata={FORMAT: {"field": field}}),)
 
 

@@ -123,7 +123,7 @@ class SSEReader:
 
     def __init__(self, limit: int = MOST_OF_AN_EVENT) -> None:
         self._limit = limit
-        self._begun = False  # whether the place of a byte order mark lies behind us
+        self._begun = False  # whether the first line was read, which may begin with a byte order mark
         self._skip_lf = False  # whether a carriage return has ended the line before
         self._line = bytearray()
         self._bytes = 0
@@ -137,7 +137,7 @@ class SSEReader:
         Raises:
             EventTooLongError: an event is longer than allowed.
         """
-        for piece in data.splitlines(keepends=True):  # of bytes, it parts at CR, LF and CRLF only
+        for piece in data.splitlines(keepends=True):  # for bytes, it splits at CR, LF and CRLF only
             yield from self._piece(piece)
 
     def _piece(self, piece: bytes) -> Iterator[ServerEvent]:

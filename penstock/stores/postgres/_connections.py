@@ -163,7 +163,7 @@ def problem(error: BaseException, timeout: float) -> str:
     code = state(error)
     if isinstance(error, TimeoutError) or code == "57014":
         return f"it took longer than {timeout:g} s (timeout=), or no connection was free (max_connections=)"
-    if type(error).__name__ == "ClientConfigurationError":  # of the driver's; it never quotes a password
+    if type(error).__name__ == "ClientConfigurationError":  # the driver's own; it never quotes a password
         return f"its URL, or an option of the driver, is wrong: {error}"
     if not code and isinstance(error, ValueError):
         return _KEPT_NOTHING

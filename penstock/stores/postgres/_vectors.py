@@ -256,7 +256,7 @@ class Vectors:
                 self._label, "there is no index of that name; it is created when vectors are stored in it"
             )
         self._check_length(found)
-        await session.run("SET statement_timeout = 0")  # every transaction of the store sets its own
+        await session.run("SET statement_timeout = 0")  # transactions of the storage set their own
         await session.run(found.filled(_BUILD).replace("{concurrently}", "CONCURRENTLY"), timeout=BUILDING)
         name = f"{session.schema}.vectors_hnsw_{found.id}"
         if not await session.value(_IS_WHOLE, name):

@@ -1,4 +1,4 @@
-"""`PostgresStorage`: threads, messages, working memories and vectors in a PostgreSQL server; it knows no processor."""
+"""`PostgresStorage`: threads, messages, working memories and vectors in a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -161,7 +161,9 @@ class PostgresStorage:
 
         async def work(session: Session) -> bool:
             nonlocal was_there
-            was_there |= await _threads.delete(session, thread_id)  # also by an attempt whose end nobody heard
+            was_there |= await _threads.delete(
+                session, thread_id
+            )  # also by an earlier attempt whose result was not received
             await self._vectors.delete_thread(session, thread_id)
             return was_there
 

@@ -35,8 +35,8 @@ _REASONS = {"tool-calls": "tool_calls", "content-filter": "content_filter"}
 def completion(turn: Turn, request: Received, wire: Wire, id: str) -> Values:
     """Return the body of an answer that is not streamed."""
     message: dict[str, Value] = {"role": "assistant", "content": "".join(turn.pieces) or None, "refusal": turn.refusal}
-    if turn.thoughts:
-        message[wire.reasoning] = "".join(turn.thoughts)
+    if turn.reasoning_pieces:
+        message[wire.reasoning] = "".join(turn.reasoning_pieces)
     if turn.tool_calls:
         message["tool_calls"] = [_call(call, index) for index, call in enumerate(turn.tool_calls)]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(turn)}
@@ -63,7 +63,7 @@ def usage(turn: Turn, request: Received) -> Values:
     """Return the usage of an answer: a token for each word, unless the turn says otherwise."""
     told: Mapping[str, int] = turn.usage or {}
     asked, said = told.get("input_tokens", len(request.all_text.split())), told.get("output_tokens", turn.words)
-    thought = told.get("reasoning_tokens", len("".join(turn.thoughts).split()))
+    thought = told.get("reasoning_tokens", len("".join(turn.reasoning_pieces).split()))
     return {
         "prompt_tokens": asked,
         "completion_tokens": said,
@@ -86,7 +86,7 @@ def _reason(turn: Turn) -> str:
 
 
 def _deltas(turn: Turn, wire: Wire) -> Iterator[Values]:
-    yield from ({wire.reasoning: piece} for piece in turn.thoughts)
+    yield from ({wire.reasoning: piece} for piece in turn.reasoning_pieces)
     yield from ({"content": piece} for piece in turn.pieces)
     if turn.refusal is not None:
         yield {"refusal": turn.refusal}
