@@ -32,14 +32,15 @@ class ScriptedModel:
     """A `Model` that answers by a script. The same script gives the same chunks, including ids.
 
     Args:
-        script: the answers, in order: a str, a `Turn`, a mapping that describes one, or a function (sync or async) that
-            is given the request and returns one of those. A single function instead of a list answers all requests.
-        repeat_last: whether the last answer is repeated for all further requests.
+        script: the answers, one for each request, in order: a str, a `Turn`, a mapping of the fields of a `Turn`, or a
+            callable, async or not, that gets the request and returns one of those. One callable instead of the list
+            answers all requests.
+        repeat_last: whether the last answer also answers all further requests. If not, they are an error.
         name: the model's name.
 
     Attributes:
-        requests: the requests, in order.
-        streaming: how many of its answers are being read at the moment.
+        requests: the requests so far, in order.
+        streaming: how many answers are being read at the moment.
     """
 
     def __init__(self, script: ModelScript, *, repeat_last: bool = False, name: str = "scripted") -> None:

@@ -25,21 +25,20 @@ class Turn:
     """One answer of a model, or its failure.
 
     Attributes:
-        text: the text, in one piece; None: no text.
-        deltas: the text in pieces; used instead of ``text``.
-        object: a JSON value whose JSON is the text; used if there is neither ``text`` nor ``deltas``.
-        reasoning: the reasoning before the text; a sequence is sent in pieces.
-        refusal: the text of a refusal.
-        tool_calls: the calls: mappings with ``name``, ``args`` (a JSON value; a str is sent unchanged, valid JSON or
-            not) and ``id`` (by default ``call-1`` …).
-        stream_tool_input: whether arguments are sent in pieces.
-        usage: the tokens, by the names of `penstock.engine.Usage`; None: a token for each word.
-        finish_reason: why the answer ended, one of `FINISH_REASONS`; None: ``tool-calls`` if there are calls, else
-            ``stop``.
-        error: the request fails: a mapping with ``status``, ``message``, and optionally ``code``, ``retry_after``
-            (seconds) and ``retryable``; a str is a message without a status.
-        plain_error: the model breaks without an answer; a str is the message.
-        stream_error: the answer breaks after its content; as ``error``.
+        text: the text of the answer, in one piece; None: no text.
+        deltas: the text in pieces; takes the place of ``text``.
+        object: a JSON value as the text of the answer, if there is neither ``text`` nor ``deltas``.
+        reasoning: reasoning before the text; a sequence is sent in pieces.
+        refusal: the words of a refusal.
+        tool_calls: mappings with ``name``, ``args`` (a JSON value; a str is sent unchanged, whether it is JSON or not)
+            and optionally ``id`` (default: ``call-1`` and so on).
+        stream_tool_input: whether the arguments are streamed in pieces.
+        usage: the tokens, by the field names of `penstock.engine.values.model.Usage`; None: one token for each word.
+        finish_reason: one of `FINISH_REASONS`; None: ``tool-calls`` if there are tool calls, else ``stop``.
+        error: the call fails before any answer: a mapping with ``status``, ``message``, and optionally ``code``,
+            ``retry_after`` (seconds) and ``retryable``; a str is a message without a status.
+        plain_error: the model raises a `RuntimeError` without an answer; a str is its message.
+        stream_error: the call fails after the content of this turn; same form as ``error``.
     """
 
     text: str | None = None

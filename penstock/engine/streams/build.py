@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.engine.execution.boundary import as_failure, failure_verdict, passes_through, record_failure
 from penstock.engine.execution.dag import holds
-from penstock.engine.execution.join import join_policy, settled, skip
+from penstock.engine.execution.join import join_policy, merge_branches, skip
 from penstock.engine.graph.plan import (
     PlanBranch,
     PlanDag,
@@ -22,11 +22,11 @@ from penstock.engine.graph.plan import (
     offloaded,
     plan_steps,
 )
-from penstock.engine.merging.rules import Branch
+from penstock.engine.merging.rules import BranchChanges
 from penstock.engine.processor.context import View
-from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.streams.dag import TEXT, DagLane, DagMemberTrack, Family, Member
+from penstock.engine.streams.dag import PLACE, TEXT, DagLane, DagMemberTrack, Family, Member
 from penstock.engine.streams.guarded import GuardedPipe
 from penstock.engine.streams.hooks import HookPipe, HookStep
 from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
@@ -41,13 +41,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import Condition
     from penstock.engine.graph.plan import Block, Call, PlanArm, PlanDagMember
-    from penstock.engine.merging.changes import Delta
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.lanes import Lane
     from penstock.engine.streams.steps import StreamCall
     from penstock.engine.values.edits import Edits
-
-_TEXT = ("fields", TEXT)  # where a stretch of a streamed text stands, for the merge
 
 
 class Builder:
@@ -135,7 +132,7 @@ class Builder:
             inner, work = self._aside(block)
             return ShadowLane(functools.partial(fed, await inner.pipes(block.block)), work)
         if isinstance(block, PlanParallel):
-            return self._fork(block.ways, block, [await self._lane(way.block) for way in block.ways])
+            return self._fork(block.arms, block, [await self._lane(way.block) for way in block.arms])
         if isinstance(block, PlanDag):
             return await self._mesh(block)
         choice = cast("PlanBranch", block)  # the last kind in a stream: an overlap is for what goes in
@@ -162,22 +159,22 @@ class Builder:
         places: dict[int, int] = {}
         stops: list[DagMemberTrack] = []
         known: list[Member] = []
-        for index, stop in enumerate(block.stops):
+        for index, stop in enumerate(block.members):
             before = tuple(dict.fromkeys(place for source, _ in stop.after for place in feeds[source]))
             if await self._runs(block, index, places):
-                lane = PassLane() if stop.way is None else await self._lane(stop.way.block)
+                lane = PassLane() if stop.arm is None else await self._lane(stop.arm.block)
                 places[index] = len(stops)
                 stops.append(DagMemberTrack(lane, _nearest(stops, before)))
                 known.append(_known(stop, known, before))
                 feeds.append((places[index],))
             else:
                 feeds.append(before)
-                skip([] if stop.way is None else [stop.way], self._shared.stage_call)
-        join = _Join(self._shared, [stop.way for stop in block.stops if stop.way is not None], block)
+                skip([] if stop.arm is None else [stop.arm], self._shared.stage_call)
+        join = _Join(self._shared, [stop.arm for stop in block.members if stop.arm is not None], block)
         return DagLane(stops, Family(known, block.merge, join.united, self._shared.payload.message_list))
 
     async def _runs(self, block: PlanDag, index: int, places: dict[int, int]) -> bool:
-        stop = block.stops[index]
+        stop = block.members[index]
         view = View(self._shared.stage_call, self._shared.payload)
         for source, when in stop.after:
             if source in places and (
@@ -194,11 +191,11 @@ class Builder:
         taken: list[PlanArm | None] = []
         for number, condition in enumerate(block.conditions):
             if await self._holds(condition, view, f"{block.path}[{number}]", block.on_error):
-                taken.append(block.ways[number])
+                taken.append(block.arms[number])
                 if not block.every:
                     break
         ways = [way for way in (taken or [block.otherwise]) if way is not None]
-        known = [way for way in (*block.ways, block.otherwise) if way is not None]
+        known = [way for way in (*block.arms, block.otherwise) if way is not None]
         skip([way for way in known if way not in ways], self._shared.stage_call)
         return ways
 
@@ -242,12 +239,12 @@ class _Join:
             return made[0] if made else ()
         base = Payload(self._shared.payload.message_list, fields=FrozenDict({TEXT: text}))
         named = [
-            Branch(way.name, {_TEXT: edits} if edits else {}) for way, edits in zip(self._ways, branches, strict=True)
+            BranchChanges(way.name, Changes({PLACE: edits}, {}) if edits else NO_CHANGES)
+            for way, edits in zip(self._ways, branches, strict=True)
         ]
-        merged = self.united(base, named).get(_TEXT, ())
-        return merged if isinstance(merged, tuple) else ()
+        return self.united(base, named).texts.get(PLACE, ())
 
-    def united(self, base: Payload, branches: Sequence[Branch]) -> Delta:
+    def united(self, base: Payload, branches: Sequence[BranchChanges]) -> Changes:
         """Return the changes of all as one.
 
         Raises:
@@ -255,15 +252,15 @@ class _Join:
             StepFailedError: they conflict.
         """
         path, call = self._block.path, self._shared.stage_call
-        delta = settled(base, branches, self._ways, self._block, call)
-        if not isinstance(delta, StepFailedError):
-            if isinstance(delta.get(_TEXT, ()), tuple):
-                return delta
-            delta = as_failure(path, path, call.stage.name, WrongReturnError("merge= gave something else for a text"))
-            record_failure(call, delta, join_policy(delta, self._ways))
-        if join_policy(delta, self._ways) == "block":
-            raise Stopped(failure_verdict(delta), delta)
-        raise delta
+        merged = merge_branches(base, branches, self._ways, self._block, call)
+        if not isinstance(merged, StepFailedError):
+            if not merged.others:
+                return merged
+            merged = as_failure(path, path, call.stage.name, WrongReturnError("merge= gave something else for a text"))
+            record_failure(call, merged, join_policy(merged, self._ways))
+        if join_policy(merged, self._ways) == "block":
+            raise Stopped(failure_verdict(merged), merged)
+        raise merged
 
 
 def _known(stop: PlanDagMember, known: Sequence[Member], before: Sequence[int]) -> Member:
@@ -271,7 +268,7 @@ def _known(stop: PlanDagMember, known: Sequence[Member], before: Sequence[int]) 
     above = 0
     for place in before:
         above |= known[place].above | 1 << place
-    return Member(stop.id, stop.id, above) if stop.way is None else Member(stop.way.name, stop.way.id, above)
+    return Member(stop.id, stop.id, above) if stop.arm is None else Member(stop.arm.name, stop.arm.id, above)
 
 
 def _row(lanes: Sequence[Lane]) -> Lane:

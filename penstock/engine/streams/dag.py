@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.merging.dag_state import DagState
-from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.payload import Changes, Payload
 from penstock.engine.streams.combined import Follower
 from penstock.engine.streams.deltas import Composer, Delta, cut_apart, shifted, uncut
 from penstock.engine.streams.values import applied, rewritten
@@ -19,7 +19,7 @@ from penstock.engine.values.texts import TextPlace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.merging.dag_state import Unite
+    from penstock.engine.merging.dag_state import MergeBranches
     from penstock.engine.merging.rules import MergePolicy
     from penstock.engine.streams.lanes import Lane, PlaceEdits
     from penstock.engine.streams.tracks import Track
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 TEXT = "text"
 """The field that a stretch of text is, while it is merged."""
 
-_PLACE = TextPlace("", 0, (TEXT,))
+PLACE = TextPlace("", 0, (TEXT,))
+"""Where that text stands, for the merge."""
 
 
 class Member(NamedTuple):
@@ -48,7 +49,7 @@ class Family(NamedTuple):
 
     stops: Sequence[Member]
     policy: MergePolicy
-    unite: Unite
+    unite: MergeBranches
     messages: MessageList
 
     def met(self, text: str, own: Mapping[int, Edits]) -> Edits:
@@ -69,12 +70,14 @@ class Family(NamedTuple):
             stop = self.stops[index]
             seen = history.state(stop.above)
             after = edit_ops.apply(str(seen.fields[TEXT]), own[index])
-            hints = {_PLACE: own[index]} if own[index] else {}
-            end = Payload(self.messages, fields=FrozenDict({TEXT: after}), hints=hints) if own[index] else seen
+            end = seen
+            if own[index]:
+                changes = Changes({PLACE: own[index]}, {})
+                end = Payload(self.messages, fields=FrozenDict({TEXT: after}), changes=changes)
             history.add(index, stop.name, stop.path, stop.above, end)
-        change = history.change(0, history.live).get(("fields", TEXT), ())
+        edits = history.changes(0, history.live).texts.get(PLACE)
         after = str(history.state(history.live).fields[TEXT])
-        return change if isinstance(change, tuple) else edit_ops.difference(text, after)
+        return edit_ops.difference(text, after) if edits is None else edits
 
 
 class Meeting:

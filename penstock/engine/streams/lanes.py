@@ -102,8 +102,11 @@ class GuardLane:
     def _checked(self, texts: list[Text], edits: PlaceEdits) -> PlaceEdits:
         """Return edits in order, under the step's name."""
         known = {text.place: text.text for text in texts}
-        path = self._step.step.path
-        return {place: edit_ops.stamp(edit_ops.normalise(made, known[place]), path) for place, made in edits.items()}
+        path, hides = self._step.step.path, self._step.step.role == "guard"
+        return {
+            place: edit_ops.stamp(edit_ops.normalise(made, known[place]), path, hides=hides)
+            for place, made in edits.items()
+        }
 
     async def _so_far(self, texts: list[Text]) -> PlaceEdits:
         """Return what a snapshot becomes: edits as far as its texts are decided, and what is not is cut off."""

@@ -140,8 +140,8 @@ class StreamStep:
         if effects.facts is not None:
             self._shared.facts.update(effects.facts)
             effects.facts = None
-        if effects.watch is not None and effects.watch.derived:
-            effects.watch = None
+        if effects.return_check is not None and effects.return_check.derived:
+            effects.return_check = None
             raise WrongReturnError("it derived a list from ctx.message_list; a stream's hook returns chunks only")
         written, effects.data = effects.data, None
         return written or []

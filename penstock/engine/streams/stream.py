@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import anyio
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.graph.plan import Block
+    from penstock.engine.graph.plans import Hold
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.hooks import HookPipe, Pipe
     from penstock.engine.streams.sources import Source
@@ -91,29 +91,40 @@ def _nothing(text: str) -> None:
     """Take in nothing."""
 
 
-Hold = Literal["live", "step", "result"]
+class StreamHost(Protocol):
+    """What a stream needs of its run. Each stream gets a host of its own; `Run` makes it."""
 
+    @property
+    def tripwire(self) -> Tripwire | None:
+        """The verdict that ended the run, if one did."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class StreamHost:
-    """What a stream needs of the run that it belongs to.
+    @property
+    def has_checks(self) -> bool:
+        """Whether checks wait for the model, and so run beside its stream."""
+        ...
 
-    Attributes:
-        tripwire: returns the verdict that ended the run, if one did.
-        checks: runs the checks that overlap, and returns their outcome; None if none waits.
-        begin: returns the call of the stage, and what it starts from.
-        passed: keeps what the stream left; it is given what the stage started from, what it ends with, and the ids of
-            the texts that are out.
-        stopped: rolls back to what the stage started from, and tells whether the model gets another attempt.
-        judged: judges an answer whose chunks are held; returns the outcome, the answer and the chunks that may leave.
-    """
+    async def run_checks(self) -> Outcome:
+        """Run those checks; return their outcome."""
+        ...
 
-    tripwire: Callable[[], Tripwire | None]
-    checks: Callable[[], Awaitable[Outcome]] | None
-    begin: Callable[[], tuple[StageCall, Payload]]
-    passed: Callable[[StageCall, Payload, Payload, Sequence[str]], Outcome]
-    stopped: Callable[[StageCall, Payload, Tripwire, Exception | None], Outcome]
-    judged: Callable[[Message, Hold, list[Chunk]], Awaitable[tuple[Outcome, Message | None, list[Chunk]]]]
+    def begin(self) -> tuple[StageCall, Payload]:
+        """Begin the stage; return its call, and the payload that it starts from."""
+        ...
+
+    def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
+        """Keep what the stream left; ``sent``: the ids of the texts that the client has."""
+        ...
+
+    def stopped(self, tripwire: Tripwire, failure: Exception | None) -> Outcome:
+        """Roll back to where the stage began; the outcome says whether the model gets another attempt."""
+        ...
+
+    async def judge(
+        self, answer: Message, hold: Hold, held: list[Chunk]
+    ) -> tuple[Outcome, Message | None, list[Chunk]]:
+        """Run the stages that an answer's chunks are held for; return the outcome, the answer, and what may leave."""
+        ...
 
 
 class OutputStream:
@@ -150,7 +161,7 @@ class OutputStream:
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
         self._closing = AsyncExitStack()  # closes all that was opened, the last first, also where closing one fails
-        self._checks = host.checks
+        self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
         self._facts: dict[AnyKey, Value] = {}
@@ -247,11 +258,11 @@ class OutputStream:
                     yield chunk
                     self._check_going(call)
             self._check_going(call)
-            for chunk in await self._rest(leaving(await ended(pipes)), failure, call, before):
+            for chunk in await self._rest(leaving(await ended(pipes)), failure, before):
                 yield chunk
                 self._check_going(call)
         except Stopped as verdict:
-            for chunk in self._stopped(verdict, call, before):
+            for chunk in self._stopped(verdict, call):
                 yield chunk
             return
         if failure is not None:
@@ -284,19 +295,19 @@ class OutputStream:
                     self._check_going(call)
                 text, write = self._shape.at_hand
             self._check_going(call)
-            await self._rest([], failure, call, before)  # hooks without a flush have nothing left to say
+            await self._rest([], failure, before)  # hooks without a flush have nothing left to say
         except Stopped as verdict:
-            for chunk in self._stopped(verdict, call, before):
+            for chunk in self._stopped(verdict, call):
                 yield chunk
             return
         if failure is not None:
             raise failure
 
-    def _stopped(self, verdict: Stopped, call: StageCall, before: Payload) -> tuple[Chunk, ...]:
+    def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
         """Return what a client is told of a verdict; before another attempt, what is out is taken back."""
         self._close_steps()
         if self.outcome is None or not self.outcome.blocked:
-            self.outcome = self._host.stopped(call, before, verdict.tripwire, verdict.failure)
+            self.outcome = self._host.stopped(verdict.tripwire, verdict.failure)
         retry = self.outcome.retry_granted
         out = self._shape.answer.blocks if retry and self._held is None else ()
         return notices(verdict.tripwire, call.run.run_id, (*self.outcome.taken_back, *out), retry=retry)
@@ -322,7 +333,7 @@ class OutputStream:
         Raises:
             Stopped: the run was stopped before, or a check or condition stops it now.
         """
-        tripwire = self._host.tripwire()
+        tripwire = self._host.tripwire
         if tripwire is not None:
             raise Stopped(tripwire)  # as if it were given now: one outcome for all
         if self._sync and self._checks is not None:
@@ -346,9 +357,7 @@ class OutputStream:
         out = await fed(pipes, item if type(item) is Chunk else as_chunk(item))
         return [*made, *out] if made else out
 
-    async def _rest(
-        self, last: list[Chunk], failure: Exception | None, call: StageCall, before: Payload
-    ) -> list[Chunk]:
+    async def _rest(self, last: list[Chunk], failure: Exception | None, before: Payload) -> list[Chunk]:
         """Return what leaves when the source has ended; of a source that broke, nothing that waits for a later verdict.
 
         Raises:
@@ -365,12 +374,12 @@ class OutputStream:
             return leaving if self._hold == "live" else []
         answer = self._shape.answer
         end = Payload(before.message_list, FrozenDict(self._facts), FrozenDict(text=answer.text))
-        passed = self._host.passed(call, before, end, answer.blocks if self._hold == "live" else ())
+        passed = self._host.passed(end, answer.blocks if self._hold == "live" else ())
         if self._hold == "live" or passed.blocked:
             self.outcome = passed
             return leaving if not passed.blocked else []
         # What is held may be told to nobody before it is judged: no outcome is there until then.
-        self.outcome, self._answer, leaving = await self._host.judged(answer.message, self._hold, leaving)
+        self.outcome, self._answer, leaving = await self._host.judge(answer.message, self._hold, leaving)
         self.judged = self.outcome
         if self.outcome.tripwire is not None:
             raise Stopped(self.outcome.tripwire)

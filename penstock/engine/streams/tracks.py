@@ -229,7 +229,8 @@ class GuardTrack:
             raise WrongReturnError("it declares that it edits nothing, but it returned edits; declare edits='spans'")
         if edits and edits[-1].end > until - told:
             raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
-        edits = stamp(shifted(edits, told), self._step.step.path)
+        step = self._step.step
+        edits = stamp(shifted(edits, told), step.path, hides=step.role == "guard")
         for edit in edits:
             self._step.note_edits(window.locate(edit.start - told)[0], (edit,))
         return edits

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 import anyio
 
 from penstock.engine.values.answers import collected
-from penstock.engine.values.errors import JudgeError, ModelError, PenstockError, UsageError
+from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.messages import Message
-from penstock.engine.values.model import ModelRequest, ResponseFormat
+from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat
 from penstock.models.judges.lenient_json import UnreadableError
 
 if TYPE_CHECKING:

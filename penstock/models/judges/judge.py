@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
 
 import anyio
 
-from penstock.engine.values.errors import JudgeError, OptionError, UsageError
+from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY, Value, freeze
-from penstock.engine.values.model import Usage
+from penstock.engine.values.model import JudgeError, Usage
 from penstock.engine.values.ports import RANDOM_IDS, Cache, LRUCache, Model
 from penstock.models.judges.asking import AskOptions, Caller, JudgeReply, Structured, wait_before
 from penstock.models.judges.forms import VerdictData, VerdictForm

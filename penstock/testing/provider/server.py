@@ -204,29 +204,29 @@ _PATIENCE = 5.0  # seconds that a thread may take to end
 
 
 class FakeProvider:
-    """A provider of models on 127.0.0.1 that speaks HTTP/1.1 and server-sent events, and answers by a script.
+    """A fake model provider on 127.0.0.1, with real HTTP/1.1 and server-sent events, that answers from a script.
 
-    It serves while it is entered, in its own threads, so clients on any event loop, or none, can call it::
+    It serves inside its ``with`` block, from its own threads, so clients can use any event loop, or none::
 
         with FakeProvider(["Hello", rate_limited(2), Sent("Bye", Wire(cut_at=300))]) as server:
             client = openai.OpenAI(base_url=server.url, api_key="any")
 
-    It answers ``/chat/completions``, ``/embeddings``, ``/moderations`` and ``/models``, below any path.
+    The endpoints are ``/chat/completions``, ``/embeddings``, ``/moderations`` and ``/models``, below any path.
 
     Args:
-        script: the answers to chat requests, in order: a str or a `Turn` (or a mapping that describes one) that the
-            model says, a `Reply` that is sent unchanged, a `Sent` with a faulty `Wire`, or a function that is given the
-            request (a `Received`) and returns one of those. A single function instead of a list answers all requests.
-        repeat_last: whether the last item is repeated; otherwise further requests get a 400.
-        embeddings: the same for embeddings; None, or the end of the list: ``embed`` answers.
-        moderations: the same for moderations; None, or the end of the list: ``moderate`` answers.
-        embed: returns the vector of a text; by default, texts that share words are near each other.
-        moderate: returns the scores of a text by category, 0 to 1, flagged from 0.5. By default nothing is found.
+        script: the answers to chat completions, in order: a str, a `Turn` or a mapping of its fields; a `Reply`, which
+            is sent unchanged; a `Sent`, which has the faults of a `Wire`; or a callable that gets the request, a
+            `Received`, and returns one of those. One callable instead of the list answers all requests.
+        repeat_last: whether the last item also answers all further requests. If not, they get a 400.
+        embeddings: the same for embeddings. ``embed`` answers for items that are None, and after the last item.
+        moderations: the same for moderations, with ``moderate``.
+        embed: a function from a text to its vector; by default, texts that share words have similar vectors.
+        moderate: a function from a text to its scores by category, 0 to 1, flagged from 0.5. Default: nothing is found.
         models: the names that ``/models`` lists.
-        key: the key that requests must have; None: any, or none.
+        key: the API key that requests must have; None: any key, or none.
 
     Attributes:
-        requests: the requests, in the order in which they were read, with keys masked.
+        requests: the requests so far, in the order in which they were read, without keys.
     """
 
     def __init__(

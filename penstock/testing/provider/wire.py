@@ -62,26 +62,26 @@ class Wire:
 
     Attributes:
         stream: whether it is a stream of events; None: as the request asks.
-        newline: the line ends of events: LF, CRLF or CR.
-        bom: whether the body begins with a byte order mark.
-        comments: whether a comment stands before each event, as providers send them to keep connections alive.
-        split_data: whether an event's JSON is split into several ``data`` lines.
-        space: what stands after ``data:``.
+        newline: how the lines of events end: LF, CRLF or CR.
+        bom: whether a byte order mark begins the body.
+        comments: whether a comment precedes each event, as providers send them to keep a connection alive.
+        split_data: whether an event's JSON is spread over several ``data`` lines.
+        space: the text after ``data:``.
         done: whether ``[DONE]`` ends the stream.
         break_event: the index of the event of which only the first half of the JSON is sent.
-        error_event: the JSON of an error that is sent as the last event.
-        reasoning: the field of reasoning.
-        content_type: the content type, whatever the body is; None: the right one.
+        error_event: an error's JSON, sent as an event after the answer's last event.
+        reasoning: the JSON key for reasoning.
+        content_type: the content type to send; None: the real one.
         gzip: whether the body is compressed.
-        framing: how the end of the body is marked: by chunks, by its length, or by closing the connection. None: chunks
-            for streams, the length for others.
-        piece: the most bytes that are sent at a time; None: an event at a time.
-        gate: the answer waits at it before each piece.
-        cut_at: the connection ends after so many bytes, including head and framing.
-        cut_body_at: the connection ends after so many bytes of the (compressed) body.
-        ending: how it ends then: ``reset`` (RST), or ``close`` (FIN), as if it were complete.
-        endless: what follows instead of the stream's end: nothing (``silence``), the last event again and again
-            (``events``), or ``comments``. Such an answer ends when the client hangs up, or the server is closed.
+        framing: how the end of the body is marked: in chunks, by its length, or by closing the connection. None:
+            streams in chunks, the rest by length.
+        piece: the most bytes to send at once; None: one event at a time.
+        gate: a gate to wait for before each piece.
+        cut_at: end the connection after so many bytes, including head and framing.
+        cut_body_at: end the connection after so many bytes of the body (compressed, if it is).
+        ending: how the connection then ends: ``reset`` (RST), or ``close`` (FIN), as if the answer were complete.
+        endless: what replaces the stream's end: nothing (``silence``), the last event again and again
+            (``events``), or ``comments``. Such an answer ends when its client hangs up, or the server is closed.
     """
 
     stream: bool | None = None
@@ -110,10 +110,10 @@ class Reply:
     """An answer that is sent unchanged.
 
     Attributes:
-        body: the body: bytes; a str is sent as UTF-8, any other value as JSON.
+        body: bytes; a str is sent as UTF-8, anything else as JSON.
         status: the HTTP status.
-        headers: further headers besides content type and length.
-        content_type: the content type; None: JSON, or events if the body is a str or bytes that begin like events.
+        headers: headers besides the content type and length.
+        content_type: the body's type; None: JSON, or events if the body is a str or bytes that begin like those.
     """
 
     body: Value = b""
@@ -159,7 +159,7 @@ def failing(status: int = 500, message: str = "The server had an error", *, code
 
 
 def rate_limited(wait: float | datetime | None = None, message: str = "Rate limit reached") -> Reply:
-    """Return a 429 whose retry-after is ``wait``: seconds, a time (sent as an HTTP date), or None for no header."""
+    """Return a 429. ``wait`` is its retry-after: seconds, a time (sent as an HTTP date), or None."""
     told = format(wait, "g") if isinstance(wait, int | float) else wait and format_datetime(wait, usegmt=True)
     headers = {"retry-after": told} if told else {}
     return Reply(error(message, "requests", "rate_limit_exceeded"), 429, headers)
