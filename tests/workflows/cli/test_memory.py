@@ -174,7 +174,7 @@ def test_a_thread_of_another_resource_is_not_imported_into(run, store, world: Pa
     (world / "bad.jsonl").write_text(f"{HEAD}\n{stolen}\n", "utf-8")
     ran = run("memory", "import", "--store", store, "bad.jsonl")
     assert ran.code == 2
-    assert "another resource's" in ran.err
+    assert "belongs to another resource" in ran.err
 
 
 def test_deleting_asks_first(run, store, monkeypatch) -> None:
