@@ -26,12 +26,27 @@ from penstock.engine.merging.rules import Branch
 from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.streams.dag import TEXT, DagLane, DagMemberTrack, Family, Member
-from penstock.engine.streams.guarded import GuardedPipe
+from penstock.engine.streams.combined import (
+    TEXT,
+    DagTrack,
+    ParallelTrack,
+    PolicyTrack,
+    SequenceTrack,
+    StreamDag,
+    StreamDagMember,
+)
 from penstock.engine.streams.hooks import HookPipe, HookStep
-from penstock.engine.streams.lanes import ForkLane, GuardLane, HookLane, PassLane, PlacedLane, RowLane, ShadowLane
-from penstock.engine.streams.policy import PlacedPipe, ShadowPipe, ShadowWork, StreamPolicy, beside, fed, in_turn
+from penstock.engine.streams.policy import (
+    PolicyPipe,
+    ShadowPipe,
+    ShadowWork,
+    StreamPolicy,
+    run_concurrently,
+    run_in_turn,
+)
 from penstock.engine.streams.steps import Stopped
+from penstock.engine.streams.text_pipe import TextPipe
+from penstock.engine.streams.tracks import StreamGuard, combined_lane, guard_lane, hook_lane, pass_lane, watch_lane
 from penstock.engine.text_guards.guard import text_guard_of
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.frozen import FrozenDict
@@ -43,8 +58,8 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan import Block, Call, PlanArm, PlanDagMember
     from penstock.engine.merging.changes import Delta
     from penstock.engine.streams.hooks import Pipe
-    from penstock.engine.streams.lanes import Lane
     from penstock.engine.streams.steps import StreamCall
+    from penstock.engine.streams.tracks import Lane, Subject, Track
     from penstock.engine.values.edits import Edits
 
 _TEXT = ("fields", TEXT)  # where a stretch of a streamed text stands, for the merge
@@ -53,10 +68,10 @@ _TEXT = ("fields", TEXT)  # where a stretch of a streamed text stands, for the m
 class Builder:
     """Makes the pipes of one stream."""
 
-    def __init__(self, shared: StreamCall, clock: Callable[[], float], *, apart: bool = False) -> None:
+    def __init__(self, shared: StreamCall, clock: Callable[[], float], *, separate: bool = False) -> None:
         self._shared = shared
         self._clock = clock
-        self._apart = apart  # each hook in a pipe of its own, so that it is known what was between them
+        self._separate = separate  # each hook in a pipe of its own, so that what is between them is known
 
     async def pipes(self, block: Block | None) -> list[Pipe]:
         """Return the pipes of a block, in order."""
@@ -70,22 +85,22 @@ class Builder:
             ways = await self._taken(block)
             if len(ways) <= 1:
                 return await self.pipes(ways[0].block if ways else None)
-            return [self._guarded(self._fork(ways, block, [await self._lane(way.block) for way in ways]))]
+            return [self._guarded(self._parallel(ways, block, [await self._lane(way.block) for way in ways]))]
         if isinstance(block, PlanPolicy) and not judges_texts(block):
-            return [await self._placed(block)]
+            return [await self._policy_pipe(block)]
         if isinstance(block, PlanShadow):
             return [await self._shadow(block)]
         return [self._guarded(await self._lane(block))]
 
-    def _guarded(self, lane: Lane) -> GuardedPipe:
-        return GuardedPipe(lane, self._shared.written)
+    def _guarded(self, lane: Lane) -> TextPipe:
+        return TextPipe(lane, self._shared.written)
 
     def _plain(self, block: PlanSteps) -> Iterator[Pipe]:
         """Yield the pipes of plain steps: guards of texts each by itself, the others in rows."""
         hooks: list[HookStep] = []
         for call in block.calls:
             if text_guard_of(call[0].processor) is None:
-                hooks.append(HookStep(self._shared.at_work(call[0]), call[1], waits=call[2]))
+                hooks.append(HookStep(self._shared.open_step(call[0]), call[1], waits=call[2]))
                 continue
             yield from self._rows(hooks)
             hooks = []
@@ -93,88 +108,94 @@ class Builder:
         yield from self._rows(hooks)
 
     def _rows(self, hooks: Sequence[HookStep]) -> list[Pipe]:
-        rows = [[hook] for hook in hooks] if self._apart else [hooks] if hooks else []
+        rows = [[hook] for hook in hooks] if self._separate else [hooks] if hooks else []
         return [HookPipe(row, self._clock) for row in rows]
 
-    async def _placed(self, block: PlanPolicy) -> Pipe:
+    async def _policy_pipe(self, block: PlanPolicy) -> Pipe:
         fallback = None if block.fallback is None else await self.pipes(block.fallback)
-        inside = Builder(self._shared, self._clock, apart=True)
-        return PlacedPipe(await inside.pipes(block.block), self._policy(block), fallback)
+        inside = Builder(self._shared, self._clock, separate=True)
+        return PolicyPipe(await inside.pipes(block.block), StreamPolicy(block, self._shared), fallback)
 
-    def _policy(self, block: PlanPolicy) -> StreamPolicy:
-        return StreamPolicy(block, self._shared)
+    async def _shadow(self, block: PlanShadow) -> ShadowPipe:
+        """Return the pipe of a shadow.
 
-    def _aside(self, block: PlanShadow) -> tuple[Builder, ShadowWork]:
-        """Return what builds a shadow's steps, and what does their work."""
-        shared = self._shared.beside()
-        background = (
-            None if block.sync or self._shared.stage_call.run.shadow else self._shared.stage_call.run.background
-        )
-        if background is None and not block.sync and not self._shared.stage_call.run.shadow:
+        Raises:
+            UsageError: it has async steps, and the run is in sync form.
+        """
+        shared = self._shared.for_shadow()
+        run = self._shared.stage_call.run
+        background = None if block.sync or run.shadow else run.background
+        if background is None and not block.sync and not run.shadow:
             raise UsageError("this workflow has async shadow steps: use `async with workflow.start() as run`")
         work = ShadowWork(background)
         self._shared.closing.append(functools.partial(work.close, shared.close))
-        return Builder(shared, self._clock), work
-
-    async def _shadow(self, block: PlanShadow) -> Pipe:
-        inner, work = self._aside(block)
-        return ShadowPipe(await inner.pipes(block.block), work)
+        return ShadowPipe(await Builder(shared, self._clock).pipes(block.block), work)
 
     # Lanes
 
     async def _lane(self, block: Block) -> Lane:
         """Return the lane of a block whose steps all judge texts, or edit nothing."""
         if isinstance(block, PlanSteps):
-            return _row([self._step(call) for call in block.calls])
+            return _sequence([self._step(call) for call in block.calls])
         if isinstance(block, PlanSequence):
-            return _row([await self._lane(inner) for inner in block.blocks])
+            return _sequence([await self._lane(inner) for inner in block.blocks])
         if isinstance(block, PlanPolicy):
-            fallback = None if block.fallback is None else await self._lane(block.fallback)
-            return PlacedLane(await self._lane(block.block), self._policy(block), fallback)
+            return await self._with_policy(block)
         if isinstance(block, PlanShadow):
-            inner, work = self._aside(block)
-            return ShadowLane(functools.partial(fed, await inner.pipes(block.block)), work)
+            shadow = await self._shadow(block)
+            return watch_lane(lambda _: shadow.feed, shows_end=True)
         if isinstance(block, PlanParallel):
-            return self._fork(block.ways, block, [await self._lane(way.block) for way in block.ways])
+            return self._parallel(block.ways, block, [await self._lane(way.block) for way in block.ways])
         if isinstance(block, PlanDag):
-            return await self._mesh(block)
-        choice = cast("PlanBranch", block)  # the last kind in a stream: an overlap is for what goes in
+            return await self._dag(block)
+        choice = cast("PlanBranch", block)  # the last kind in a stream: an overlap is for input
         ways = await self._taken(choice)
         lanes = [await self._lane(way.block) for way in ways]
-        return lanes[0] if len(lanes) == 1 else self._fork(ways, choice, lanes) if lanes else PassLane()
+        return lanes[0] if len(lanes) == 1 else self._parallel(ways, choice, lanes) if lanes else pass_lane()
 
     def _step(self, call: Call) -> Lane:
         step, hook, waits, _ = call
         guard = text_guard_of(step.processor)
-        at_work = self._shared.at_work(step)
+        stream_step = self._shared.open_step(step)
         if guard is None:
-            return HookLane(at_work, hook, waits=waits)
+            return hook_lane(stream_step, hook, waits=waits)
         scan = offloaded(guard.scan) if waits and not guard.awaits else guard.scan
-        return GuardLane(at_work, guard, scan, waits=waits)
+        return guard_lane(StreamGuard(stream_step, guard, scan, waits))
 
-    def _fork(self, ways: Sequence[PlanArm], block: PlanParallel | PlanBranch, lanes: Sequence[Lane]) -> Lane:
-        waiting = sum(not way.block.sync for way in ways)
-        return ForkLane(lanes, _Join(self._shared, ways, block), beside if waiting > 1 else in_turn)
+    async def _with_policy(self, block: PlanPolicy) -> Lane:
+        policy = StreamPolicy(block, self._shared)
+        blocks = [block.block] if block.fallback is None else [block.block, block.fallback]
 
-    async def _mesh(self, block: PlanDag) -> Lane:
-        """Return the lane of the stops that run; those that do not, are seen through."""
+        def combine(subject: Subject, tracks: list[Track]) -> Track:
+            del subject
+            return PolicyTrack(tracks[0], policy, tracks[1] if len(tracks) > 1 else None)
+
+        return combined_lane([await self._lane(inner) for inner in blocks], combine)
+
+    def _parallel(self, ways: Sequence[PlanArm], block: PlanParallel | PlanBranch, lanes: Sequence[Lane]) -> Lane:
+        merge = _Join(self._shared, ways, block)
+        run_all = run_concurrently if sum(not way.block.sync for way in ways) > 1 else run_in_turn
+        return combined_lane(lanes, lambda subject, tracks: ParallelTrack(subject, tracks, merge, run_all))
+
+    async def _dag(self, block: PlanDag) -> Lane:
+        """Return the lane of the members that run; where one does not run, its sources feed what comes after it."""
         feeds: list[tuple[int, ...]] = []
-        places: dict[int, int] = {}
-        stops: list[DagMemberTrack] = []
-        known: list[Member] = []
+        numbers: dict[int, int] = {}
+        lanes: list[Lane] = []
+        members: list[StreamDagMember] = []
         for index, stop in enumerate(block.stops):
-            before = tuple(dict.fromkeys(place for source, _ in stop.after for place in feeds[source]))
-            if await self._runs(block, index, places):
-                lane = PassLane() if stop.way is None else await self._lane(stop.way.block)
-                places[index] = len(stops)
-                stops.append(DagMemberTrack(lane, _nearest(stops, before)))
-                known.append(_known(stop, known, before))
-                feeds.append((places[index],))
+            before = tuple(dict.fromkeys(number for source, _ in stop.after for number in feeds[source]))
+            if await self._runs(block, index, numbers):
+                numbers[index] = len(members)
+                lanes.append(pass_lane() if stop.way is None else await self._lane(stop.way.block))
+                members.append(_member(stop, members, before))
+                feeds.append((numbers[index],))
             else:
                 feeds.append(before)
                 skip([] if stop.way is None else [stop.way], self._shared.stage_call)
         join = _Join(self._shared, [stop.way for stop in block.stops if stop.way is not None], block)
-        return DagLane(stops, Family(known, block.merge, join.united, self._shared.payload.message_list))
+        dag = StreamDag(members, block.merge, join.united, self._shared.payload.message_list)
+        return combined_lane(lanes, lambda subject, tracks: DagTrack(subject, tracks, dag))
 
     async def _runs(self, block: PlanDag, index: int, places: dict[int, int]) -> bool:
         stop = block.stops[index]
@@ -266,28 +287,21 @@ class _Join:
         raise delta
 
 
-def _known(stop: PlanDagMember, known: Sequence[Member], before: Sequence[int]) -> Member:
-    """Return what a stop that runs is to those it meets; ``before``: the places of those it comes after."""
+def _member(stop: PlanDagMember, members: Sequence[StreamDagMember], before: Sequence[int]) -> StreamDagMember:
+    """Return a member that runs after those with the numbers ``before``."""
     above = 0
-    for place in before:
-        above |= known[place].above | 1 << place
-    return Member(stop.id, stop.id, above) if stop.way is None else Member(stop.way.name, stop.way.id, above)
+    for number in before:
+        above |= members[number].above | 1 << number
+    name, path = (stop.id, stop.id) if stop.way is None else (stop.way.name, stop.way.id)
+    # A source above another source feeds it already, so what that one leaves holds the work of both.
+    sources = tuple(number for number in before if not any(members[other].above >> number & 1 for other in before))
+    return StreamDagMember(name, path, above, sources)
 
 
-def _row(lanes: Sequence[Lane]) -> Lane:
-    return functools.reduce(RowLane, lanes)
-
-
-def _nearest(stops: Sequence[DagMemberTrack], sources: Sequence[int]) -> tuple[int, ...]:
-    """Return the sources that no other of them comes behind: what those leave holds the others' work already."""
-    above: set[int] = set()
-    waiting = list(sources)
-    while waiting:
-        for source in stops[waiting.pop()].sources:
-            if source not in above:
-                above.add(source)
-                waiting.append(source)
-    return tuple(source for source in sources if source not in above)
+def _sequence(lanes: Sequence[Lane]) -> Lane:
+    return functools.reduce(
+        lambda first, second: combined_lane([first, second], lambda _, tracks: SequenceTrack(*tracks)), lanes
+    )
 
 
 def judges_texts(block: Block) -> bool:

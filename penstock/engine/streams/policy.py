@@ -80,7 +80,7 @@ class StreamPolicy:
             raise Stopped(after.tripwire, error)
 
 
-async def in_turn(works: Sequence[Work]) -> None:
+async def run_in_turn(works: Sequence[Work]) -> None:
     """Do work that cannot suspend, in declared order; the first verdict ends it, a failure is raised last."""
     failures: list[StepFailedError] = []
     for work in works:
@@ -92,7 +92,7 @@ async def in_turn(works: Sequence[Work]) -> None:
         raise failures[0]
 
 
-async def beside(works: Sequence[Work]) -> None:
+async def run_concurrently(works: Sequence[Work]) -> None:
     """Do work in tasks beside each other; the first verdict cancels the others, and beats a failure."""
     ends: list[BaseException | None] = [StepFailedError("", "", "", "its task was cancelled")] * len(works)
     async with new_task_group() as group:
@@ -222,7 +222,7 @@ def _end(pipe: Pipe) -> Awaitable[Sequence[Chunk]]:
     return pipe.end()
 
 
-class PlacedPipe:
+class PolicyPipe:
     """Pipes under a policy. After a failure they are out for the block.
 
     What has not left them then, held or on its way between them, leaves as it is, or through their fallback.

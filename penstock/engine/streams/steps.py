@@ -75,13 +75,13 @@ class StreamCall:
         self.ending: str | None = None
         self.closing: list[Callable[[], None]] = []
 
-    def at_work(self, step: PlanStep) -> StreamStep:
+    def open_step(self, step: PlanStep) -> StreamStep:
         """Return a step made ready for this stream."""
         made = StreamStep(step, self)
         self.steps.append(made)
         return made
 
-    def beside(self) -> StreamCall:
+    def for_shadow(self) -> StreamCall:
         """Return one for a shadow: it sees the same, and what its steps tell stays its own."""
         facts = dict(self.facts)
         payload = Payload(self.payload.message_list, facts)
@@ -146,8 +146,8 @@ class StreamStep:
         written, effects.data = effects.data, None
         return written or []
 
-    def judged(self) -> None:
-        """Take in what it did while it judged a text; data chunks leave with what is decided next."""
+    def keep_written(self) -> None:
+        """Take the effects of judging a text; data chunks that were written leave with what is decided next."""
         if self.ctx.effects is not None:
             self._shared.written.extend(self.settle())
 

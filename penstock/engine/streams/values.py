@@ -104,11 +104,20 @@ _TERMS = frozenset({"reason", "finish_reason", "finishReason", "raw_reason", "mo
 
 
 def rewritten(chunk: Chunk, edits: Mapping[TextPlace, Edits]) -> Chunk:
-    """Return the chunk with edits made to the texts in it; a number that is edited is gone."""
+    """Return the chunk with edits made to the texts in it; a number that is edited is taken out."""
     if not edits:
         return chunk
     texts = {_PLACE._replace(path=path): text for path, text in leaves(_value_of(chunk), _PAYLOAD)}
-    made = {place.path: edit_ops.apply(texts[place], edits[place]) if place in texts else "" for place in edits}
+    return with_texts(
+        chunk, {place: edit_ops.apply(texts[place], made) if place in texts else "" for place, made in edits.items()}
+    )
+
+
+def with_texts(chunk: Chunk, texts: Mapping[TextPlace, str]) -> Chunk:
+    """Return the chunk with other texts at some places; a number at such a place is taken out."""
+    if not texts:
+        return chunk
+    made = {place.path: text for place, text in texts.items()}
     return chunk.with_payload(rewrite(_value_of(chunk), made, _PAYLOAD))
 
 
@@ -119,8 +128,3 @@ def without_copies(value: Value, text: str) -> Value:
     if is_items(value):
         return [without_copies(item, text) for item in value]
     return "" if text and value == text else value
-
-
-def applied(texts: Iterable[Text], edits: Mapping[TextPlace, Edits]) -> list[Text]:
-    """Return texts as they are after the edits."""
-    return [text._replace(text=edit_ops.apply(text.text, edits.get(text.place, ()))) for text in texts]

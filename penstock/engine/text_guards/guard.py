@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from bisect import bisect_left, bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -16,13 +15,13 @@ from penstock.engine.processor.processor import CLAIMS, is_async
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop
 from penstock.engine.text_guards.whole_texts import Text, WholeTexts
-from penstock.engine.text_guards.window import Found, Hit, Spot, TextWindow, moved
+from penstock.engine.text_guards.window import Found, Hit, Spot, TextReader, TextWindow, moved, span
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import EditError, OptionError, ProcessorError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext, OutputStreamContext
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy, ProcessorRole
@@ -50,18 +49,18 @@ class TextGuard(WholeTexts):
         lookback: how many characters before a finding `find` wants to see in a stream.
         min_hold: how many characters of a stream are held back at least.
         max_hold: how many characters of a stream may be held back; beyond it the guard has failed.
-        apart: whether neighbouring text parts of a message are read each by itself as well as in one piece; if not,
-            in one piece only.
+        read_parts_separately: whether neighbouring text parts of a message are read each by itself as well as in one
+            piece; if not, in one piece only.
     """
 
-    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "apart")
+    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "read_parts_separately")
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
     reach: int | None = None
     lookback: int = 64
     min_hold: int = 0
     max_hold: int = MAX_HOLD
-    apart: bool = True
+    read_parts_separately: bool = True
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Note whether its judgement waits."""
@@ -146,7 +145,7 @@ class TextGuard(WholeTexts):
         """
         result: Value = self.find(window.text[cut:], ctx, final=window.final)
         found: Iterable[Found] | None = await result if self.awaits else result
-        ordered = sorted((moved(item, cut) for item in found or ()), key=_place)
+        ordered = sorted((moved(item, cut) for item in found or ()), key=span)
         if self.reach is not None and any(item.end - item.start > self.reach for item in ordered):
             raise WrongReturnError(
                 f"it found a stretch that is longer than its reach of {self.reach}; say a greater one"
@@ -189,85 +188,32 @@ class TextGuard(WholeTexts):
         return list(neighbours(texts))
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
-        """Return what is found in texts that follow one another, in order."""
-        if len(run) == 1 or not self.apart:
-            return sorted(await found_in(self, window_of(run), ctx), key=_place)
-        within = [item for text in run for item in await self._in_one(ctx, text, run)]
-        return self.standing([*within, *await self._across(ctx, run)], borders_of(run))
+        """Return what is found in neighbouring texts, in order.
 
-    def standing(self, found: Iterable[Found], borders: Sequence[int]) -> list[Found]:
-        """Return what counts of what was found within parts and across them, in order."""
-        return standing(found, borders, self.displaces)
+        A run that is read in one piece is one window, so it needs no reader.
+        """
+        if len(run) == 1 or not self.read_parts_separately:
+            found, _ = await self._scanned(ctx, window_of(run))
+            return sorted(found, key=span)
+        reader = TextReader(self, partial(self._scanned, ctx), run[0].kind, place=run[0].place)
+        for index, text in enumerate(run):
+            if index:
+                await reader.begin_part(text.place)
+            reader.add(text.text)
+        return reader.take(await reader.read(final=True), final=True)
 
-    def displaces(self, within: Found, across: Found) -> bool:
+    async def _scanned(self, ctx: AnyContext, window: TextWindow) -> tuple[Sequence[Found], int]:
+        result: Value = self.scan(window, ctx)
+        found: tuple[Sequence[Found], int] = await result if self.awaits else result
+        return found
+
+    def overrides(self, within: Found, across: Found) -> bool:
         """Tell whether a finding within a part rules out one across parts that it overlaps; by default it does.
 
         Where it does not, `act` is given both.
         """
         del within, across
         return True
-
-    async def _in_one(self, ctx: AnyContext, text: Text, run: Sequence[Text]) -> list[Found]:
-        begin = sum(len(other.text) for other in itertools.takewhile(lambda other: other is not text, run))
-        found = await found_in(self, window_of([text]), ctx)
-        return [moved(item, begin) for item in found]
-
-    async def _across(self, ctx: AnyContext, run: Sequence[Text]) -> list[Found]:
-        """Return what is found only if neighbouring texts are read as one."""
-        borders = borders_of(run)
-        return [item for item in await found_in(self, window_of(run), ctx) if crosses(item, borders)]
-
-
-def _always(within: Found, across: Found) -> bool:
-    del within, across
-    return True
-
-
-async def found_in(guard: TextGuard, window: TextWindow, ctx: AnyContext) -> Sequence[Found]:
-    """Return what a guard finds in a whole text."""
-    result = guard.scan(window, ctx)
-    found, _ = (
-        await cast("Awaitable[tuple[Sequence[Found], int]]", result)
-        if guard.awaits
-        else cast("tuple[Sequence[Found], int]", result)
-    )
-    return found
-
-
-def borders_of(run: Sequence[Text]) -> list[int]:
-    """Return where the second and later of texts begin that are read as one."""
-    return list(itertools.accumulate(len(text.text) for text in run[:-1]))
-
-
-def standing(
-    found: Iterable[Found], borders: Sequence[int], displaces: Callable[[Found, Found], bool] = _always
-) -> list[Found]:
-    """Return findings in order: what is found within a part stands, and one across parts that none of those displaces.
-
-    Only one that it overlaps can.
-    """
-    ordered = sorted(found, key=_place)
-    within = [item for item in ordered if not crosses(item, borders)]
-    if len(within) == len(ordered):
-        return ordered
-    starts = [item.start for item in within]
-    reach = [0, *itertools.accumulate((item.end for item in within), max)]  # of those before each, how far they go
-
-    def stands(across: Found) -> bool:
-        last = bisect_left(starts, across.end)
-        while last and reach[last] > across.start:
-            last -= 1
-            if within[last].end > across.start and displaces(within[last], across):
-                return False
-        return True
-
-    return [item for item in ordered if not crosses(item, borders) or stands(item)]
-
-
-def crosses(found: Found, borders: Sequence[int]) -> bool:
-    """Tell whether a finding lies on both sides of one of the places, which are in order."""
-    behind = bisect_right(borders, found.start)
-    return behind < len(borders) and borders[behind] < found.end
 
 
 def window_of(run: Sequence[Text]) -> TextWindow:
@@ -323,10 +269,6 @@ def united(found: Sequence[Edit]) -> Sequence[Edit]:
     if any(edit.kind != "redact" for cluster in conflicts for edit in cluster):
         raise EditError("a guard found stretches that overlap; return disjoint edits")
     return edit_ops.in_order([*merged, *(edit_ops.cover(cluster) for cluster in conflicts)])
-
-
-def _place(found: Found) -> tuple[int, int]:
-    return (found.start, found.end)
 
 
 def text_guard_of(processor: AnyProcessor) -> TextGuard | None:

@@ -1,11 +1,14 @@
-"""`TextWindow`: the stretch of a text that a guard looks at, and what it finds there, as values. It knows no stage.
+"""Windows over a text: `TextWindow`, which a guard searches, and `TextReader`, which moves windows over a text.
 
-Of a whole text the window is all of it; of a stream it is what is not decided yet, with a little of what was before.
+The window over a whole text holds all of it. The window over a streamed text holds what is not decided yet, and some
+of the text before.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import itertools
+from bisect import bisect_left, bisect_right
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -14,8 +17,12 @@ from penstock.engine.values.frozen import Value
 from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from typing import Self
+
+    from penstock.engine.text_guards.guard import TextGuard
+
+    Scan = Callable[["TextWindow"], Awaitable[tuple[Sequence["Found"], int]]]
 
 
 class Found(Protocol):
@@ -111,3 +118,203 @@ def moved(found: Found, by: int) -> Found:
         return replace(found, start=found.start + by, end=found.end + by)
     named = cast("_Movable", found)
     return named._replace(start=found.start + by, end=found.end + by)  # pyright: ignore[reportPrivateUsage] - public in named tuples
+
+
+def span(found: Found) -> tuple[int, int]:
+    """Return where a finding begins and ends: the key by which findings are sorted."""
+    return (found.start, found.end)
+
+
+def uncut(stretches: Iterable[Found], until: int) -> int:
+    """Return the largest position up to ``until`` that lies within none of the stretches."""
+    cut = True
+    while cut:
+        cut = False
+        for stretch in stretches:
+            if stretch.start < until < stretch.end:
+                until, cut = stretch.start, True
+    return until
+
+
+def crosses(found: Found, borders: Sequence[int]) -> bool:
+    """Tell whether a finding lies on both sides of one of the borders, which are in order."""
+    behind = bisect_right(borders, found.start)
+    return behind < len(borders) and borders[behind] < found.end
+
+
+def resolve_overlaps(
+    found: Iterable[Found], borders: Sequence[int], overrides: Callable[[Found, Found], bool]
+) -> list[Found]:
+    """Return the findings that count, in order.
+
+    Args:
+        found: what was found within parts of a text, and across them.
+        borders: where the second and later parts begin.
+        overrides: tells whether a finding within a part rules out one across parts that it overlaps.
+    """
+    ordered = sorted(found, key=span)
+    if not borders:
+        return ordered
+    within = [item for item in ordered if not crosses(item, borders)]
+    if len(within) == len(ordered):
+        return ordered
+    starts = [item.start for item in within]
+    reach = [0, *itertools.accumulate((item.end for item in within), max)]  # the furthest end among those before each
+
+    def counts(across: Found) -> bool:
+        last = bisect_left(starts, across.end)
+        while last and reach[last] > across.start:
+            last -= 1
+            if within[last].end > across.start and overrides(within[last], across):
+                return False
+        return True
+
+    return [item for item in ordered if not crosses(item, borders) or counts(item)]
+
+
+_TRIM = 512  # characters: the text before a window is forgotten in pieces of this size, since each cut copies the rest
+
+
+class _Moving:
+    """A window that moves over a text.
+
+    Attributes:
+        base: how many characters of the text stand before it.
+    """
+
+    __slots__ = ("_begins", "_fresh", "_held", "_notes", "_start", "_text", "base")
+
+    def __init__(self, base: int = 0) -> None:
+        self.base = base
+        self._text = ""
+        self._start = 0
+        self._begins = True
+        self._notes: dict[str, Value] = {}
+        self._fresh = self._held = 0
+
+    def copy(self) -> _Moving:
+        """Return a copy, which moves by itself."""
+        made = _Moving(self.base)
+        made._text, made._start, made._begins = self._text, self._start, self._begins
+        made._notes = deepcopy(self._notes)
+        return made
+
+    def add(self, text: str) -> None:
+        """Append to the text."""
+        self._text += text
+        self._fresh += len(text)
+
+    @property
+    def due(self) -> bool:
+        """Whether enough text is new for another search: an eighth of what was held, so that the work stays linear."""
+        return self._fresh > 0 and self._fresh >= self._held >> 3
+
+    @property
+    def until(self) -> int:
+        """Up to where the text is decided."""
+        return self.base + self._start
+
+    def window(self, kind: str, key: str, spots: Sequence[Spot], *, fixed: bool, final: bool) -> TextWindow:
+        """Return the window as a guard is to see it."""
+        self._fresh = 0
+        return TextWindow(self._text, self._start, self.base, self._begins, final, kind, key, fixed, self._notes, spots)
+
+    def decide(self, until: int, lookback: int) -> None:
+        """Move on: the window is decided up to a position in it; what is too far back to be seen again is forgotten."""
+        self._start = until
+        self._held = len(self._text) - self._start
+        cut = self._start - lookback
+        if cut > _TRIM:
+            self._text = self._text[cut:]
+            self._start -= cut
+            self.base += cut
+            self._begins = False
+
+
+class TextReader:
+    """Searches a text for a guard: a text that arrives in pieces, or a whole one as one final piece.
+
+    The text may have several parts, which are neighbours in a message. Then each part is read by itself, and all of
+    them as one text; what is found in the whole counts only where it crosses a border between parts.
+
+    Attributes:
+        spots: where the parts begin.
+    """
+
+    __slots__ = ("_borders", "_fed", "_fixed", "_found", "_guard", "_joined", "_key", "_kind", "_own", "_scan", "spots")
+
+    def __init__(
+        self,
+        guard: TextGuard,
+        scan: Scan,
+        kind: str,
+        *,
+        key: str = "",
+        fixed: bool = False,
+        place: TextPlace = NOWHERE,
+    ) -> None:
+        """Read a text for ``guard``; ``scan`` calls it. The rest goes into the windows: see `TextWindow`."""
+        self._guard = guard
+        self._scan = scan
+        self._kind = kind
+        self._key = key
+        self._fixed = fixed
+        self._fed = 0
+        self._own = _Moving()
+        self._joined: _Moving | None = None  # reads neighbouring parts as one
+        self._borders: list[int] = []
+        self._found: list[Found] = []  # decided by one reading, and not taken yet
+        self.spots: list[Spot] = [Spot(0, place)]
+
+    def add(self, text: str) -> None:
+        """Append to the text."""
+        self._fed += len(text)
+        self._own.add(text)
+        if self._joined is not None:
+            self._joined.add(text)
+
+    async def begin_part(self, place: TextPlace) -> None:
+        """Begin the next part: what follows stands in another place."""
+        if self._guard.read_parts_separately:
+            if self._joined is None:
+                self._joined = self._own.copy()
+            await self._look(self._own, final=True)
+            self._own = _Moving(self._fed)
+            self._borders.append(self._fed)
+        self.spots.append(Spot(self._fed, place))
+
+    @property
+    def due(self) -> bool:
+        """Whether enough text is new for another search."""
+        return self._own.due
+
+    async def read(self, *, final: bool) -> int:
+        """Search what is new; return up to where the text is decided. ``final``: whether the text ends here."""
+        await self._look(self._own, final=final)
+        if self._joined is None:
+            return self._own.until
+        await self._look(self._joined, final=final, across=True)
+        return min(self._own.until, self._joined.until)
+
+    async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> None:
+        window = moving.window(self._kind, self._key, self.spots, fixed=self._fixed, final=final)
+        found, held = await self._scan(window)
+        if found:
+            found = [item for item in found if item.start >= window.start]
+            held = uncut(found, held)
+            known = [moved(item, moving.base) for item in found if item.start < held or final]
+            self._found.extend([item for item in known if not across or crosses(item, self._borders)])
+        moving.decide(held, self._guard.lookback)
+
+    def uncut(self, until: int) -> int:
+        """Return the largest position up to ``until`` that lies within no finding."""
+        return uncut(self._found, until) if self._found else until
+
+    def take(self, until: int, *, final: bool) -> list[Found]:
+        """Remove and return the findings before a position, in order; with ``final`` all."""
+        if not self._found:
+            return []
+        taken = [found for found in self._found if found.start < until or final]
+        if taken:
+            self._found = [found for found in self._found if found.start >= until and not final]
+        return resolve_overlaps(taken, self._borders, self._guard.overrides)

@@ -80,7 +80,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     id = "classifier"
     strategies = ("decide",)
-    apart = False
+    read_parts_separately = False
     input_windows = Windows(least=200_000, most=200_000)
     output_windows: Windows = Windows(least=40, most=600)
 

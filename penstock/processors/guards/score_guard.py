@@ -56,7 +56,7 @@ class ScoreGuard(Guard[V]):
 
     input_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)
     output_windows: Windows = Windows(least=40, most=600, overlap=200)
-    apart = False
+    read_parts_separately = False
     detector: ScoreDetector | None = None
     certain: float = 0.99
     judged_threshold: ClassVar[float] = 0.5

@@ -96,7 +96,7 @@ class SpanGuard(Guard[V]):
         self.max_hold = max(self.max_hold, 2 * self.windows.most)
         if self.strategy == "filter":
             self.max_hold += self.windows.most  # what a detector holds back, it holds from the sentence's beginning on
-        self.apart = self.strategy != "filter"
+        self.read_parts_separately = self.strategy != "filter"
         self.found = Key(self.fact_name("found", *told))
         self.provides = (self.found,)
 
@@ -174,7 +174,7 @@ class SpanGuard(Guard[V]):
             found = [Finding(until, until, _NOTHING)]
         return [item._replace(start=item.start - base, end=item.end - base) for item in found], until - base
 
-    def displaces(self, within: Found, across: Found) -> bool:
+    def overrides(self, within: Found, across: Found) -> bool:
         """Tell whether a finding within a part rules out one across parts: of the same type, which is another reading.
 
         Two types are two things, and both are hidden.

@@ -152,7 +152,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
             raise
         return [Span(match.start, match.end, self._finder.rules[match.rule].name) for match in found], hold
 
-    def displaces(self, within: Found, across: Found) -> bool:
+    def overrides(self, within: Found, across: Found) -> bool:
         """Rule nothing out: a passage goes on where a part ends."""
         del within, across
         return False

@@ -21,7 +21,7 @@ import anyio
 
 from penstock import Chunk, Message, OutputStreamContext, Processor, TextPart, Workflow, member
 from penstock.engine import Part
-from penstock.engine.streams import tracks as spans
+from penstock.engine.text_guards import window as spans
 from tests.engine.streams.toys import (
     AsyncToy,
     Rule,

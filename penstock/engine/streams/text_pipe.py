@@ -12,8 +12,9 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine.streams.deltas import Pending
+from penstock.engine.streams.decided import Pending
 from penstock.engine.streams.hooks import STEP_ENDS
+from penstock.engine.streams.tracks import Subject, judge_chunk
 from penstock.engine.streams.values import PROBE, chunk_texts, is_sealed, rewritten, without_copies
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.answers import named
@@ -25,8 +26,7 @@ from penstock.engine.values.frozen import freeze, thaw
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.streams.lanes import Lane
-    from penstock.engine.streams.tracks import Track
+    from penstock.engine.streams.tracks import Lane, Track
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
 
@@ -45,7 +45,7 @@ class Unit:
         gone: up to where it has left, or was taken away.
     """
 
-    __slots__ = ("_track", "block", "closed", "decided", "fed", "gone", "id", "kind", "last")
+    __slots__ = ("_borders", "_track", "block", "closed", "decided", "fed", "gone", "id", "kind", "last")
 
     def __init__(self, kind: str, template: Chunk, track: Track) -> None:
         self.kind = kind
@@ -56,19 +56,21 @@ class Unit:
         self.gone = 0
         self.closed = False
         self.decided = Pending()
+        self._borders: tuple[int, ...] = ()  # where a block begins in what is fed next
         self._track = track
 
     async def feed(self, text: str) -> None:
-        """Take in more of the text."""
+        """Append to the text."""
         self.fed += len(text)
-        self.decided.add(await self._track.feed(text, final=False))
+        borders, self._borders = self._borders, ()
+        self.decided.add(await self._track.feed(text, borders, final=False))
 
-    async def goes_on(self, block: str) -> None:
-        """Note that a neighbouring block begins."""
-        await self._track.border()
-        self.id = block
+    def begin_block(self, id: str) -> None:
+        """Begin the next of neighbouring blocks."""
+        self._borders = (0,)
+        self.id = id
         self.block += 1
-        self.last = self.last.with_id(block)
+        self.last = self.last.with_id(id)
 
     async def close(self) -> None:
         """Note that the text has ended."""
@@ -187,7 +189,7 @@ async def besides(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
         return chunk
     payload = without_copies(chunk.payload, chunk.text) if lane.guards else chunk.payload
     probe = Chunk(PROBE, id=chunk.id, payload=payload)
-    made = rewritten(probe, await lane.values(probe, chunk_texts(probe, lane.kinds, kind))).payload
+    made = rewritten(probe, await judge_chunk(lane, probe, chunk_texts(probe, lane.kinds, kind))).payload
     return chunk if made == chunk.payload else chunk.with_payload(made)
 
 
@@ -203,7 +205,7 @@ class Inputs:
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Hold a chunk; return all of its call once it is written."""
-        await self._lane.values(chunk, [])
+        await judge_chunk(self._lane, chunk, ())
         chunk = await besides(self._lane, chunk, "tool")
         self._held.setdefault(chunk.id, []).append(chunk)
         return await self._judged(self._held.pop(chunk.id)) if chunk.type == "tool-input-end" else ()
@@ -222,7 +224,7 @@ class Inputs:
         written = "".join(chunk.text for chunk in chunks)
         read = _Reading(written)
         probe = Chunk(PROBE, id=chunks[0].id, payload={"arguments": read.value})
-        edits = await self._lane.values(probe, chunk_texts(probe, self._lane.kinds, "tool"))
+        edits = await judge_chunk(self._lane, probe, chunk_texts(probe, self._lane.kinds, "tool"))
         if not edits and not read.hides:
             return chunks
         made: Value = rewritten(probe, edits).payload["arguments"]
@@ -279,7 +281,7 @@ _KINDS = {f"{kind}-{what}": (kind, what) for kind in ("text", "reasoning") for w
 _TOOLS = frozenset({"tool-call", "tool-result", "tool-error"})
 
 
-class GuardedPipe:
+class TextPipe:
     """A lane, and what it holds back."""
 
     def __init__(self, lane: Lane, written: list[Chunk]) -> None:
@@ -384,11 +386,11 @@ class GuardedPipe:
         unit = self._resting
         if unit is not None and unit is self._latest and kind == "text":
             self._resting = None
-            await unit.goes_on(chunk.id)
+            unit.begin_block(chunk.id)
         else:
             await self._rest_closed()
             template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
-            unit = Unit(kind, template, self._lane.open(kind, template))
+            unit = Unit(kind, template, self._lane.open(Subject(template, kind)))
         self._latest = self._open[kind, chunk.id] = unit
         if kind == "text":
             self._at_hand = unit
@@ -451,7 +453,7 @@ class GuardedPipe:
         """Return a chunk as the lane leaves it; a provider's raw chunks pass no guard, which cannot read them."""
         if chunk.type == "raw" and self._lane.guards and not is_sealed(chunk):
             return []
-        edits = await self._lane.values(chunk, chunk_texts(chunk, self._lane.kinds))
+        edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
         return [rewritten(chunk, edits)]
 
     def _leaving(self) -> list[Chunk]:
