@@ -36,11 +36,15 @@ class FollowingTrack:
     """A track that is fed what a track before it leaves.
 
     What it decides is composed with what the track before decided, so it counts from the text before both.
+
+    Attributes:
+        own: what the track itself decided last, about the text that it was fed.
     """
 
-    __slots__ = ("_borders", "_composer", "_fed", "_text", "_track", "_until")
+    __slots__ = ("_borders", "_composer", "_fed", "_text", "_track", "_until", "own")
 
     def __init__(self, track: Track) -> None:
+        self.own = Decided((), 0)
         self._track = track
         self._composer = Composer()
         self._text = ""  # what the track before has not decided
@@ -50,13 +54,6 @@ class FollowingTrack:
 
     async def feed(self, before: Decided, text: str, borders: Sequence[int], *, final: bool) -> Decided:
         """Feed the track what was decided before it; ``text`` and ``borders`` are what the track before was fed."""
-        _, decided = await self.feed_noting(before, text, borders, final=final)
-        return decided
-
-    async def feed_noting(
-        self, before: Decided, text: str, borders: Sequence[int], *, final: bool
-    ) -> tuple[Decided, Decided]:
-        """Do the same; return what the track itself decided, and that composed with what was decided before it."""
         if borders:
             self._borders.extend([self._fed + border for border in borders])
         self._text += text
@@ -72,9 +69,9 @@ class FollowingTrack:
             ready, at = applied(ready, shifted(before.edits, -begin), known)
         elif before.edits:
             ready = edit_ops.apply(ready, shifted(before.edits, -begin))
-        own = await self._track.feed(ready, at, final=final)
-        self._composer.add_second(own)
-        return own, self._composer.take(final=final)
+        self.own = await self._track.feed(ready, at, final=final)
+        self._composer.add_second(self.own)
+        return self._composer.take(final=final)
 
 
 def applied(text: str, edits: Edits, borders: Sequence[int]) -> tuple[str, list[int]]:
@@ -278,10 +275,9 @@ class DagTrack:
         made: list[Decided] = []
         for index, (member, track) in enumerate(zip(self._dag.members, self._tracks, strict=True)):
             before = self._before(index, member.sources, made, final=final)
-            own, composed = await track.feed_noting(before, text, borders, final=final)
-            made.append(composed)
+            made.append(await track.feed(before, text, borders, final=final))
             for join in self._joins.values():
-                join.add(index, before, own)
+                join.add(index, before, track.own)
         return self._before(len(made), self._ends, made, final=final)
 
     def _before(self, index: int, sources: Sequence[int], made: Sequence[Decided], *, final: bool) -> Decided:

@@ -299,9 +299,14 @@ class TextPipe:
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Take in a chunk; return what may leave."""
-        if chunk.transient and chunk.is_data:
+        unit = self._at_hand
+        if unit is not None and chunk.type == "text-delta" and chunk.id == unit.id and chunk.text and not chunk.payload:
+            self._queue.append(Piece(unit, chunk, unit.fed))  # what `_taken` comes to for most chunks
+            await unit.feed(chunk.text)
+        elif chunk.transient and chunk.is_data:
             return [*await self._judged(chunk), *self._leaving()]
-        await self._taken([chunk])
+        else:
+            await self._taken([chunk])
         return self._leaving()
 
     async def end(self) -> Sequence[Chunk]:
@@ -458,9 +463,11 @@ class TextPipe:
 
     def _leaving(self) -> list[Chunk]:
         """Return what may leave, in order: up to the first text that is not decided."""
+        queue = self._queue
+        if not queue and not self._written:
+            return []
         out = Outgoing(self._written[:])
         self._written.clear()
-        queue = self._queue
         while queue:
             head = queue[0]
             if isinstance(head, Chunk):

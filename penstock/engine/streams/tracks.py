@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.streams.steps import StreamStep
     from penstock.engine.text_guards.guard import TextGuard
     from penstock.engine.text_guards.whole_texts import Text
-    from penstock.engine.text_guards.window import Found
+    from penstock.engine.text_guards.window import Found, Scanned
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
 
@@ -238,12 +238,24 @@ class StreamGuard(NamedTuple):
     scan: HookCall
     waits: bool
 
-    async def scanned(self, window: TextWindow) -> tuple[Sequence[Found], int]:
-        """Return what is found in a window, and from where on the window must be held."""
-        result = self.scan(window, self.step.ctx)
-        found: tuple[Sequence[Found], int] = await result if self.waits else result
+    def reader(self, kind: str, text: Text | None = None) -> TextReader:
+        """Return a reader of a streamed text, or of a whole one."""
+        scan = self._scan_waiting if self.waits else self._scan
+        if text is None:
+            return TextReader(self.guard, scan, kind, waits=self.waits)
+        made = TextReader(self.guard, scan, kind, waits=self.waits, key=text.key, fixed=text.fixed, place=text.place)
+        made.add(text.text)
+        return made
+
+    def _scan(self, window: TextWindow) -> Scanned:
+        scanned: Scanned = self.scan(window, self.step.ctx)
         self.step.keep_written()
-        return found
+        return scanned
+
+    async def _scan_waiting(self, window: TextWindow) -> Scanned:
+        scanned: Scanned = await self.scan(window, self.step.ctx)
+        self.step.keep_written()
+        return scanned
 
 
 def guard_lane(placed: StreamGuard) -> Lane:
@@ -269,7 +281,7 @@ class GuardTrack:
         self._step = placed.step
         self._guard = placed.guard
         self._kind = kind
-        self._reader = TextReader(placed.guard, placed.scanned, kind)
+        self._reader = placed.reader(kind)
         self._held = ""
         self._fed = self._until = 0
         self._out = False
@@ -283,8 +295,8 @@ class GuardTrack:
         try:
             if borders:
                 text = await self._begin_parts(text, borders)
-            self._reader.add(text)
-            edits = await self._read(final=final) if final or self._reader.due else ()
+            due = self._reader.add(text)
+            edits = await self._read(final=final) if final or due else ()
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
             self._step.broke(error)
             self._out = True  # the policy lets the text pass: all that was held is released
@@ -395,24 +407,17 @@ class GuardChunkTrack:
         hits: list[Hit] = []
         cuts: dict[TextPlace, Edits] = {}
         for text in texts:
-            reader = self._reader(text)
+            reader = self._placed.reader(text.kind, text)
             is_key = isinstance(text.place.path[-1], KeyText)  # a key is complete: its value stands behind it
-            reader.add(text.text)
             until = reader.uncut(await reader.read(final=is_key))
             found = reader.take(until, final=is_key)
             if until < len(text.text):
                 cuts[text.place] = (edit_ops.Edit(until, len(text.text), "", "redact", self._step.step.path),)
             if text.fixed:  # a number cannot be cut, so it stays or is taken out
-                reader = self._reader(text)
-                reader.add(text.text)
+                reader = self._placed.reader(text.kind, text)
                 found = reader.take(await reader.read(final=True), final=True)
             if found:
                 window = window_of([text])
                 window.final = is_key
                 hits.append(Hit(window, found))
         return (in_places(hits, self._guard.act(hits, self._step.ctx)) if hits else {}), cuts
-
-    def _reader(self, text: Text) -> TextReader:
-        return TextReader(
-            self._guard, self._placed.scanned, text.kind, key=text.key, fixed=text.fixed, place=text.place
-        )

@@ -145,7 +145,7 @@ class TextGuard(WholeTexts):
         """
         result: Value = self.find(window.text[cut:], ctx, final=window.final)
         found: Iterable[Found] | None = await result if self.awaits else result
-        ordered = sorted((moved(item, cut) for item in found or ()), key=span)
+        ordered = sorted([moved(item, cut) for item in found], key=span) if found else []
         if self.reach is not None and any(item.end - item.start > self.reach for item in ordered):
             raise WrongReturnError(
                 f"it found a stretch that is longer than its reach of {self.reach}; say a greater one"
@@ -193,19 +193,15 @@ class TextGuard(WholeTexts):
         A run that is read in one piece is one window, so it needs no reader.
         """
         if len(run) == 1 or not self.read_parts_separately:
-            found, _ = await self._scanned(ctx, window_of(run))
-            return sorted(found, key=span)
-        reader = TextReader(self, partial(self._scanned, ctx), run[0].kind, place=run[0].place)
+            result: Value = self.scan(window_of(run), ctx)
+            scanned: tuple[Sequence[Found], int] = await result if self.awaits else result
+            return sorted(scanned[0], key=span)
+        reader = TextReader(self, partial(self.scan, ctx=ctx), run[0].kind, waits=self.awaits, place=run[0].place)
         for index, text in enumerate(run):
             if index:
                 await reader.begin_part(text.place)
             reader.add(text.text)
         return reader.take(await reader.read(final=True), final=True)
-
-    async def _scanned(self, ctx: AnyContext, window: TextWindow) -> tuple[Sequence[Found], int]:
-        result: Value = self.scan(window, ctx)
-        found: tuple[Sequence[Found], int] = await result if self.awaits else result
-        return found
 
     def overrides(self, within: Found, across: Found) -> bool:
         """Tell whether a finding within a part rules out one across parts that it overlaps; by default it does.

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.text_guards.guard import TextGuard
 
-    Scan = Callable[["TextWindow"], Awaitable[tuple[Sequence["Found"], int]]]
+    Scanned = tuple[Sequence["Found"], int]
+    Scan = Callable[["TextWindow"], Scanned | Awaitable[Scanned]]
 
 
 class Found(Protocol):
@@ -179,56 +180,41 @@ class _Moving:
     """A window that moves over a text.
 
     Attributes:
+        text: what can be seen: some of what is decided, and all that is not.
+        start: where in ``text`` begins what is not decided.
         base: how many characters of the text stand before it.
+        begins: whether nothing stands before it.
+        notes: the guard's own.
+        fresh: how many characters are new since the last search.
+        held: how many characters were not decided after the last search.
     """
 
-    __slots__ = ("_begins", "_fresh", "_held", "_notes", "_start", "_text", "base")
+    __slots__ = ("base", "begins", "fresh", "held", "notes", "start", "text")
 
     def __init__(self, base: int = 0) -> None:
+        self.text = ""
+        self.start = 0
         self.base = base
-        self._text = ""
-        self._start = 0
-        self._begins = True
-        self._notes: dict[str, Value] = {}
-        self._fresh = self._held = 0
+        self.begins = True
+        self.notes: dict[str, Value] = {}
+        self.fresh = self.held = 0
 
     def copy(self) -> _Moving:
         """Return a copy, which moves by itself."""
         made = _Moving(self.base)
-        made._text, made._start, made._begins = self._text, self._start, self._begins
-        made._notes = deepcopy(self._notes)
+        made.text, made.start, made.begins, made.notes = self.text, self.start, self.begins, deepcopy(self.notes)
         return made
-
-    def add(self, text: str) -> None:
-        """Append to the text."""
-        self._text += text
-        self._fresh += len(text)
-
-    @property
-    def due(self) -> bool:
-        """Whether enough text is new for another search: an eighth of what was held, so that the work stays linear."""
-        return self._fresh > 0 and self._fresh >= self._held >> 3
-
-    @property
-    def until(self) -> int:
-        """Up to where the text is decided."""
-        return self.base + self._start
-
-    def window(self, kind: str, key: str, spots: Sequence[Spot], *, fixed: bool, final: bool) -> TextWindow:
-        """Return the window as a guard is to see it."""
-        self._fresh = 0
-        return TextWindow(self._text, self._start, self.base, self._begins, final, kind, key, fixed, self._notes, spots)
 
     def decide(self, until: int, lookback: int) -> None:
         """Move on: the window is decided up to a position in it; what is too far back to be seen again is forgotten."""
-        self._start = until
-        self._held = len(self._text) - self._start
-        cut = self._start - lookback
+        self.start = until
+        self.held = len(self.text) - until
+        cut = until - lookback
         if cut > _TRIM:
-            self._text = self._text[cut:]
-            self._start -= cut
+            self.text = self.text[cut:]
+            self.start -= cut
             self.base += cut
-            self._begins = False
+            self.begins = False
 
 
 class TextReader:
@@ -241,7 +227,20 @@ class TextReader:
         spots: where the parts begin.
     """
 
-    __slots__ = ("_borders", "_fed", "_fixed", "_found", "_guard", "_joined", "_key", "_kind", "_own", "_scan", "spots")
+    __slots__ = (
+        "_borders",
+        "_fed",
+        "_fixed",
+        "_found",
+        "_guard",
+        "_joined",
+        "_key",
+        "_kind",
+        "_own",
+        "_scan",
+        "_waits",
+        "spots",
+    )
 
     def __init__(
         self,
@@ -249,13 +248,18 @@ class TextReader:
         scan: Scan,
         kind: str,
         *,
+        waits: bool,
         key: str = "",
         fixed: bool = False,
         place: TextPlace = NOWHERE,
     ) -> None:
-        """Read a text for ``guard``; ``scan`` calls it. The rest goes into the windows: see `TextWindow`."""
+        """Read a text for ``guard`` by calling ``scan``, which returns an awaitable if it ``waits``.
+
+        The rest goes into the windows: see `TextWindow`.
+        """
         self._guard = guard
         self._scan = scan
+        self._waits = waits
         self._kind = kind
         self._key = key
         self._fixed = fixed
@@ -266,12 +270,18 @@ class TextReader:
         self._found: list[Found] = []  # decided by one reading, and not taken yet
         self.spots: list[Spot] = [Spot(0, place)]
 
-    def add(self, text: str) -> None:
-        """Append to the text."""
+    def add(self, text: str) -> bool:
+        """Append to the text; tell whether enough is new for another search.
+
+        That is an eighth of what was held, so that the work stays linear.
+        """
         self._fed += len(text)
-        self._own.add(text)
+        own = self._own
+        own.text += text
+        own.fresh += len(text)
         if self._joined is not None:
-            self._joined.add(text)
+            self._joined.text += text
+        return own.fresh > 0 and own.fresh >= own.held >> 3
 
     async def begin_part(self, place: TextPlace) -> None:
         """Begin the next part: what follows stands in another place."""
@@ -283,28 +293,29 @@ class TextReader:
             self._borders.append(self._fed)
         self.spots.append(Spot(self._fed, place))
 
-    @property
-    def due(self) -> bool:
-        """Whether enough text is new for another search."""
-        return self._own.due
-
     async def read(self, *, final: bool) -> int:
         """Search what is new; return up to where the text is decided. ``final``: whether the text ends here."""
-        await self._look(self._own, final=final)
+        until = await self._look(self._own, final=final)
         if self._joined is None:
-            return self._own.until
-        await self._look(self._joined, final=final, across=True)
-        return min(self._own.until, self._joined.until)
+            return until
+        return min(until, await self._look(self._joined, final=final, across=True))
 
-    async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> None:
-        window = moving.window(self._kind, self._key, self.spots, fixed=self._fixed, final=final)
-        found, held = await self._scan(window)
+    async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> int:
+        moving.fresh = 0
+        start, base = moving.start, moving.base
+        window = TextWindow(
+            moving.text, start, base, moving.begins, final, self._kind, self._key, self._fixed, moving.notes, self.spots
+        )
+        result: Value = self._scan(window)
+        scanned: Scanned = await result if self._waits else result
+        found, held = scanned
         if found:
-            found = [item for item in found if item.start >= window.start]
+            found = [item for item in found if item.start >= start]
             held = uncut(found, held)
-            known = [moved(item, moving.base) for item in found if item.start < held or final]
+            known = [moved(item, base) for item in found if item.start < held or final]
             self._found.extend([item for item in known if not across or crosses(item, self._borders)])
         moving.decide(held, self._guard.lookback)
+        return base + held
 
     def uncut(self, until: int) -> int:
         """Return the largest position up to ``until`` that lies within no finding."""
