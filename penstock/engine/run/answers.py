@@ -179,7 +179,7 @@ def _texts_of(chunks: Sequence[Chunk]) -> Sequence[str]:
 
 
 def _resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[Chunk]:
-    from penstock.engine.streams.resending import resent  # loaded where an answer is streamed
+    from penstock.engine.streams.chunk_texts import resent  # loaded where an answer is streamed
 
     return resent(chunks, before, after)
 

@@ -1,6 +1,6 @@
-"""Makes pipes of a plan, for one stream. Which arms are taken is decided here, once, from the step's start.
+"""`Builder`: makes the pipes of one stream from a plan.
 
-It knows plans, lanes and pipes. It runs nothing but conditions.
+Conditions run here, once, when the stream starts; so a branch takes the same arms for the whole stream.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
     from penstock.engine.streams.tracks import Lane, Subject, Track
     from penstock.engine.values.edits import Edits
 
-_TEXT = ("fields", TEXT)  # where a stretch of a streamed text stands, for the merge
+_TEXT = ("fields", TEXT)  # the place of a streamed text in a merge
 
 
 class Builder:
-    """Makes the pipes of one stream."""
+    """Makes the pipes and lanes of one stream."""
 
     def __init__(self, shared: StreamCall, clock: Callable[[], float], *, separate: bool = False) -> None:
         self._shared = shared
@@ -74,40 +74,40 @@ class Builder:
         self._separate = separate  # each hook in a pipe of its own, so that what is between them is known
 
     async def pipes(self, block: Block | None) -> list[Pipe]:
-        """Return the pipes of a block, in order."""
+        """Return the pipes of a block, in sequence."""
         if block is None:
             return []
         if isinstance(block, PlanSteps):
-            return list(self._plain(block))
+            return list(self._plain_pipes(block))
         if isinstance(block, PlanSequence):
             return [pipe for inner in block.blocks for pipe in await self.pipes(inner)]
         if isinstance(block, PlanBranch):
             ways = await self._taken(block)
             if len(ways) <= 1:
                 return await self.pipes(ways[0].block if ways else None)
-            return [self._guarded(self._parallel(ways, block, [await self._lane(way.block) for way in ways]))]
+            return [self._text_pipe(self._parallel(ways, block, [await self._lane(way.block) for way in ways]))]
         if isinstance(block, PlanPolicy) and not judges_texts(block):
             return [await self._policy_pipe(block)]
         if isinstance(block, PlanShadow):
             return [await self._shadow(block)]
-        return [self._guarded(await self._lane(block))]
+        return [self._text_pipe(await self._lane(block))]
 
-    def _guarded(self, lane: Lane) -> TextPipe:
+    def _text_pipe(self, lane: Lane) -> TextPipe:
         return TextPipe(lane, self._shared.written)
 
-    def _plain(self, block: PlanSteps) -> Iterator[Pipe]:
-        """Yield the pipes of plain steps: guards of texts each by itself, the others in rows."""
+    def _plain_pipes(self, block: PlanSteps) -> Iterator[Pipe]:
+        """Yield the pipes of plain steps: one for each text guard, one for the hooks between them."""
         hooks: list[HookStep] = []
         for call in block.calls:
             if text_guard_of(call[0].processor) is None:
                 hooks.append(HookStep(self._shared.open_step(call[0]), call[1], waits=call[2]))
                 continue
-            yield from self._rows(hooks)
+            yield from self._hook_pipes(hooks)
             hooks = []
-            yield self._guarded(self._step(call))
-        yield from self._rows(hooks)
+            yield self._text_pipe(self._step(call))
+        yield from self._hook_pipes(hooks)
 
-    def _rows(self, hooks: Sequence[HookStep]) -> list[Pipe]:
+    def _hook_pipes(self, hooks: Sequence[HookStep]) -> list[Pipe]:
         rows = [[hook] for hook in hooks] if self._separate else [hooks] if hooks else []
         return [HookPipe(row, self._clock) for row in rows]
 
@@ -210,7 +210,7 @@ class Builder:
     # Conditions
 
     async def _taken(self, block: PlanBranch) -> list[PlanArm]:
-        """Return the ways of a branch that are taken, by what is known at the step's start."""
+        """Return the arms of a branch that are taken, given the payload at the start of the stream."""
         view = View(self._shared.stage_call, self._shared.payload)
         taken: list[PlanArm | None] = []
         for number, condition in enumerate(block.conditions):
@@ -227,8 +227,8 @@ class Builder:
         """Tell whether a condition holds.
 
         Raises:
-            Stopped: it broke, and the policy is to block.
-            StepFailedError: it broke, and it is not.
+            Stopped: it failed, and the policy is to block.
+            StepFailedError: it failed, and the policy is to raise.
         """
         try:
             return await holds(condition, view)
@@ -244,7 +244,7 @@ class Builder:
 
 
 class _Join:
-    """Merges the edits of branches over a stretch of text, as their join says."""
+    """Merges the edits of branches to a text, by the join's policy."""
 
     def __init__(self, shared: StreamCall, ways: Sequence[PlanArm], block: PlanParallel | PlanBranch | PlanDag) -> None:
         self._shared = shared
@@ -252,10 +252,10 @@ class _Join:
         self._block = block
 
     def __call__(self, text: str, branches: Sequence[Edits]) -> Edits:
-        """Return the edits of all as one.
+        """Return the edits of all branches as one.
 
         Raises:
-            Stopped: they conflict, and a guard is concerned.
+            Stopped: they conflict, and one of them is a guard's.
             StepFailedError: they conflict.
         """
         made = [edits for edits in branches if edits]
@@ -269,10 +269,10 @@ class _Join:
         return merged if isinstance(merged, tuple) else ()
 
     def united(self, base: Payload, branches: Sequence[Branch]) -> Delta:
-        """Return the changes of all as one.
+        """Return the changes of all branches as one.
 
         Raises:
-            Stopped: they conflict, and a guard is concerned.
+            Stopped: they conflict, and one of them is a guard's.
             StepFailedError: they conflict.
         """
         path, call = self._block.path, self._shared.stage_call
@@ -280,7 +280,7 @@ class _Join:
         if not isinstance(delta, StepFailedError):
             if isinstance(delta.get(_TEXT, ()), tuple):
                 return delta
-            delta = as_failure(path, path, call.stage.name, WrongReturnError("merge= gave something else for a text"))
+            delta = as_failure(path, path, call.stage.name, WrongReturnError("merge= returned no text for a text"))
             record_failure(call, delta, join_policy(delta, self._ways))
         if join_policy(delta, self._ways) == "block":
             raise Stopped(failure_verdict(delta), delta)
@@ -305,7 +305,7 @@ def _sequence(lanes: Sequence[Lane]) -> Lane:
 
 
 def judges_texts(block: Block) -> bool:
-    """Tell whether a block can be a lane: its steps judge texts, or edit nothing, and one of them does judge."""
+    """Tell whether a block can be a lane: its steps are text guards or edit nothing, and one is a text guard."""
     steps = list(plan_steps(block, fallbacks=True))
     guards = [text_guard_of(step.processor) for step in steps]
     fits = all(guard is not None or step.edits == "nothing" for guard, step in zip(guards, steps, strict=True))
@@ -313,7 +313,7 @@ def judges_texts(block: Block) -> bool:
 
 
 def plain_hooks(block: Block | None) -> bool:
-    """Tell whether a plan is one row of hooks that take chunks and do not wait."""
+    """Tell whether a plan is one sequence of hooks that are sync and have no `flush`."""
     return isinstance(block, PlanSteps) and all(
         not waits and text_guard_of(step.processor) is None and getattr(step.processor, "flush", None) is None
         for step, _, waits, _ in block.calls

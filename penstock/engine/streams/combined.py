@@ -11,7 +11,6 @@ from penstock.engine.merging.dag_state import DagState
 from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.decided import Composer, Decided, Merger, by_part, merged_parts, shifted, split_at
 from penstock.engine.values import edits as edit_ops
-from penstock.engine.values.errors import StepFailedError
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.texts import TextPlace
 
@@ -163,10 +162,9 @@ class PolicyTrack:
             self._borders.extend([len(self._waiting) + border for border in borders])
         self._waiting += text
         if not self._out:
-            try:
-                return self._noted(await self._policy.limited(lambda: self._track.feed(text, borders, final=final)))
-            except StepFailedError as error:
-                self._policy.failed(error)
+            decided = await self._policy.attempt(lambda: self._track.feed(text, borders, final=final))
+            if decided is not None:
+                return self._noted(decided)
             self._out = True
             self._begun = self._until
             text, borders = self._waiting, tuple(self._borders)

@@ -1,8 +1,8 @@
-"""The pipe of a lane: holds back what is not decided, and lets everything leave in the order it came.
+"""`TextPipe`: feeds the chunks of a stream to a lane, holds what is not decided, and releases the rest in order.
 
-It knows chunks and tracks, no step. Chunks that are no pieces of a text wait behind held text; only transient data
-overtake. Neighbouring texts of an answer are one text to the lane, as its parts are in a message: of texts that are
-written in turns, the later one and what comes behind it wait for the end of the first.
+Chunks that are no pieces of a text wait behind held text; only transient data chunks overtake it. Neighbouring texts of
+an answer are one text to the lane, as neighbouring parts of a message are. Where two texts are written in turns, the
+later one, with everything behind it, waits for the end of the first.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
+from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
 from penstock.engine.streams.decided import Pending
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.tracks import Subject, judge_chunk
-from penstock.engine.streams.values import PROBE, chunk_texts, is_sealed, rewritten, without_copies
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.answers import named
 from penstock.engine.values.chunks import Chunk
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
 
 
-class Unit:
-    """A text at work: one block, or several neighbouring ones.
+class TextBuffer:
+    """A text that a track reads: one block, or several neighbouring ones.
 
     Attributes:
         kind: ``text`` or ``reasoning``.
-        id: the id of the block at hand; a later block may bear it again.
-        block: the number of the block at hand.
+        id: the id of the current block; a later block may have it again.
+        block: the number of the current block.
         last: a chunk of the text, for what is written behind its end.
         fed: how long the text is so far.
         closed: whether the text has ended.
         decided: the edits to what is decided.
-        gone: up to where it has left, or was taken away.
+        gone: up to where the text was released, or was taken out.
     """
 
     __slots__ = ("_borders", "_track", "block", "closed", "decided", "fed", "gone", "id", "kind", "last")
@@ -73,56 +73,59 @@ class Unit:
         self.last = self.last.with_id(id)
 
     async def close(self) -> None:
-        """Note that the text has ended."""
+        """End the text."""
         self.decided.add(await self._track.feed("", final=True))
         self.closed = True
 
 
-class Piece:
-    """A stretch of a text, as it came in one chunk; a tail is the end of a block, for what is written there."""
+class Slice:
+    """A stretch of a text, as it came in one chunk.
 
-    __slots__ = ("block", "chunk", "end", "start", "tail", "text", "unit")
+    A tail stands for the end of a block, where text may be inserted.
+    """
 
-    def __init__(self, unit: Unit, chunk: Chunk, start: int, *, tail: bool = False) -> None:
-        self.unit = unit
+    __slots__ = ("block", "buffer", "chunk", "end", "start", "tail", "text")
+
+    def __init__(self, buffer: TextBuffer, chunk: Chunk, start: int, *, tail: bool = False) -> None:
+        self.buffer = buffer
         self.chunk = chunk
-        self.block = unit.block
+        self.block = buffer.block
         self.text = "" if tail else chunk.text
         self.start = start
         self.end = start + len(self.text)
         self.tail = tail
 
 
-def unjudged(item: Piece | Chunk) -> Chunk | None:
-    """Return what has not left of a piece, as it came; a chunk as it is; None if there is nothing."""
-    if not isinstance(item, Piece):
+def unreleased(item: Slice | Chunk) -> Chunk | None:
+    """Return what was not released of a slice, as it came; a chunk as it is; None if nothing is left."""
+    if not isinstance(item, Slice):
         return item
-    text = item.text[max(item.unit.gone - item.start, 0) :]
+    text = item.text[max(item.buffer.gone - item.start, 0) :]
     if not text:
         return None
     return item.chunk if len(text) == len(item.chunk.text) else item.chunk.with_text(text)
 
 
 class Outgoing:
-    """Chunks that leave at once; stretches of one text among them as one chunk, if nothing else tells them apart.
+    """Chunks that are released together. Stretches of one text in a row become one chunk.
 
-    Without that every guard in a row would cut the chunks anew, and the last would be given many small ones.
+    Otherwise each guard in a sequence would cut the chunks further, and the last would get many small ones.
     """
 
     __slots__ = ("_chunk", "_chunks", "_texts")
 
     def __init__(self, chunks: list[Chunk]) -> None:
         self._chunks = chunks
-        self._texts: list[str] = []  # of the chunk that is being put together
+        self._texts: list[str] = []  # of the chunk that is being joined
         self._chunk: Chunk | None = None
 
     def put(self, chunk: Chunk) -> None:
-        """Let a chunk leave as it is."""
+        """Add a chunk as it is."""
         self._finish()
         self._chunks.append(chunk)
 
     def write(self, text: str, piece: Chunk) -> None:
-        """Let text leave that came in a chunk."""
+        """Add text that came in the chunk ``piece``."""
         if self._chunk is not None and not piece.differs_in_text(self._chunk):
             self._finish()
         self._chunk = piece
@@ -142,14 +145,14 @@ class Outgoing:
         self._chunk, self._texts = None, []
 
 
-def leave(piece: Piece, out: Outgoing) -> bool:
-    """Let a piece leave, or as much of it as is decided; tell whether it has left whole."""
-    unit = piece.unit
-    until = unit.decided.until
+def release(piece: Slice, out: Outgoing) -> bool:
+    """Add to ``out`` as much of a slice as is decided; tell whether that is all of it."""
+    buffer = piece.buffer
+    until = buffer.decided.until
     if piece.tail:
-        if not unit.closed and unit.block == piece.block and until <= piece.end:
-            return False  # something may be written there yet
-        edits = unit.decided.take(piece.end, final=True) if unit.closed and unit.block == piece.block else ()
+        if not buffer.closed and buffer.block == piece.block and until <= piece.end:
+            return False  # text may still be inserted there
+        edits = buffer.decided.take(piece.end, final=True) if buffer.closed and buffer.block == piece.block else ()
         if edits:
             out.write("".join(edit.text for edit in edits), piece.chunk)
         return True
@@ -157,34 +160,34 @@ def leave(piece: Piece, out: Outgoing) -> bool:
     if not whole and until <= piece.start:
         return False
     stop = piece.end if whole else until
-    edits = unit.decided.take(stop, final=False)
-    if edits or unit.gone > piece.start:
+    edits = buffer.decided.take(stop, final=False)
+    if edits or buffer.gone > piece.start:
         out.write(_edited(piece, stop, edits), piece.chunk)
     else:
         out.write(piece.text if whole else piece.text[: stop - piece.start], piece.chunk)
-        unit.gone = stop
+        buffer.gone = stop
     if not whole:
         piece.text = piece.text[stop - piece.start :]
         piece.start = stop
     return whole
 
 
-def _edited(piece: Piece, until: int, edits: Edits) -> str:
-    """Return what a piece becomes up to a place: what an edit that began before takes away is gone."""
-    unit = piece.unit
-    begin = min(max(piece.start, unit.gone), until)
+def _edited(piece: Slice, until: int, edits: Edits) -> str:
+    """Return what a slice becomes up to a position, without what an edit from before it has taken out."""
+    buffer = piece.buffer
+    begin = min(max(piece.start, buffer.gone), until)
     text = piece.text[begin - piece.start : until - piece.start]
     clipped: list[Edit] = []
-    unit.gone = max(unit.gone, until)
+    buffer.gone = max(buffer.gone, until)
     for edit in edits:
-        unit.gone = max(unit.gone, edit.end)
+        buffer.gone = max(buffer.gone, edit.end)
         low, high = max(edit.start - begin, 0), max(min(edit.end, until) - begin, 0)
         clipped.append(Edit(low, high, edit.text, edit.kind, edit.step))
     return edit_ops.apply(text, tuple(clipped))
 
 
-async def besides(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
-    """Return a chunk of a text as a lane leaves what it says besides the text; copies of the text are taken out."""
+async def judge_side_payload(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
+    """Return a chunk of a text with its payload as a lane leaves it, copies of the text taken out."""
     if not chunk.payload:
         return chunk
     payload = without_copies(chunk.payload, chunk.text) if lane.guards else chunk.payload
@@ -196,33 +199,36 @@ async def besides(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
 INPUTS = frozenset({"tool-input-start", "tool-input-delta", "tool-input-end"})
 
 
-class Inputs:
-    """The calls of tools that are being written. A string in JSON may be disguised, so it is judged as the value."""
+class ToolInputs:
+    """Holds the arguments of tool calls while the model writes them.
+
+    A string in JSON may be escaped, so the arguments are judged as a value, once they are complete.
+    """
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self._held: dict[str, list[Chunk]] = {}
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Hold a chunk; return all of its call once it is written."""
+        """Hold a chunk; return all chunks of its call once that is complete."""
         await judge_chunk(self._lane, chunk, ())
-        chunk = await besides(self._lane, chunk, "tool")
+        chunk = await judge_side_payload(self._lane, chunk, "tool")
         self._held.setdefault(chunk.id, []).append(chunk)
         return await self._judged(self._held.pop(chunk.id)) if chunk.type == "tool-input-end" else ()
 
-    async def done(self) -> Sequence[Chunk]:
-        """Return what was written of calls that nothing ended."""
+    async def flush(self) -> Sequence[Chunk]:
+        """Judge and return what was written of calls that no chunk has ended."""
         held, self._held = self._held, {}
         return [chunk for chunks in held.values() for chunk in await self._judged(chunks)]
 
     def give_up(self) -> Sequence[Chunk]:
-        """Return what was written of calls that nothing ended, as it came."""
+        """Return what was written of calls that no chunk has ended, as it came."""
         held, self._held = self._held, {}
         return [chunk for chunks in held.values() for chunk in chunks]
 
     async def _judged(self, chunks: list[Chunk]) -> Sequence[Chunk]:
         written = "".join(chunk.text for chunk in chunks)
-        read = _Reading(written)
+        read = _Arguments(written)
         probe = Chunk(PROBE, id=chunks[0].id, payload={"arguments": read.value})
         edits = await judge_chunk(self._lane, probe, chunk_texts(probe, self._lane.kinds, "tool"))
         if not edits and not read.hides:
@@ -231,13 +237,13 @@ class Inputs:
         return _rewritten(chunks, json.dumps(thaw(made), ensure_ascii=False) if read.is_json else str(made))
 
 
-class _Reading:
-    """What was written, as a value.
+class _Arguments:
+    """The arguments of a call, read from what the model wrote.
 
     Attributes:
-        value: the value; what is no JSON, as text without escapes that could be read elsewhere.
+        value: the value; of what is no JSON, the text without escapes that another reader could resolve.
         is_json: whether it is JSON.
-        hides: whether something was written that is not in the value.
+        hides: whether something was written that is not in the value, such as a key that stands there twice.
     """
 
     def __init__(self, written: str) -> None:
@@ -259,7 +265,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 def _plain(escape: re.Match[str]) -> str:
-    """Return the character that an escape stands for, if it may stand there by itself."""
+    """Return the character that an escape stands for, unless it must stay escaped."""
     code = escape.group(1)
     char = chr(int(code, 16)) if code else escape.group()[1]
     plain = char.isprintable() and char not in '"\\' and (code is not None or char == "/")
@@ -271,7 +277,7 @@ def _rewritten(chunks: Sequence[Chunk], text: str) -> Sequence[Chunk]:
     made: list[Chunk] = []
     for chunk in chunks:
         if chunk.text:
-            chunk, text = chunk.with_text(text), ""  # noqa: PLW2901 - what stands in its place
+            chunk, text = chunk.with_text(text), ""  # noqa: PLW2901 - the chunk in its place
         if chunk.text or chunk.type != "tool-input-delta":
             made.append(chunk)
     return made
@@ -282,59 +288,65 @@ _TOOLS = frozenset({"tool-call", "tool-result", "tool-error"})
 
 
 class TextPipe:
-    """A lane, and what it holds back."""
+    """A lane in a stream, and what it holds back."""
 
     def __init__(self, lane: Lane, written: list[Chunk]) -> None:
         self._lane = lane
         self._written = written
-        self._queue: deque[Piece | Chunk] = deque()
-        self._open: dict[tuple[str, str], Unit] = {}
+        self._queue: deque[Slice | Chunk] = deque()
+        self._open: dict[tuple[str, str], TextBuffer] = {}
         self._announced: set[tuple[str, str]] = set()
-        self._at_hand: Unit | None = None  # the text that is being written, one at a time
+        self._current: TextBuffer | None = None  # the text that is being written, one at a time
         self._later: list[Chunk] = []  # what waits for its end: another text that has begun, and all behind that
-        self._resting: Unit | None = None  # its block has ended, and a neighbour may follow
-        self._latest: Unit | None = None  # the text that is the message's last part so far
-        self._parts: set[tuple[str, str]] = set()  # calls, and thoughts that nobody judges
-        self._inputs = Inputs(lane)
+        self._resting: TextBuffer | None = None  # its block has ended, and a neighbour may follow
+        self._latest: TextBuffer | None = None  # the text that is the message's last part so far
+        self._parts: set[tuple[str, str]] = set()  # tool calls, and reasoning that the lane does not read
+        self._inputs = ToolInputs(lane)
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Take in a chunk; return what may leave."""
-        unit = self._at_hand
-        if unit is not None and chunk.type == "text-delta" and chunk.id == unit.id and chunk.text and not chunk.payload:
-            self._queue.append(Piece(unit, chunk, unit.fed))  # what `_taken` comes to for most chunks
-            await unit.feed(chunk.text)
+        """Take a chunk; return what may be released."""
+        buffer = self._current
+        if (
+            buffer is not None
+            and chunk.type == "text-delta"
+            and chunk.id == buffer.id
+            and chunk.text
+            and not chunk.payload
+        ):
+            self._queue.append(Slice(buffer, chunk, buffer.fed))  # the same as `_take`, for most chunks
+            await buffer.feed(chunk.text)
         elif chunk.transient and chunk.is_data:
-            return [*await self._judged(chunk), *self._leaving()]
+            return [*await self._judged(chunk), *self._released()]
         else:
-            await self._taken([chunk])
-        return self._leaving()
+            await self._take([chunk])
+        return self._released()
 
     async def end(self) -> Sequence[Chunk]:
-        """Close all texts; return what is left."""
-        await self._all_ended()
-        await self._rest_closed()
-        return self._leaving()
+        """End all texts; return what is left."""
+        await self._end_all()
+        await self._close_resting()
+        return self._released()
 
     async def wake(self, now: float) -> Sequence[Chunk]:
-        """Return nothing: it has no timers."""
+        """Return nothing: there are no timers."""
         del now
         return ()
 
     def deadline(self) -> float | None:
-        """Return None: it has no timers."""
+        """Return None: there are no timers."""
         return None
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Return what is held as it came: something else is to judge it."""
-        held = [chunk for item in self._queue if (chunk := unjudged(item)) is not None]
+        """Return what is held, as it came, and begin anew."""
+        held = [chunk for item in self._queue if (chunk := unreleased(item)) is not None]
         self._queue.clear()
         self._open.clear()
-        self._at_hand = self._resting = self._latest = None
+        self._current = self._resting = self._latest = None
         later, self._later = self._later, []
         return [*held, *self._inputs.give_up(), *later]
 
-    async def _taken(self, chunks: list[Chunk]) -> None:
-        """Take in chunks, and those that waited for what they end."""
+    async def _take(self, chunks: list[Chunk]) -> None:
+        """Take chunks, and then those that waited for a text that has ended."""
         todo = deque(chunks)
         while todo:
             chunk = todo.popleft()
@@ -342,104 +354,104 @@ class TextPipe:
             if self._waits(kind, what, chunk):
                 self._later.append(chunk)
             elif kind in self._lane.kinds:
-                await self._text(kind, what, chunk)
+                await self._take_text(kind, what, chunk)
             else:
-                await self._other(chunk)
-            if self._later and self._at_hand is None:
+                await self._take_other(chunk)
+            if self._later and self._current is None:
                 todo.extendleft(reversed(self._later))
                 self._later = []
 
     def _waits(self, kind: str, what: str, chunk: Chunk) -> bool:
-        """Tell whether a chunk must wait for the end of the text at hand."""
-        unit = self._at_hand
-        if unit is None or (kind == "text" and chunk.id == unit.id) or chunk.type in STEP_ENDS:
+        """Tell whether a chunk must wait for the end of the current text."""
+        buffer = self._current
+        if buffer is None or (kind == "text" and chunk.id == buffer.id) or chunk.type in STEP_ENDS:
             return False
         another = kind == "text" and what == "delta" and chunk.text != ""
-        return bool(self._later) or (another and (kind, unit.id) in self._announced)
+        return bool(self._later) or (another and (kind, buffer.id) in self._announced)
 
     # Texts
 
-    async def _text(self, kind: str, what: str, chunk: Chunk) -> None:
+    async def _take_text(self, kind: str, what: str, chunk: Chunk) -> None:
         key = (kind, chunk.id)
-        chunk = await besides(self._lane, chunk, kind) if chunk.payload else chunk
-        unit = self._open.get(key)
+        chunk = await judge_side_payload(self._lane, chunk, kind) if chunk.payload else chunk
+        buffer = self._open.get(key)
         if what == "delta" and chunk.text:
-            if unit is None:
-                unit = await self._begun(kind, chunk)
-            self._queue.append(Piece(unit, chunk, unit.fed))
-            await unit.feed(chunk.text)
+            if buffer is None:
+                buffer = await self._begin(kind, chunk)
+            self._queue.append(Slice(buffer, chunk, buffer.fed))
+            await buffer.feed(chunk.text)
             return
         if what != "delta":
-            if unit is not None:
-                await self._ended(unit)
+            if buffer is not None:
+                await self._end(buffer)
             if what == "start":
-                await self._bare_ended(kind)
+                await self._end_unannounced(kind)
                 self._announced.add(key)
             else:
                 self._announced.discard(key)
         self._queue.append(chunk)
 
-    async def _bare_ended(self, kind: str) -> None:
-        """Close the texts of a kind that nothing announced: nothing will end them, either."""
-        for unit in list(self._open.values()):
-            if unit.kind == kind and (kind, unit.id) not in self._announced:
-                await self._ended(unit)
+    async def _end_unannounced(self, kind: str) -> None:
+        """End the texts of a kind that began without a start chunk: no end chunk will come for them."""
+        for buffer in list(self._open.values()):
+            if buffer.kind == kind and (kind, buffer.id) not in self._announced:
+                await self._end(buffer)
 
-    async def _begun(self, kind: str, chunk: Chunk) -> Unit:
-        """Return the unit of a block whose first piece this is: its neighbour's, or a new one."""
-        await self._bare_ended(kind)
-        unit = self._resting
-        if unit is not None and unit is self._latest and kind == "text":
+    async def _begin(self, kind: str, chunk: Chunk) -> TextBuffer:
+        """Return the buffer of a block whose first chunk this is: its neighbour's, or a new one."""
+        await self._end_unannounced(kind)
+        buffer = self._resting
+        if buffer is not None and buffer is self._latest and kind == "text":
             self._resting = None
-            unit.begin_block(chunk.id)
+            buffer.begin_block(chunk.id)
         else:
-            await self._rest_closed()
+            await self._close_resting()
             template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
-            unit = Unit(kind, template, self._lane.open(Subject(template, kind)))
-        self._latest = self._open[kind, chunk.id] = unit
+            buffer = TextBuffer(kind, template, self._lane.open(Subject(template, kind)))
+        self._latest = self._open[kind, chunk.id] = buffer
         if kind == "text":
-            self._at_hand = unit
-        return unit
+            self._current = buffer
+        return buffer
 
-    async def _ended(self, unit: Unit) -> None:
-        """Close a block. Text rests until it is known whether a neighbour follows."""
-        del self._open[unit.kind, unit.id]
-        self._queue.append(Piece(unit, unit.last, unit.fed, tail=True))
-        if unit.kind != "text":
-            await unit.close()
+    async def _end(self, buffer: TextBuffer) -> None:
+        """End a block. A text stays open until it is known whether a neighbour follows."""
+        del self._open[buffer.kind, buffer.id]
+        self._queue.append(Slice(buffer, buffer.last, buffer.fed, tail=True))
+        if buffer.kind != "text":
+            await buffer.close()
             return
-        self._at_hand, self._resting = None, unit
+        self._current, self._resting = None, buffer
 
-    async def _rest_closed(self) -> None:
-        unit, self._resting = self._resting, None
-        if unit is not None:
-            await unit.close()
+    async def _close_resting(self) -> None:
+        buffer, self._resting = self._resting, None
+        if buffer is not None:
+            await buffer.close()
 
-    async def _all_ended(self) -> None:
+    async def _end_all(self) -> None:
         while self._open:
-            for unit in list(self._open.values()):
-                await self._ended(unit)
+            for buffer in list(self._open.values()):
+                await self._end(buffer)
             later, self._later = self._later, []
-            await self._taken(later)
-        self._queue.extend(await self._inputs.done())
+            await self._take(later)
+        self._queue.extend(await self._inputs.flush())
 
     # Everything else
 
-    async def _other(self, chunk: Chunk) -> None:
+    async def _take_other(self, chunk: Chunk) -> None:
         if self._is_part(chunk):
             self._latest = None
-            await self._rest_closed()
+            await self._close_resting()
         if chunk.type in STEP_ENDS:
-            await self._all_ended()  # the last one rests: who reads what follows a step's end puts it behind the text
+            await self._end_all()  # the last text stays open: a reader puts text that follows a step's end behind it
         if chunk.type in INPUTS and "tool" in self._lane.kinds:
             self._queue.extend(await self._inputs.feed(chunk))
             return
         if chunk.type == "tool-call":
-            self._queue.extend(await self._inputs.done())
+            self._queue.extend(await self._inputs.flush())
         self._queue.extend(await self._judged(chunk))
 
     def _is_part(self, chunk: Chunk) -> bool:
-        """Tell whether it becomes a part of the message, so that texts around it are no neighbours."""
+        """Tell whether a chunk begins a part of the message, so that texts before and behind it are no neighbours."""
         if chunk.type in _TOOLS:
             return self._is_new("tool", str(named(chunk, "call_id") or chunk.id))
         if chunk.type == "reasoning-delta":
@@ -461,8 +473,8 @@ class TextPipe:
         edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
         return [rewritten(chunk, edits)]
 
-    def _leaving(self) -> list[Chunk]:
-        """Return what may leave, in order: up to the first text that is not decided."""
+    def _released(self) -> list[Chunk]:
+        """Return what may be released, in order: up to the first text that is not decided."""
         queue = self._queue
         if not queue and not self._written:
             return []
@@ -472,7 +484,7 @@ class TextPipe:
             head = queue[0]
             if isinstance(head, Chunk):
                 out.put(head)
-            elif not leave(head, out):
+            elif not release(head, out):
                 break
             queue.popleft()
         return out.all()

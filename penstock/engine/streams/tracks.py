@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, with_texts
 from penstock.engine.streams.decided import Decided, by_part, shifted
-from penstock.engine.streams.values import PROBE, SNAPSHOT, with_texts
 from penstock.engine.text_guards.guard import in_places, window_of
 from penstock.engine.text_guards.whole_texts import PART_KINDS, UNREADABLE, Unread
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
@@ -308,7 +308,7 @@ class GuardTrack:
         begin = 0
         for border in borders:
             self._reader.add(text[begin:border])
-            await self._reader.begin_part(TextPlace("", len(self._reader.spots)))
+            await self._reader.begin_part(TextPlace("", len(self._reader.parts)))
             begin = border
         return text[begin:]
 
@@ -337,7 +337,7 @@ class GuardTrack:
             WrongReturnError: it edits what it may not.
         """
         begin = self._until
-        window = TextWindow(self._held, 0, begin, begin == 0, kind=self._kind, spots=self._reader.spots)
+        window = TextWindow(self._held, 0, begin, begin == 0, kind=self._kind, parts=self._reader.parts)
         made = self._guard.act([Hit(window, [moved(item, -begin) for item in found])], self._step.ctx)[0]
         self._step.keep_written()
         edits = edit_ops.normalise(made, self._held)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class Found(Protocol):
-    """What a guard found: a stretch of the text; an `Edit`, or a named tuple of the guard's own that begins so."""
+    """What a guard found: a stretch of the text. An `Edit`, or a named tuple of the guard with these two fields."""
 
     @property
     def start(self) -> int:
-        """Where it begins, in characters from the window's first."""
+        """Where it begins, in characters from the beginning of the window."""
         ...
 
     @property
@@ -40,8 +40,8 @@ class Found(Protocol):
         ...
 
 
-class Spot(NamedTuple):
-    """Where a piece of the text stands: it begins at ``start``, counted from the text's own beginning."""
+class PartStart(NamedTuple):
+    """Where a part of the text stands: it begins at ``start``, counted from the beginning of the text."""
 
     start: int
     place: TextPlace
@@ -55,16 +55,16 @@ class TextWindow:
     """A text, or the part of a streamed one that is not decided yet.
 
     Attributes:
-        text: what can be seen: some of what is decided, and all that is not.
-        start: where in ``text`` begins what is not decided; findings that begin before it are not asked for.
-        base: how many characters of the text stand before the window.
+        text: some text that is decided, and all text that is not.
+        start: the position in ``text`` up to which it is decided; findings that begin before it are ignored.
+        base: how many characters of the text come before the window.
         begins: whether nothing stands before the window.
         final: whether the text ends with the window.
-        kind: the kind of part the text stands in: ``text``, ``reasoning``, ``tool`` …
-        key: the name that the text is the value of, in tools' arguments and results; else empty.
-        fixed: whether it is a number's digits, which cannot be edited as text.
-        notes: the guard's own, kept as long as the text lasts.
-        spots: where the pieces stand that were read as one text, in order.
+        kind: the kind of part that holds the text: ``text``, ``reasoning``, ``tool`` …
+        key: the key under which the text stands in a tool's arguments or result; else empty.
+        fixed: whether the text is the digits of a number, which cannot be edited as text.
+        notes: for the guard's own use; kept from window to window of one text.
+        parts: where the parts of the text begin, in order.
     """
 
     text: str
@@ -76,28 +76,28 @@ class TextWindow:
     key: str = ""
     fixed: bool = False
     notes: dict[str, Value] = field(default_factory=dict[str, Value])
-    spots: Sequence[Spot] = (Spot(0, NOWHERE),)
+    parts: Sequence[PartStart] = (PartStart(0, NOWHERE),)
 
     def locate(self, at: int) -> tuple[TextPlace, int]:
-        """Return the place in which a character of the window stands, and how far from the place's beginning."""
+        """Return the place of a character of the window, and its position there."""
         whole = self.base + at
-        spot = self.spots[max(bisect_right(self.spots, whole, key=_start) - 1, 0)]
-        return spot.place, whole - spot.start
+        part = self.parts[max(bisect_right(self.parts, whole, key=_start) - 1, 0)]
+        return part.place, whole - part.start
 
     def pieces(self, start: int, end: int) -> Iterable[tuple[TextPlace, int, int]]:
-        """Yield the stretches, place by place, that a stretch of the window lies on; one of no width on one place."""
+        """Yield ``(place, start, end)`` for each place that a stretch of the window lies on; at least one place."""
         low, high = start + self.base, end + self.base
-        first = max(bisect_right(self.spots, low, key=_start) - 1, 0)
-        for index in range(first, len(self.spots)):
-            begin, place = self.spots[index]
-            limit = self.spots[index + 1].start if index + 1 < len(self.spots) else high
+        first = max(bisect_right(self.parts, low, key=_start) - 1, 0)
+        for index in range(first, len(self.parts)):
+            begin, place = self.parts[index]
+            limit = self.parts[index + 1].start if index + 1 < len(self.parts) else high
             if index > first and begin >= high:
                 return
             yield place, max(low, begin) - begin, min(high, limit) - begin
 
 
-def _start(spot: Spot) -> int:
-    return spot.start
+def _start(part: PartStart) -> int:
+    return part.start
 
 
 class Hit(NamedTuple):
@@ -112,7 +112,7 @@ class _Movable(Found, Protocol):
 
 
 def moved(found: Found, by: int) -> Found:
-    """Return a finding as it is called from another place, ``by`` characters further."""
+    """Return a finding with ``by`` added to its positions."""
     if by == 0:
         return found
     if isinstance(found, Edit):
@@ -151,7 +151,7 @@ def resolve_overlaps(
     Args:
         found: what was found within parts of a text, and across them.
         borders: where the second and later parts begin.
-        overrides: tells whether a finding within a part rules out one across parts that it overlaps.
+        overrides: tells whether a finding within a part (its first argument) replaces one across parts.
     """
     ordered = sorted(found, key=span)
     if not borders:
@@ -177,13 +177,13 @@ _TRIM = 512  # characters: the text before a window is forgotten in pieces of th
 
 
 class _Moving:
-    """A window that moves over a text.
+    """A window that moves over a text. `TextWindow` describes the first six attributes.
 
     Attributes:
-        text: what can be seen: some of what is decided, and all that is not.
-        start: where in ``text`` begins what is not decided.
-        base: how many characters of the text stand before it.
-        begins: whether nothing stands before it.
+        text: some text that is decided, and all text that is not.
+        start: the position in ``text`` up to which it is decided.
+        base: how many characters of the text come before the window.
+        begins: whether nothing comes before the window.
         notes: the guard's own.
         fresh: how many characters are new since the last search.
         held: how many characters were not decided after the last search.
@@ -224,7 +224,7 @@ class TextReader:
     them as one text; what is found in the whole counts only where it crosses a border between parts.
 
     Attributes:
-        spots: where the parts begin.
+        parts: where the parts begin.
     """
 
     __slots__ = (
@@ -239,7 +239,7 @@ class TextReader:
         "_own",
         "_scan",
         "_waits",
-        "spots",
+        "parts",
     )
 
     def __init__(
@@ -268,7 +268,7 @@ class TextReader:
         self._joined: _Moving | None = None  # reads neighbouring parts as one
         self._borders: list[int] = []
         self._found: list[Found] = []  # decided by one reading, and not taken yet
-        self.spots: list[Spot] = [Spot(0, place)]
+        self.parts: list[PartStart] = [PartStart(0, place)]
 
     def add(self, text: str) -> bool:
         """Append to the text; tell whether enough is new for another search.
@@ -291,7 +291,7 @@ class TextReader:
             await self._look(self._own, final=True)
             self._own = _Moving(self._fed)
             self._borders.append(self._fed)
-        self.spots.append(Spot(self._fed, place))
+        self.parts.append(PartStart(self._fed, place))
 
     async def read(self, *, final: bool) -> int:
         """Search what is new; return up to where the text is decided. ``final``: whether the text ends here."""
@@ -304,7 +304,7 @@ class TextReader:
         moving.fresh = 0
         start, base = moving.start, moving.base
         window = TextWindow(
-            moving.text, start, base, moving.begins, final, self._kind, self._key, self._fixed, moving.notes, self.spots
+            moving.text, start, base, moving.begins, final, self._kind, self._key, self._fixed, moving.notes, self.parts
         )
         result: Value = self._scan(window)
         scanned: Scanned = await result if self._waits else result

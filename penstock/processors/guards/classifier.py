@@ -304,7 +304,7 @@ def _phase(ctx: AnyContext) -> ClassifiedPhase:
 
 def _view(window: TextWindow, start: int, end: int) -> str:
     """Return a stretch as it is read: its parts parted by spaces, without white space around it."""
-    borders = [spot.start - window.base for spot in window.spots[1:] if start < spot.start - window.base < end]
+    borders = [part.start - window.base for part in window.parts[1:] if start < part.start - window.base < end]
     pieces = (window.text[low:high] for low, high in itertools.pairwise([start, *borders, end]))
     return " ".join(filter(None, pieces)).strip()
 

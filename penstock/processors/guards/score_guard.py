@@ -269,7 +269,7 @@ def _view(window: TextWindow, before: int, start: int, end: int) -> str:
     if not window.text[start:end].strip():
         return ""
     low = max(start - before, 0)
-    borders = [spot.start - window.base for spot in window.spots[1:] if low < spot.start - window.base < end]
+    borders = [part.start - window.base for part in window.parts[1:] if low < part.start - window.base < end]
     pieces = [window.text[a:b] for a, b in itertools.pairwise([low, *borders, end])]
     return " ".join(filter(None, pieces)) if borders else pieces[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.streams.resending import sent
+from penstock.engine.streams.chunk_texts import sent
 from penstock.engine.streams.sources import close_source
 from penstock.engine.values.answers import usage_of
 from penstock.engine.values.chunks import Chunk
