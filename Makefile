@@ -6,8 +6,10 @@ VENV   ?= .venv
 ARGS   ?=
 
 BIN     := $(VENV)/bin
+CORE    := $(VENV)-core
 PEERS   := $(VENV)-bench
 QUALITY := $(VENV)-quality
+DOCS    := $(VENV)-docs
 
 DATA  ?= ../shared/data
 SPLIT ?= dev
@@ -15,7 +17,7 @@ SPLIT ?= dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test check bench quality format clean
+.PHONY: help demo test core lint check house docs bench quality format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,14 +28,25 @@ demo: $(VENV)/.runtime ## Run the example: a workflow drawn, and run over real m
 test: $(VENV)/.test ## Run the tests (about eight minutes); ARGS="-k retry" goes to pytest
 	$(BIN)/pytest $(ARGS)
 
-check: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
-check: $(VENV)/.test ## Run all that must hold before a change lands: format, lint, types, layers, tests, coverage
+core: $(CORE)/.core ## Run the tests of a plain install, in an environment without any extra
+	$(CORE)/bin/pytest --confcutdir tests/core tests/core
+
+lint: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+lint: $(VENV)/.test ## Check format, lint, types and layers (about a minute)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/lint-imports
+
+check: lint ## Run all that must hold before a change lands: `make lint`, the tests, and their coverage
 	$(BIN)/pytest --cov $(ARGS)
+
+house: $(VENV)/.test ## Show how the house stands: files, floors, names, the rooms that a request enters
+	$(BIN)/python benchmarks/house.py
+
+docs: $(DOCS)/.docs ## Build the documentation as a site, build/site/index.html; a dead link is an error
+	$(DOCS)/bin/python docs/build_site.py
 
 bench: $(PEERS)/.peers ## Time the engine against hand-written code and its peers
 	$(PEERS)/bin/python benchmarks $(ARGS)
@@ -46,7 +59,7 @@ format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	$(BIN)/ruff format
 
 clean: ## Remove the virtualenvs and everything that was generated
-	rm -rf $(VENV) $(PEERS) $(QUALITY) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp says that an installation ended well; one that was broken off is begun again.
@@ -65,10 +78,18 @@ clean: ## Remove the virtualenvs and everything that was generated
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	@touch $@ $*/.runtime
 
+%/.core: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest pytest-randomly pytest-timeout
+	@touch $@
+
 %/.peers: pyproject.toml | %/.made
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[bench-peers]"
 	@touch $@
 
 %/.quality: pyproject.toml | %/.made
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[quality-peers]"
+	@touch $@
+
+%/.docs: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@

@@ -1,4 +1,4 @@
-"""Content filter: some words stop a request, wherever they stand: in messages, in answers, in what tools say."""
+"""Content filter: block requests whose messages, answers or tool data contain certain words."""
 
 import re
 from collections.abc import Iterable
@@ -8,20 +8,20 @@ from penstock.testing import ScriptedModel
 
 
 class ContentFilter(TextGuard):
-    """Stops a request that holds one of the words. A guard over text is bound at every stage at which there is any.
+    """Blocks requests that contain one of the words. A `TextGuard` runs at every stage that has text.
 
-    In a stream, text is held until it can no longer become one of the words: none is ever half on the screen.
+    In a stream, text is held while it could still become one of the words, so no part of a word is ever sent.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
         words = tuple(words)
         self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
-        self.reach = max(map(len, words)) + 1  # the longest word, and the character behind it
+        self.reach = max(map(len, words)) + 1  # the longest word, and the character after it
 
     def find(self, text: str, ctx: Context, *, final: bool) -> Iterable[Edit]:
         _ = final
         if self._pattern.search(text):
-            ctx.abort("the text holds a word that is not allowed here", metadata={"kind": "word"})  # not which one
+            ctx.abort("the text contains a forbidden word", metadata={"kind": "word"})  # do not quote it
         return ()
 
 

@@ -1,4 +1,4 @@
-"""Dynamic model: a small model finds out what to do, a large one writes the answer."""
+"""Dynamic model: a small model calls the tools, a large one writes the answer."""
 
 from penstock import Agent, InputStepContext, Processor
 from penstock.engine import Overrides
@@ -7,7 +7,7 @@ from penstock.testing import ScriptedModel
 
 
 class DynamicModel(Processor):
-    """Has another model, which calls no more tools, take over as soon as tools have answered."""
+    """Switches to another model as soon as tools have returned results. That model calls no tools."""
 
     role = "transform"
 

@@ -1,4 +1,4 @@
-"""Ensure final response: an agent that would use up its steps with tools answers with what it has."""
+"""Ensure final response: make an agent answer in its last step instead of calling another tool."""
 
 from penstock import Agent, InputStepContext, Message, Processor
 from penstock.engine import Overrides
@@ -6,7 +6,7 @@ from penstock.testing import ScriptedModel
 
 
 class EnsureFinalResponse(Processor):
-    """In the last step, takes the tools away and says so. Give it the agent's ``max_steps``."""
+    """Disables the tools in the last step, and tells the model so. Pass the agent's ``max_steps``."""
 
     role = "transform"
 
@@ -14,11 +14,11 @@ class EnsureFinalResponse(Processor):
         self.max_steps = max_steps
 
     def process_input_step(self, ctx: InputStepContext) -> Overrides | None:
-        accepted = sum(step.finish_reason != "retry" for step in ctx.steps or ())  # as the agent counts its budget
+        accepted = sum(step.finish_reason != "retry" for step in ctx.steps or ())  # as the agent counts them
         if accepted < self.max_steps - 1:
             return None
-        told = Message.system("No tools are left. Answer now with what you know, and say what is missing.")
-        return Overrides(tool_choice="none", messages=ctx.message_list.add(told))
+        notice = Message.system("No tools are left. Answer now with what you know, and say what is missing.")
+        return Overrides(tool_choice="none", messages=ctx.message_list.add(notice))
 
 
 def search(query: str) -> str:

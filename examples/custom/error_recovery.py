@@ -1,13 +1,14 @@
-"""Error recovery: a prompt that is too long for the model is sent again without what is oldest."""
+"""Error recovery: if a prompt is too long for the model, drop the oldest messages and retry."""
 
 from penstock import Agent, APIErrorContext, Message, ModelError, Processor, Retry
 from penstock.testing import ScriptedModel
 
 
 class ShorterPrompt(Processor):
-    """Drops the older half of the turns when a model says that the prompt is too long, and has it asked again.
+    """Drops the older half of the turns if a model reports that the prompt is too long, and retries.
 
-    Whole turns go, so that no result loses its call. The last one stays: if it alone is too long, the error is raised.
+    It drops whole turns, so no tool result loses its call. It keeps the last turn: if that alone is too long, the
+    error is raised.
     """
 
     role = "transform"

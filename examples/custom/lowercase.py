@@ -1,19 +1,19 @@
-"""Lowercase: what the user writes reaches the model in small letters."""
+"""Lowercase: convert user messages to lower case before the model sees them."""
 
 from penstock import Agent, InputContext, MessageList, Processor
 from penstock.testing import ScriptedModel
 
 
 class Lowercase(Processor):
-    """Puts the user's texts into small letters; attachments, ids and order stay."""
+    """Converts the texts of user messages to lower case. Attachments, ids and order do not change."""
 
-    role = "transform"  # it improves,
-    edits = "spans"  # changes stretches of text and nothing else,
-    on_error = "allow"  # and protects nothing, so its failure need not stop anybody
+    role = "transform"  # it improves the text
+    edits = "spans"  # it changes stretches of text, and nothing else
+    on_error = "allow"  # it protects nothing, so a failure need not stop the request
 
     def process_input(self, ctx: InputContext) -> MessageList:
-        mine = [message for message in ctx.messages if message.role == "user"]
-        return ctx.message_list.map_text(str.lower, mine)
+        written = [message for message in ctx.messages if message.role == "user"]
+        return ctx.message_list.map_text(str.lower, written)
 
 
 if __name__ == "__main__":

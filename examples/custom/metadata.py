@@ -1,14 +1,14 @@
-"""Metadata: messages are labelled on their way in and out, for whoever stores or shows them."""
+"""Metadata: label incoming and outgoing messages, for storage or display."""
 
 from penstock import Agent, InputContext, Message, OutputResultContext, Processor
 from penstock.testing import ScriptedModel
 
 
 class Metadata(Processor):
-    """Notes the channel of what comes in, and the length and cost of what goes out. The model sees none of it."""
+    """Adds the channel to incoming messages, and length and tokens to answers. The model does not see metadata."""
 
     role = "transform"
-    edits = "spans"  # metadata may be set beside stretches of text
+    edits = "spans"  # this includes metadata of messages
     on_error = "allow"
 
     def process_input(self, ctx: InputContext) -> list[Message]:

@@ -1,4 +1,4 @@
-"""Moderation collector: verdicts that travel as ``data-*`` chunks are taken out of the stream and summed up."""
+"""Moderation collector: remove ``data-moderation`` chunks from the stream, and collect them in a fact."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ FLAGS = Key[tuple[str, ...]]("moderation-flags")
 
 
 class Tone(Processor):
-    """Notes answers that shout. A chunk written here goes through the stream stage of all processors."""
+    """Reports answers in capitals. The chunk that it writes passes the stream stage of all processors."""
 
     edits = "nothing"
 
@@ -26,7 +26,7 @@ class Flags:
 
 
 class ModerationCollector(Processor[Flags]):
-    """Keeps ``data-moderation`` chunks from the client, and puts what they say as a fact, for whoever asked."""
+    """Keeps ``data-moderation`` chunks from the client, and puts their content as a fact for the caller."""
 
     provides = (FLAGS,)
 

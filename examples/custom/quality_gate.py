@@ -1,4 +1,4 @@
-"""Quality gate: an answer that is not good enough is asked for again, with the reason why."""
+"""Quality gate: reject answers that are not good enough, and let the model try again."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,9 @@ from penstock.testing import ScriptedModel
 
 
 class QualityGate(Processor):
-    """Rejects answers that a function has something against. The model is told what, for the next attempt only.
+    """Rejects answers in which a function finds a problem. The model sees the problem in the next attempt only.
 
-    How often is the agent's ``max_processor_retries``; when that is used up, the rejection is the result.
+    The agent's ``max_processor_retries`` limits the retries. After that, the request is blocked.
     """
 
     edits = "nothing"
@@ -18,14 +18,14 @@ class QualityGate(Processor):
         self.wrong = wrong
 
     def process_output_step(self, ctx: OutputStepContext) -> None:
-        if ctx.tool_calls:  # it has not answered yet
+        if ctx.tool_calls:  # this is not the final answer
             return
         if problem := self.wrong(ctx.text):
             ctx.abort(problem, retry=True, metadata={"attempt": ctx.retry_count + 1})
 
 
 def without_source(text: str) -> str | None:
-    """Tell what is wrong with an answer that names no source."""
+    """Return what is wrong with an answer that names no source, or None."""
     return None if "http" in text else "name a source, as a link"
 
 

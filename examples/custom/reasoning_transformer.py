@@ -1,4 +1,4 @@
-"""Reasoning transformer: a model is shown what another one thought, in a form that it can read."""
+"""Reasoning transformer: show a model the reasoning of another model, as text."""
 
 from penstock import Agent, LLMRequestContext, Message, MessageList, Processor, TextPart
 from penstock.engine import Part, ReasoningPart
@@ -6,9 +6,9 @@ from penstock.testing import ScriptedModel
 
 
 class ReasoningTransformer(Processor):
-    """Makes thoughts of earlier answers into text, for the prompt of a call only: the conversation keeps them.
+    """Converts the reasoning in earlier answers to text, in the prompt only. The conversation does not change.
 
-    Most providers refuse or ignore the thoughts of others, which are often signed.
+    Most providers reject or ignore the reasoning of other providers, which is often signed.
     """
 
     role = "transform"
@@ -21,7 +21,7 @@ class ReasoningTransformer(Processor):
 
 
 def readable(part: Part) -> Part:
-    """Return a thought as text between tags, anything else as it is."""
+    """Return reasoning as text between tags, and any other part unchanged."""
     return TextPart(f"<thinking>{part.text}</thinking>") if isinstance(part, ReasoningPart) else part
 
 

@@ -1,4 +1,4 @@
-"""Stream filter: some kinds of chunks never reach the client, here the model's thoughts."""
+"""Stream filter: keep some types of chunks from the client, here the model's reasoning."""
 
 from collections.abc import Iterable
 
@@ -9,10 +9,10 @@ from penstock.testing import ScriptedModel
 
 
 class StreamFilter(Processor):
-    """Drops chunks whose type begins with one of those; in a stream, to return None is to drop.
+    """Drops chunks whose type begins with one of the given strings. In a stream, returning None drops the chunk.
 
-    What is dropped here is not in the result or the history either. To hide thoughts from the client, but keep them
-    for the model, filter where you send chunks on.
+    Dropped content is not in the result or the history either. To hide reasoning from the client but keep it for the
+    model, filter where you send the chunks to the client.
     """
 
     role = "transform"

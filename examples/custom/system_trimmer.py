@@ -1,11 +1,11 @@
-"""System trimmer: system prompts are kept to a length, whoever added them."""
+"""System trimmer: limit the length of system prompts."""
 
 from penstock import Agent, InputContext, MessageList, Processor, TextPart
 from penstock.testing import ScriptedModel
 
 
 class SystemTrimmer(Processor):
-    """Cuts long system messages at the end of a line. Those that another processor owns (by a tag) are left to it."""
+    """Cuts long system messages at the end of a line. It leaves messages alone that belong to another processor."""
 
     role = "transform"
     on_error = "allow"

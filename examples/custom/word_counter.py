@@ -1,4 +1,4 @@
-"""Word counter: counts the words of an answer while it streams, and tells the client how many there were."""
+"""Word counter: count the words of a streamed answer, and send the count to the client."""
 
 from dataclasses import dataclass, field
 
@@ -10,14 +10,14 @@ from penstock.testing import ScriptedModel
 
 @dataclass
 class Count:
-    """What belongs to one request lives in its state: the processor itself is shared by all requests at once."""
+    """The state of one request. The processor itself is shared by all requests."""
 
     words: dict[int, int] = field(default_factory=dict[int, int])  # by step
     in_word: bool = False
 
 
 class WordCounter(Processor[Count]):
-    """Counts words, those that chunks cut in two once. It only looks: chunks pass on, whatever it returns."""
+    """Counts words; a word that is split over two chunks counts once."""
 
     role = "observer"
 
@@ -26,7 +26,7 @@ class WordCounter(Processor[Count]):
 
     def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext[Count]) -> None:
         count, step = ctx.state, ctx.step_number
-        if chunk.type == "step-start":  # another attempt, too, begins with one
+        if chunk.type == "step-start":  # a retry begins with one, too
             count.words[step] = 0
         if chunk.type == "text-delta":
             for letter in chunk.text:

@@ -1,5 +1,9 @@
 from penstock.engine.execution.outcome import ModelOutcome as ModelOutcome, Outcome as Outcome
-from penstock.engine.formats import dump_messages as dump_messages, parse_messages as parse_messages
+from penstock.engine.formats import (
+    dump_messages as dump_messages,
+    json_schema as json_schema,
+    parse_messages as parse_messages,
+)
 from penstock.engine.graph.nodes import DagEdge as DagEdge, Policy as Policy
 from penstock.engine.merging.rules import Conflict as Conflict, pick as pick
 from penstock.engine.processor.context import (
@@ -29,6 +33,7 @@ from penstock.engine.run.sync import SyncOutputStream as SyncOutputStream, SyncR
 from penstock.engine.streams.stream import OutputStream as OutputStream
 from penstock.engine.text_guards.guard import TextGuard as TextGuard
 from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWindow
+from penstock.engine.values.answers import collected as collected
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit
 from penstock.engine.values.errors import (
@@ -73,6 +78,18 @@ from penstock.engine.values.model import (
     ResponseFormat as ResponseFormat,
     ToolSpec as ToolSpec,
     Usage as Usage,
+)
+from penstock.engine.values.ports import (
+    Cache as Cache,
+    Clock as Clock,
+    Embedder as Embedder,
+    Ids as Ids,
+    LRUCache as LRUCache,
+    Model as Model,
+    Observer as Observer,
+    Storage as Storage,
+    TokenCounter as TokenCounter,
+    VectorStore as VectorStore,
 )
 from penstock.engine.values.stored import (
     MemoryRecord as MemoryRecord,

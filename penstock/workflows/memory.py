@@ -1,4 +1,4 @@
-"""`Memory`: what an agent remembers, as processors around its own. It knows the processors of a memory, no store."""
+"""`Memory`: the memory of an agent, as processors that are placed around its own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_mapping
-from penstock.processors.memory._filing import WORKING_MEMORY_TOOLS
 from penstock.processors.memory._options import checked_storage
+from penstock.processors.memory._storing import WORKING_MEMORY_TOOLS
 from penstock.processors.memory.memory_input_filter import MemoryInputFilter
 from penstock.processors.memory.message_history import MessageHistory
 from penstock.processors.memory.semantic_recall import SemanticRecall
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.ports import Embedder, Storage, TokenCounter, VectorStore
-    from penstock.processors.memory._window import LastMessages
-    from penstock.processors.memory.message_history import KeepInput, ReadOnly, Title
+    from penstock.processors.memory._options import KeepInput, ReadOnly
+    from penstock.processors.memory.message_history import LastMessages, Title
 
 P = TypeVar("P")
 
@@ -30,34 +30,43 @@ P = TypeVar("P")
 class Memory:
     """Remembers conversations: ``Agent(model, memory=Memory(SQLiteStorage("chat.db")))``.
 
-    A request that names a thread (``thread_id=``, and whose it is, ``resource_id=``) begins with the thread's last
-    messages, and what its guards leave of it is kept. Processors of these kinds that the agent has already, within
-    workflows too, are not placed again.
+    A request with a ``thread_id`` (and the ``resource_id`` of its owner) begins with the last messages of the thread.
+    What its guards leave of the request is stored.
+
+    `Memory` adds no processor that the agent already has, also when it stands inside a workflow. If only one half of a
+    pair is there, the other half is added.
 
     Args:
-        storage: where threads are kept.
-        last_messages: see `MessageHistory`.
-        max_tokens: see there.
-        token_counter: see there.
-        keep_input: see there.
-        title: see there.
-        history: its other options, by name; they count before those here.
-        read_only: nothing is kept; a bool, or a function of the request context.
-        semantic_recall: whether older messages are found by what they say: True, the options of a `SemanticRecall`, or
-            one.
-        embedder: makes the vectors for that.
-        vectors: where they are kept; None: in the storage, if it can.
-        working_memory: whether the model keeps notes about the user: True, the options of a `WorkingMemory`, or one.
-        retain_full_input: see `MemoryInputFilter`.
-        on_error: what it means that the store fails: ``raise``, ``block``, or ``allow`` (the request goes on without);
-            None: as each of its processors has it: ``raise``, and ``allow`` for the recall.
+        storage: holds the threads.
+        last_messages: how many messages are loaded, 0 or more; None: all. ``auto`` (default): 10; with ``max_tokens``,
+            as many as fit.
+        max_tokens: how many tokens the loaded messages may have together, 0 or more. None: any number.
+        token_counter: counts tokens, as in `TokenLimiterProcessor`. None: the encoding ``o200k_base``.
+        keep_input: ``accepted`` (default): the input is stored as soon as its guards have let it pass; ``answered``:
+            only together with an accepted answer.
+        title: makes a title for a thread without one, from the messages of its first request; may be async.
+        history: further options of `MessageHistory`, by name. They override those above.
+        read_only: whether nothing is stored: a bool, or a function from the request context to a bool.
+        semantic_recall: whether similar earlier messages are recalled: True, a mapping of options of `SemanticRecall`,
+            or such a processor. Default False.
+        embedder: makes the vectors for semantic recall. None: see `SemanticRecall`.
+        vectors: holds the vectors. None: ``storage``, if it stores vectors.
+        working_memory: whether the model keeps notes about the user: True, a mapping of options of `WorkingMemory`, or
+            such a processor. Default False.
+        retain_full_input: whether the input is used as it is, even if the client sends stored messages again. Default
+            False.
+        on_error: what happens if the store fails: ``raise``, ``block``, or ``allow`` (the request continues without
+            memory). None: the default of each processor: ``raise``, and ``allow`` for semantic recall.
 
     Attributes:
-        storage: where threads are kept.
-        input_filter: takes out of the input what is stored.
-        history: loads and keeps messages.
-        recall: finds old messages, if it was asked for.
-        notes: the working memory, if it was asked for.
+        storage: holds the threads.
+        input_filter: the `MemoryInputFilter`.
+        history: the `MessageHistory`.
+        recall: the `SemanticRecall`, or None.
+        notes: the `WorkingMemory`, or None.
+
+    Raises:
+        OptionError: a value is not allowed, or a mapping has an unknown option.
     """
 
     def __init__(
@@ -78,15 +87,10 @@ class Memory:
         retain_full_input: bool = False,
         on_error: ErrorPolicy | None = None,
     ) -> None:
-        """Check the options, and make the processors.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         self.storage = checked_storage("Memory", storage)
-        both: dict[str, Any] = {"read_only": read_only, **({} if on_error is None else {"on_error": on_error})}
-        self.notes = self._working_memory(working_memory, both)
-        self.recall = self._recalling(semantic_recall, embedder, vectors, {**both, "keep_input": keep_input})
+        shared: dict[str, Any] = {"read_only": read_only, **({} if on_error is None else {"on_error": on_error})}
+        self.notes = self._working_memory(working_memory, shared)
+        self.recall = self._semantic_recall(semantic_recall, embedder, vectors, {**shared, "keep_input": keep_input})
         self._halves = None if self.recall is None else (self.recall.loader, self.recall.saver)
         options: dict[str, Any] = {
             "last_messages": last_messages,
@@ -95,64 +99,64 @@ class Memory:
             "keep_input": keep_input,
             "title": title,
             "skip_tools": WORKING_MEMORY_TOOLS if self.notes is None else (*WORKING_MEMORY_TOOLS, self.notes.tool_name),
-            **both,
+            **shared,
         }
-        self.history = MessageHistory(storage, **{**options, **_named("history", history, MessageHistory)})
+        self.history = MessageHistory(storage, **{**options, **_checked_options("history", history, MessageHistory)})
         self.input_filter = MemoryInputFilter(
             storage, retain_full_input=retain_full_input, on_error=self.history.on_error
         )
 
-    def around(self, placed: Sequence[AnyProcessor]) -> Around:
-        """Return what to place around processors: before them what loads, behind them what keeps.
+    def around(self, processors: Sequence[AnyProcessor]) -> Around:
+        """Return the processors to place around others: those that load before them, those that store after them.
 
         Args:
-            placed: the agent's own processors, those within workflows included.
+            processors: the processors of the agent, with those inside workflows.
         """
         before: list[AnyProcessor] = []
         after: list[AnyProcessor] = []
-        if not any(isinstance(one, MemoryInputFilter) for one in placed):
+        if not any(isinstance(one, MemoryInputFilter) for one in processors):
             before.append(self.input_filter)
-        if self.notes is not None and not any(isinstance(one, WorkingMemory) for one in placed):
+        if self.notes is not None and not any(isinstance(one, WorkingMemory) for one in processors):
             before.append(self.notes)
-        if not any(isinstance(one, MessageHistory) and one.loads for one in placed):
+        if not any(isinstance(one, MessageHistory) and one.loads for one in processors):
             before.append(self.history.loader)
-        if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.loads for one in placed):
+        if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.loads for one in processors):
             before.append(self._halves[0])
-        if not any(isinstance(one, MessageHistory) and one.saves for one in placed):
+        if not any(isinstance(one, MessageHistory) and one.saves for one in processors):
             after.append(self.history.saver)
-        if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.saves for one in placed):
-            after.append(self._halves[1])  # behind the history: nothing is indexed that is not stored
+        if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.saves for one in processors):
+            after.append(self._halves[1])  # after the history: only stored messages are indexed
         return Around(tuple(before), tuple(after))
 
-    def _working_memory(self, given: object, both: Values) -> WorkingMemory | None:
-        options = _options("working_memory", given, WorkingMemory)
+    def _working_memory(self, given: object, shared: Values) -> WorkingMemory | None:
+        options = _options_or_processor("working_memory", given, WorkingMemory)
         if options is None or isinstance(options, WorkingMemory):
             return options
-        return WorkingMemory(self.storage, **{**both, **options})
+        return WorkingMemory(self.storage, **{**shared, **options})
 
-    def _recalling(
+    def _semantic_recall(
         self,
         given: object,
         embedder: Embedder | None,
         vectors: VectorStore | None,
-        both: Values,
+        shared: Values,
     ) -> SemanticRecall | None:
-        options = _options("semantic_recall", given, SemanticRecall)
+        options = _options_or_processor("semantic_recall", given, SemanticRecall)
         if options is None or isinstance(options, SemanticRecall):
             return options
-        return SemanticRecall(self.storage, embedder, vectors, **{**both, **options})
+        return SemanticRecall(self.storage, embedder, vectors, **{**shared, **options})
 
     def __repr__(self) -> str:
-        """Show what it is made of."""
+        """Show the processors."""
         made = [one for one in (self.history, self.recall, self.notes) if one is not None]
         return f"Memory({', '.join(map(repr, made))})"
 
 
-def _options(option: str, given: object, kind: type[P]) -> dict[str, Any] | P | None:
-    """Return the options of a processor that is to be made, the processor, or None.
+def _options_or_processor(option: str, given: object, kind: type[P]) -> dict[str, Any] | P | None:
+    """Return the options for a processor, the processor itself, or None.
 
     Raises:
-        OptionError: it is neither.
+        OptionError: the option is something else.
     """
     if given is False:
         return None
@@ -160,14 +164,14 @@ def _options(option: str, given: object, kind: type[P]) -> dict[str, Any] | P | 
         return given
     if given is True:
         return {}
-    return _named(option, given, kind, f"True, False, a mapping of options, or a {kind.__name__}")
+    return _checked_options(option, given, kind, f"True, False, a mapping of options, or a {kind.__name__}")
 
 
-def _named(option: str, given: object, kind: type, allowed: str = "a mapping of options") -> dict[str, Any]:
-    """Return options by name.
+def _checked_options(option: str, given: object, kind: type, allowed: str = "a mapping of options") -> dict[str, Any]:
+    """Return a mapping of options.
 
     Raises:
-        OptionError: they are no mapping, or the kind of processor has no such option.
+        OptionError: it is not a mapping, or the processor has no such option.
     """
     if not is_mapping(given):
         raise OptionError("Memory", option, type(given).__name__, allowed)

@@ -1,4 +1,8 @@
-"""Whether what README and docs show is true: every Python snippet runs, and prints what stands below it."""
+"""Whether what README and docs show is true: every Python block runs, and prints what stands below it.
+
+Each block runs by itself, so that a reader can copy it alone. One that needs the block before it says so in its first
+line: ``# Continues the example above.``
+"""
 
 import ast
 import asyncio
@@ -14,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONTINUES = "# Continues the example above.\n"
 BLOCK = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<body>.*?)^```\n(?P<gap>\s*)", re.MULTILINE | re.DOTALL)
 
 
@@ -51,17 +56,35 @@ async def awaited(result: object) -> None:
     await result  # type: ignore[misc]
 
 
+def run_page(text: str, path: Path) -> None:
+    """Run the blocks of a page in their order, and compare what they print.
+
+    A block gets a fresh namespace, or that of the block before it if its first line says that it continues it.
+    """
+    names: dict[str, object] = {}
+    for snippet in snippets(text):
+        if not snippet.code.startswith(CONTINUES):
+            names = {"__name__": "__page__"}
+        printed = run("\n" * (snippet.line - 1) + snippet.code, str(path), names)
+        if snippet.output is not None:
+            assert printed == snippet.output, f"{path.name}:{snippet.line}"
+
+
 def test_there_are_snippets_to_run() -> None:
     """A page without any is fine; none at all means the pattern broke."""
     assert any(list(snippets(page.read_text("utf-8"))) for page in PAGES)
 
 
+def test_a_block_sees_the_one_before_it_only_if_it_says_so(tmp_path: Path) -> None:
+    """What a reader copies alone must not depend on the rest of the page."""
+    first, second = "```python\nx = 1\n```\n", "print(x)\n```\n```text\n1\n```\n"
+    run_page(f"{first}Then:\n```python\n{CONTINUES}{second}", tmp_path)
+    with pytest.raises(NameError):
+        run_page(f"{first}Then:\n```python\n{second}", tmp_path)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_what_a_page_shows_is_true(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The snippets of a page run one after the other, in one namespace, in an empty folder."""
+    """Its blocks run in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": "__page__"}
-    for snippet in snippets(page.read_text("utf-8")):
-        printed = run("\n" * (snippet.line - 1) + snippet.code, str(page), names)
-        if snippet.output is not None:
-            assert printed == snippet.output, f"{page.name}:{snippet.line}"
+    run_page(page.read_text("utf-8"), page)

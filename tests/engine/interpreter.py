@@ -8,22 +8,33 @@ cancelled first), so a verdict is a set of them.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock import MessageList, Processor, Retry
+from penstock.engine import Overrides, StepFailedError, TextEdits
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step, steps_of
-from penstock.engine.graph.plan import topological
-from penstock.engine.merging.changes import Delta, Gone, rebuild
-from penstock.engine.merging.dag_state import DagState
-from penstock.engine.merging.diff import compose_hints, diff, text_changes
-from penstock.engine.merging.rules import Branch as Changes, merge
 from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
-from penstock.engine.processor.processor import Processor, claims_of
-from penstock.engine.processor.stages import STAGES, told_edits
-from penstock.engine.values.errors import MergeConflictError, StepFailedError
+from penstock.engine.processor.processor import claims_of
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.values.errors import MergeConflictError
 from penstock.engine.values.frozen import FrozenDict
-from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.texts import TextPlace
+from tests.engine.naive_merge import (
+    ConflictError,
+    Edits,
+    Join,
+    Pick,
+    Spot,
+    State,
+    Way,
+    beyond_claim,
+    edits_of,
+    forked,
+    left_over,
+    spot_of,
+    texts,
+)
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import DagMember, Node
@@ -40,6 +51,10 @@ class Verdicts(Exception):  # noqa: N818 - a verdict is no error
 
 async def interpret(node: Node, call: StageCall, payload: Payload) -> Payload:
     """Return the payload behind a node, or raise `Verdicts` or a `StepFailedError`."""
+    return (await _node(node, call, State(payload))).payload
+
+
+async def _node(node: Node, call: StageCall, payload: State) -> State:
     if not any(call.stage.name in step.claims.hooks for step in steps_of(node)):
         return payload  # nothing to do here in this stage, so nothing is asked either
     if isinstance(node, Step):
@@ -55,13 +70,13 @@ async def interpret(node: Node, call: StageCall, payload: Payload) -> Payload:
     return await _dag(node, call, payload)
 
 
-async def _one_after_the_other(nodes: tuple[Node, ...], call: StageCall, payload: Payload) -> Payload:
+async def _one_after_the_other(nodes: tuple[Node, ...], call: StageCall, payload: State) -> State:
     for node in nodes:
-        payload = await interpret(node, call, payload)
+        payload = await _node(node, call, payload)
     return payload
 
 
-async def _policed(node: Sequence, call: StageCall, payload: Payload) -> Payload:
+async def _policed(node: Sequence, call: StageCall, payload: State) -> State:
     """A sequence, and what its own policy makes of a failure inside."""
     try:
         after = await _one_after_the_other(node.nodes, call, payload)
@@ -76,7 +91,7 @@ async def _policed(node: Sequence, call: StageCall, payload: Payload) -> Payload
     return payload if node.policy.mode == "shadow" else after
 
 
-async def _failed(on_error: Any, path: str, call: StageCall, payload: Payload, error: StepFailedError) -> Payload:
+async def _failed(on_error: Any, path: str, call: StageCall, payload: State, error: StepFailedError) -> State:
     if isinstance(on_error, Processor):
         return await _step(Step(on_error, path=f"{path}.fallback"), call, payload)
     if on_error == "allow":
@@ -100,7 +115,7 @@ class _Placed:
         self.new_state = step.processor.new_state
 
 
-async def _step(step: Step, call: StageCall, payload: Payload) -> Payload:
+async def _step(step: Step, call: StageCall, payload: State) -> State:
     claims = claims_of(step.processor)
     hook = claims.hooks.get(call.stage.name)
     if hook is None:
@@ -120,9 +135,10 @@ async def _step(step: Step, call: StageCall, payload: Payload) -> Payload:
     return payload if step.policy.mode == "shadow" else after
 
 
-async def _hooked(placed: _Placed, claim: str, hook: Any, call: StageCall, payload: Payload) -> Payload:
+async def _hooked(placed: _Placed, claim: str, hook: Any, call: StageCall, payload: State) -> State:
     """Call one hook, whatever it does to its verdict, and put what it returned into the payload."""
-    ctx = STAGES[call.stage.name].context(call, placed, payload)
+    stage, before = STAGES[call.stage.name], payload.payload
+    ctx = stage.context(call, placed, before)
     broke: BaseException | None = None
     result = None
     try:
@@ -136,32 +152,32 @@ async def _hooked(placed: _Placed, claim: str, hook: Any, call: StageCall, paylo
         raise Verdicts((placed.processor_id, effects.tripwire.reason))
     if broke is not None:
         raise _BrokeError from broke
-    stage = STAGES[call.stage.name]
-    after = payload if result is None else compared(stage.accept(stage, payload, result))
-    edited = isinstance(result, MessageList) and result.edits_only and claim == "spans"
-    changes = () if edited else diff(payload, after, "", told_edits(result)).values()
-    if claim != "anything" and any(claim == "nothing" or not isinstance(one, (tuple, Gone)) for one in changes):
+    after = before if result is None else stage.accept(stage, before, result)
+    told = {spot: edits for place, edits in _told(result).items() if edits and (spot := spot_of(before, place))}
+    edits = edits_of(before, after, told, placed.path)
+    if beyond_claim(claim, before, after, edits):
         raise _BrokeError
-    facts = {**after.facts, **(effects.facts or {})} if effects is not None else after.facts
-    data = (*after.data, *(effects.data or ())) if effects is not None else after.data
-    hints = compose_hints(payload.hints or {}, text_changes(payload, after, told_edits(result), placed.path))
-    return compared(Payload(after.message_list, FrozenDict(facts), after.fields, data, None, after.settled, hints))
+    facts = after.facts if effects is None else FrozenDict({**after.facts, **(effects.facts or {})})
+    data = after.data if effects is None else (*after.data, *(effects.data or ()))
+    return payload.then(Payload(after.message_list, facts, after.fields, data, None, after.settled), edits)
 
 
-def compared(payload: Payload) -> Payload:
-    """Return the payload with its changes to be found by comparing, never taken on trust."""
-    kept = (payload.data, None, payload.settled, payload.hints)
-    return Payload(payload.message_list, payload.facts, payload.fields, *kept, edits_only=False)
+def _told(result: object) -> dict[TextPlace, Edits]:
+    """Return the edits of texts that a hook tells of."""
+    if isinstance(result, TextEdits):
+        return {TextPlace("", 0, path): tuple(edits) for path, edits in result.changes.items()}
+    messages = result.messages if isinstance(result, (Overrides, Retry)) else result
+    return dict(messages.recorded_edits) if isinstance(messages, MessageList) else {}
 
 
-async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCall, payload: Payload) -> Payload:
+async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCall, payload: State) -> State:
     """Every branch sees the payload at the fork; where they meet, a verdict beats a failure, a failure beats edits."""
-    ends: list[tuple[Node, Payload]] = []
+    ends: list[tuple[Node, State]] = []
     verdicts: list[tuple[str, str]] = []
     failures: list[StepFailedError] = []
     for node in nodes:
         try:
-            ends.append((node, await interpret(node, call, payload.tracked())))
+            ends.append((node, await _node(node, call, forked(payload.payload))))
         except Verdicts as verdict:
             verdicts.extend(verdict.found)
         except StepFailedError as error:
@@ -170,41 +186,16 @@ async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCa
         raise Verdicts(*verdicts)
     if failures:
         raise failures[0]
-    changes = [Changes(name_of(n), diff(payload.tracked(), end, name_of(n), end.hints or {})) for n, end in ends]
-    return _joined(payload, changes, policy, nodes, path, call, [end for _, end in ends])
+    ways = [Way(name_of(node).rsplit("/", 1)[-1], name_of(node), end) for node, end in ends]
+    try:
+        met = Join(payload.payload, ways, policy).state()
+    except ConflictError as conflict:
+        raise _conflict(conflict.steps, nodes, path, call) from None
+    return payload.then(met.payload, met.edits)
 
 
-def _joined(
-    payload: Payload,
-    changes: list[Changes],
-    policy: Any,
-    nodes: tuple[Node, ...],
-    path: str,
-    call: StageCall,
-    ends: list[Payload],
-) -> Payload:
-    merged = merge(payload.tracked(), changes, policy)
-    if merged.unsettled:
-        raise _conflict(merged.unsettled, nodes, path, call)
-    after = rebuild(payload, merged.delta)
-    data = payload.data + tuple(chunk for end in ends for chunk in end.data)
-    hints = compose_hints(payload.hints or {}, hints_of(merged.delta))
-    settled = any(end.settled for end in ends)
-    return compared(Payload(after.message_list, after.facts, after.fields, data, None, settled, hints))
-
-
-def hints_of(delta: Delta) -> dict[TextPlace, Any]:
-    """Return the text edits of a delta by where the text stands."""
-    return {
-        TextPlace(place[1], place[3], place[4:]) if place[0] == "messages" else TextPlace("", 0, place[1:]): change
-        for place, change in delta.items()
-        if isinstance(change, tuple)
-    }
-
-
-def _conflict(unsettled: Any, nodes: tuple[Node, ...], path: str, call: StageCall) -> Exception:
+def _conflict(culprits: set[str], nodes: tuple[Node, ...], path: str, call: StageCall) -> Exception:
     """A conflict blocks if one of the culprits is a guard, or has a guard in it; else it is raised."""
-    culprits = {step for conflict in unsettled for step in conflict.steps}
     guards = set()
     for node in nodes:
         here = [step for step in steps_of(node) if call.stage.name in step.claims.hooks]
@@ -220,9 +211,9 @@ def name_of(node: Node) -> str:
     return node.path or next((step.path for step in steps_of(node)), "empty")
 
 
-async def _branch(node: Branch, call: StageCall, payload: Payload) -> Payload:
+async def _branch(node: Branch, call: StageCall, payload: State) -> State:
     taken: list[Node] = []
-    view = View(call, payload)
+    view = View(call, payload.payload)
     for number, arm in enumerate(node.arms):
         try:
             holds = arm.condition(view)
@@ -239,25 +230,36 @@ async def _branch(node: Branch, call: StageCall, payload: Payload) -> Payload:
     if not taken and node.otherwise is not None:
         taken.append(node.otherwise)
     if len(taken) == 1:
-        return await interpret(taken[0], call, payload)
+        return await _node(taken[0], call, payload)
     return await _beside(tuple(taken), node.merge, node.path, call, payload)
 
 
-async def _dag(node: Dag, call: StageCall, payload: Payload) -> Payload:
+async def _dag(node: Dag, call: StageCall, payload: State) -> State:
     """Every member sees what all of its ancestors did; what each did is carried back to the entry and united there."""
-    walk = _DagWalk(node, call, payload.tracked())
-    for member in topological(node):
+    walk = _DagWalk(node, call, payload.payload)
+    for member in walk.members:
         await walk.visit(member)
     if walk.verdicts:
         raise Verdicts(*walk.verdicts)
     if walk.failures:
         raise next(iter(walk.failures.values()))
-    after = walk.history.state(walk.bits(set(walk.ends)))
-    delta = walk.history.change(0, walk.bits(set(walk.ends)))
-    data = payload.data + tuple(chunk for end in walk.ends.values() for chunk in end.data)
+    everyone = frozenset(walk.ends)
+    after = walk.state(everyone)
+    data = payload.payload.data + tuple(chunk for end in walk.ends.values() for chunk in end.data)
     settled = any(end.settled for end in walk.ends.values())
-    hints = compose_hints(payload.hints or {}, hints_of(delta))
-    return compared(Payload(after.message_list, after.facts, after.fields, data, None, settled, hints))
+    met = Payload(after.message_list, after.facts, after.fields, data, None, settled)
+    return payload.then(met, walk.since(frozenset(), everyone))
+
+
+Members = frozenset[str]
+
+
+class _Met(NamedTuple):
+    """What some members add up to: a smaller set of them, and what leads from that one's payload to this one's."""
+
+    below: Members
+    state: State
+    credit: dict[Spot, str]
 
 
 class _DagWalk:
@@ -265,35 +267,27 @@ class _DagWalk:
 
     def __init__(self, node: Dag, call: StageCall, entry: Payload) -> None:
         self.node, self.call = node, call
-        self.history = DagState(entry, node.merge, self.united)
-        self.places = {member.id: index for index, member in enumerate(topological(node))}
-        self.ancestors: dict[str, set[str]] = {}
+        self.members: list[DagMember] = []
+        while len(self.members) < len(node.members):
+            done = [member.id for member in self.members]
+            ready = [m for m in node.members if m.id not in done and all(edge.source in done for edge in m.after)]
+            self.members.append(ready[0])
+        self.met: dict[Members, _Met] = {frozenset(): _Met(frozenset(), forked(entry), {})}
+        self.above: dict[str, Members] = {}
         self.ends: dict[str, Payload] = {}
         self.ran: set[str] = set()
         self.verdicts: list[tuple[str, str]] = []
         self.failures: dict[str, StepFailedError] = {}
         self.broken: set[str] = set()
 
-    def bits(self, names: set[str]) -> int:
-        """Return those of the members that ended, as `DagState` writes sets."""
-        return sum(1 << self.places[name] for name in names if name in self.ends)
-
-    def united(self, base: Payload, branches: Any) -> Delta:
-        """Return the changes of branches as one."""
-        merged = merge(base, branches, self.node.merge)
-        if merged.unsettled:
-            nodes = tuple(member.node for member in self.node.members)
-            raise _conflict(merged.unsettled, nodes, self.node.path, self.call)
-        return merged.delta
-
     async def visit(self, member: DagMember) -> None:
         """Run one member, unless something before it broke or no way leads to it."""
-        above = {edge.source for edge in member.after}
-        before = self.ancestors[member.id] = above.union(*(self.ancestors[source] for source in above))
-        if self.broken & before:
+        sources = [edge.source for edge in member.after]
+        self.above[member.id] = frozenset(sources).union(*(self.above[source] for source in sources))
+        if self.broken & self.above[member.id]:
             return
         try:
-            await self._run(member, before)
+            await self._run(member, self.above[member.id] & set(self.ends))
         except Verdicts as verdict:
             self.verdicts.extend(verdict.found)
             self.broken.add(member.id)
@@ -301,17 +295,84 @@ class _DagWalk:
             self.failures[member.id] = error
             self.broken.add(member.id)
 
-    async def _run(self, member: DagMember, before: set[str]) -> None:
-        met = self.history.state(self.bits(before))
-        settled = any(self.ends[name].settled for name in before if name in self.ends)
-        seen = compared(Payload(met.message_list, met.facts, met.fields, (), None, settled, {}))
-        if settled or not await _reached(self.node, member, seen, self.ran, self.call):
+    async def _run(self, member: DagMember, before: Members) -> None:
+        met = self.state(before)
+        settled = any(self.ends[name].settled for name in before)
+        seen = forked(Payload(met.message_list, met.facts, met.fields, (), None, settled))
+        if settled or not await _reached(self.node, member, seen.payload, self.ran, self.call):
             return
         self.ran.add(member.id)
-        end = await interpret(member.node, self.call, seen)
-        name = name_of(member.node)
-        self.history.add(self.places[member.id], name.rsplit("/", 1)[-1], name, self.bits(before), end)
-        self.ends[member.id] = end
+        end = await _node(member.node, self.call, seen)
+        alone = Join(seen.payload, [Way(member.id, name_of(member.node), end)], None)
+        alone.state()
+        self.ends[member.id] = end.payload
+        self.met[before | {member.id}] = _Met(before, end, alone.credit)
+
+    def state(self, members: Members) -> Payload:
+        """Return what members add up to, each of which stands there with all before it."""
+        if members not in self.met:
+            self.met[members] = self._meet(members)
+        return self.met[members].state.payload
+
+    def _meet(self, members: Members) -> _Met:
+        """Join the last of them, over what all of these have in common."""
+        order = [member.id for member in self.members if member.id in members]
+        heads = [name for name in order if not any(name in self.above[other] for other in order)]
+        common, groups = self._groups([(self.above[name] & members) | {name} for name in heads])
+        base = self.state(common)
+        nodes = {member.id: member.node for member in self.members}
+        ways = []
+        for group in groups:
+            end = State(self.state(group), texts(base), self.since(common, group))
+            last = name_of(nodes[[name for name in order if name in group][-1]])
+            names = {name_of(nodes[name]).rsplit("/", 1)[-1] for name in group - common}
+            picked = self.node.merge.branch if isinstance(self.node.merge, Pick) else None
+            ways.append(Way(picked if picked in names else last.rsplit("/", 1)[-1], last, end, self._credit(group)))
+        join = Join(base, ways, self.node.merge)
+        try:
+            return _Met(common, join.state(), join.credit)
+        except ConflictError as conflict:
+            inside = tuple(member.node for member in self.node.members)
+            raise _conflict(conflict.steps, inside, self.node.path, self.call) from None
+
+    def _groups(self, heads: list[Members]) -> tuple[Members, list[Members]]:
+        """Return what all have in common, and the sets that share nothing but that."""
+        common = frozenset.intersection(*heads)
+        groups: list[Members] = []
+        for head in heads:
+            touching = [group for group in groups if group & head - common]
+            if touching:
+                groups[groups.index(touching[0])] = head.union(*touching)
+                groups = [group for group in groups if group not in touching]
+            else:
+                groups.append(head)
+        if len(groups) > 1:
+            return common, groups
+        united = heads[0]  # each has something in common with another, so one joins after the other
+        for head in heads[1:-1]:
+            united |= head
+            self.state(united)
+        return united & heads[-1], [united, heads[-1]]
+
+    def since(self, low: Members, high: Members) -> dict[Spot, Edits]:
+        """Return the edits that lead from what some members add up to, to what more of them do."""
+        if low == high:
+            return {}
+        met = self.met[high]
+        self.state(met.below)
+        if low <= met.below:
+            start = State(self.state(met.below), texts(self.state(low)), self.since(low, met.below))
+            return start.then(met.state.payload, met.state.edits).edits
+        common = low & met.below
+        base = texts(self.state(common))
+        done, whole = self.since(common, low), self.since(common, high)
+        left = {spot: left_over(base[spot], done.get(spot, ()), whole.get(spot, ())) for spot in {**done, **whole}}
+        return {spot: edits for spot, edits in left.items() if edits}
+
+    def _credit(self, members: Members) -> dict[Spot, str]:
+        """Return who of the members changed what is taken whole."""
+        met = self.met[members]
+        return {**self._credit(met.below), **met.credit} if members else {}
 
 
 async def _reached(node: Dag, member: Any, seen: Payload, ran: set[str], call: StageCall) -> bool:

@@ -10,7 +10,7 @@ import anyio.lowlevel
 from hypothesis import strategies as st
 
 from penstock import Chunk, Edit, Key, Message, Processor, TextPart, ToolPart, Workflow, member
-from penstock.engine import pick
+from penstock.engine import Conflict, pick
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.values.message_list import MessageList
 
@@ -45,13 +45,13 @@ class _Scripted(Processor):
         messages = ctx.message_list
         overrides = None
         for op in self.ops:
-            if op.kind == "settings":
-                overrides = {**(overrides or {}), op.text: op.at}
+            if op.kind in OVERRIDES:
+                overrides = {**(overrides or {}), **OVERRIDES[op.kind](op, overrides or {})}
             else:
                 messages = _ACTS[op.kind](op, ctx, messages)
         if messages is ctx.message_list or not any(op.kind in LISTS for op in self.ops):
-            return None if overrides is None else Overrides(model_settings=overrides)
-        return messages if overrides is None else Overrides(model_settings=overrides, messages=messages)
+            return None if overrides is None else Overrides(**overrides)
+        return messages if overrides is None else Overrides(**overrides, messages=messages)
 
 
 class SyncScripted(_Scripted):
@@ -81,11 +81,18 @@ class Elsewhere(Processor):
         """Do nothing."""
 
 
-LISTS = frozenset({"redact", "redact-word", "replace", "insert", "map", "append", "remove", "unchanged"})
+SHAPES = ("metadata", "role", "reorder", "drop-part", "new-part", "weave")
+"""What only a step that may edit anything does (but metadata)."""
+LISTS = frozenset({"redact", "redact-word", "replace", "insert", "map", "append", "remove", "unchanged", *SHAPES})
+
+
+def _texts(op: Op, messages: MessageList) -> list[tuple[Any, str]]:
+    """The texts of a list; a mapping's keys only for an op that is flagged."""
+    return [found for found in messages.texts() if op.flag or isinstance(found[0].path[-1], (str, int))]
 
 
 def _place(op: Op, messages: MessageList) -> tuple[Any, str] | None:
-    found = list(messages.texts())
+    found = _texts(op, messages)
     return found[op.at % len(found)] if found else None
 
 
@@ -102,7 +109,7 @@ def _edit(op: Op, _ctx: Any, messages: MessageList) -> MessageList:
 def _redact_word(op: Op, _ctx: Any, messages: MessageList) -> MessageList:
     word = WORDS[op.at % len(WORDS)]
     found: dict[Any, list[Edit]] = {}
-    for where, text in messages.texts():
+    for where, text in _texts(op, messages):
         start = text.find(word)
         while start >= 0:
             found.setdefault(where, []).append(Edit(start, start + len(word), op.text, "redact"))
@@ -150,6 +157,50 @@ class _Base(BaseException):
     """Caught by no `except Exception`."""
 
 
+def _changed(change: Any) -> Any:
+    """An op that makes something else of one message."""
+
+    def act(op: Op, _ctx: Any, messages: MessageList) -> MessageList:
+        chosen = [*messages][op.at % len(messages) :][:1] if len(messages) else []
+        return messages.replace(*(replace(one, **change(op, one)) for one in chosen))
+
+    return act
+
+
+def _with_metadata(op: Op, message: Message) -> dict[str, Any]:
+    made = {**message.metadata, f"k{op.at % 2}": op.width % 3}
+    return {"metadata": {key: value for key, value in made.items() if not (op.flag and key == "k0")}}
+
+
+def _with_other_parts(op: Op, message: Message) -> dict[str, Any]:
+    at = op.at % (len(message.parts) + 1)
+    more = () if op.kind == "drop-part" else (TextPart(op.text),)
+    return {"parts": (*message.parts[:at], *more, *message.parts[at + (op.kind == "drop-part") :])}
+
+
+def _weave(op: Op, ctx: Any, messages: MessageList) -> MessageList:
+    entries = list(messages.entries)
+    added = MessageList([Message.user(op.text, id=f"{ctx.step_path}-{op.at}", created_at=NOON)]).entries
+    if added[0].message.id in messages:
+        return messages
+    at = op.at % (len(entries) + 1)
+    return _laid_out(messages, [*entries[:at], *added, *entries[at:]])
+
+
+def _reorder(op: Op, _ctx: Any, messages: MessageList) -> MessageList:
+    entries = list(messages.entries)
+    at = op.at % (len(entries) + 1)
+    return _laid_out(messages, [*entries[at:], *entries[:at]])
+
+
+def _laid_out(messages: MessageList, entries: list[Any]) -> MessageList:
+    """The list with other entries, as a step makes one of its own."""
+    made = messages.clear()
+    for entry in entries:
+        made = made.add(entry.message, source=entry.source, tag=entry.tag)
+    return made
+
+
 def _unchanged(_op: Op, _ctx: Any, messages: MessageList) -> MessageList:
     return messages.edit_text({})
 
@@ -167,15 +218,29 @@ _ACTS: dict[str, Any] = {
     "abort": _abort,
     "raise": _raise,
     "unchanged": _unchanged,
+    "metadata": _changed(_with_metadata),
+    "role": _changed(
+        lambda op, message: {"role": ("user", "assistant")[op.at % 2]} if message.role != "system" else {}
+    ),
+    "reorder": _reorder,
+    "drop-part": _changed(_with_other_parts),
+    "new-part": _changed(_with_other_parts),
+    "weave": _weave,
+}
+OVERRIDES: dict[str, Any] = {
+    "settings": lambda op, made: {"model_settings": {**made.get("model_settings", {}), op.text: op.at}},
+    "model": lambda op, _made: {"model": f"m{op.at % 2}"},
+    "tools": lambda op, _made: {"active_tools": [name for n, name in enumerate("abc") if op.at >> n & 1]},
 }
 
 positions = st.integers(0, 60)
 texts = st.sampled_from(("", "[X]", "[REDACTED]", "long replacement text", "SECRET", "é😀"))
 
 
-def ops(*, stops: bool = True) -> st.SearchStrategy[Op]:
-    """Anything that a step may do; with ``stops``, also abort and raise (now and then)."""
+def ops(*, stops: bool = True, shapes: bool = False) -> st.SearchStrategy[Op]:
+    """Anything that a step may do; ``stops``: also abort and raise (now and then); ``shapes``: edit anything."""
     kinds = ["redact", "redact-word", "replace", "insert", "map", "append", "remove", "put", "write", "settings"]
+    kinds += [*SHAPES, "model", "tools"] if shapes else ["metadata"]
     made = st.builds(Op, st.sampled_from([*kinds, "unchanged"]), positions, st.integers(0, 12), texts, st.booleans())
     made = made.map(lambda op: Op(op.kind, op.at, op.width, f"k{op.at % 3}") if op.kind == "settings" else op)
     if not stops:
@@ -189,10 +254,13 @@ def processors(draw: Any, *, stops: bool = True, suspends: bool = True) -> Proce
     """A scripted step, sync or async, under any claim that its ops allow."""
     if draw(st.integers(0, 9)) == 9:
         return Elsewhere()
-    script = tuple(draw(st.lists(ops(stops=stops), max_size=3)))
     kind = AsyncScripted if suspends and draw(st.booleans()) else SyncScripted
+    edits = draw(st.sampled_from(["spans", "anything", "anything", "nothing"]))
+    script = tuple(draw(st.lists(ops(stops=stops, shapes=edits == "anything"), max_size=3)))
+    if len(script) > 1:  # a step that edits a key and then something else tells places that were not there before
+        script = tuple(replace(op, flag=False) if op.kind in LISTS else op for op in script)
     claims: dict[str, Any] = {
-        "edits": draw(st.sampled_from(["spans", "anything", "anything", "nothing"])),
+        "edits": edits,
         "role": draw(st.sampled_from(["guard", "transform"])),
         "on_error": draw(st.sampled_from(["block", "raise", "allow"])),
         "provides": KEYS,
@@ -229,7 +297,14 @@ def conditions(*, stops: bool = True, suspends: bool = True) -> st.SearchStrateg
     return st.sampled_from([*found, *([_scored] if suspends else []), *([_broken] if stops else [])])
 
 
-merges = st.sampled_from([None, None, "first", "last", "sequence"])
+def settle(conflict: Conflict) -> Any:
+    """A function that settles conflicts: all that is said of a text, else what the last branch says."""
+    values = list(conflict.values.values())
+    return "|".join(values) if all(isinstance(value, str) for value in values) else values[-1]
+
+
+merges = st.sampled_from([None, None, "first", "last", "sequence", pick("sync-scripted"), pick("w"), settle])
+joins = st.sampled_from([None, None, "first", "last", pick("sync-scripted#2"), pick("n1"), settle])
 
 
 @st.composite
@@ -271,7 +346,7 @@ def _branch(draw: Any, made: Workflow, how: dict[str, Any], depth: int) -> Workf
         *arms,
         otherwise=_item(draw, how, depth - 1) if draw(st.booleans()) else None,
         match=draw(st.sampled_from(["first", "all"])),
-        merge=draw(st.sampled_from([None, "first", "last"])),
+        merge=draw(joins),
         on_error=draw(st.sampled_from(["block", "raise"])),
     )
 
@@ -282,7 +357,7 @@ def _dag(draw: Any, made: Workflow, how: dict[str, Any], depth: int) -> Workflow
         sources = draw(st.sets(st.sampled_from(range(number)), max_size=2)) if number else set()
         after = {f"n{source}": draw(st.none() | conditions(**how)) for source in sorted(sources)}
         members.append(member(_item(draw, how, depth - 1), id=f"n{number}", after=after))
-    return made.dag(*members, merge=draw(st.sampled_from([None, "first", "last"])))
+    return made.dag(*members, merge=draw(joins))
 
 
 _GROWN = {"then": _then, "parallel": _parallel, "branch": _branch, "dag": _dag}

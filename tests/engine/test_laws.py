@@ -16,16 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings, strategies as st
 
 from penstock import InputContext, Key, Message, MessageList, Processor, Workflow, processor
-from penstock.engine.execution.executor import execute
 from penstock.engine.graph.nodes import Node, Parallel, Sequence, resolve
-from penstock.engine.graph.plan import compile_plan
 from penstock.engine.processor.payload import Payload
-from penstock.engine.processor.stages import STAGES
-from penstock.engine.processor.state import RunState, StageCall
 from penstock.engine.tasks import run_without_loop
-from penstock.engine.values.errors import MergeConflictError, StepFailedError
-from penstock.engine.values.frozen import EMPTY
-from tests.engine.interpreter import Verdicts, interpret
+from penstock.engine.values.errors import StepFailedError
+from tests.engine.judge import assert_agree, check_tree, compiled, interpreted
 from tests.engine.strategies import STAGE, Op, SyncScripted, conversations, workflows
 
 EXAMPLES = settings(max_examples=400, suppress_health_check=list(HealthCheck))
@@ -42,69 +37,9 @@ def quiet_log() -> Iterator[None]:
     log.setLevel(before)
 
 
-def call_of() -> StageCall:
-    """A call of the stage, in a run of its own."""
-    return StageCall(RunState("run", {}, None, ()), STAGES[STAGE], EMPTY, frozenset())
-
-
-def told(kind: str, what: Any) -> tuple[str, Any]:
-    """How a run ended, in a form that two runs can be compared by."""
-    return kind, what
-
-
-async def compiled(root: Node, payload: Payload) -> tuple[str, Any]:
-    """How the plan ends."""
-    block = compile_plan(root, STAGE)
-    if block is None:
-        return told("passed", payload)
-    try:
-        end = await execute(block, call_of(), payload)
-    except MergeConflictError as error:
-        return told("conflict", (error.step, frozenset(error.culprits)))
-    except StepFailedError as error:
-        return told("failed", error.step)
-    if end.tripwire is not None:
-        return told("blocked", (end.tripwire.processor_id, end.tripwire.reason))
-    return told("passed", end)
-
-
-async def interpreted(root: Node, payload: Payload) -> tuple[str, Any]:
-    """How the interpreter ends; of a blocked one, every verdict that it may have."""
-    try:
-        return told("passed", await interpret(root, call_of(), payload))
-    except MergeConflictError as error:
-        return told("conflict", (error.step, frozenset(error.culprits)))
-    except StepFailedError as error:
-        return told("failed", error.step)
-    except Verdicts as verdicts:
-        return told("blocked", verdicts.found)
-
-
-def assert_agree(one: tuple[str, Any], other: tuple[str, Any]) -> None:
-    """The plan ends as the interpreter does."""
-    assert one[0] == other[0], (one, other)
-    if one[0] == "blocked":
-        assert one[1] in other[1]
-    else:
-        assert one[1] == other[1]
-    if one[0] == "passed":
-        assert one[1].message_list.entries == other[1].message_list.entries
-        assert one[1].data == other[1].data
-
-
 def payload_of(messages: tuple[Message, ...]) -> Payload:
     """A payload that holds these messages."""
     return Payload(MessageList(messages))
-
-
-def check_synchronously(workflow: Workflow, messages: tuple[Message, ...]) -> None:
-    """Plan and interpreter agree, without an event loop."""
-    root = resolve(workflow.root)
-    note(repr(root))  # a workflow's own repr is but its name and steps
-    payload = payload_of(messages)
-    assert_agree(
-        run_without_loop(compiled(root, payload), "plan"), run_without_loop(interpreted(root, payload), "interpreter")
-    )
 
 
 async def check_on_a_loop(workflow: Workflow, messages: tuple[Message, ...]) -> None:
@@ -121,7 +56,7 @@ async def check_on_a_loop(workflow: Workflow, messages: tuple[Message, ...]) -> 
 @given(workflows(suspends=False), conversations())
 def test_a_plan_of_sync_steps_does_what_the_tree_says(workflow: Workflow, messages: tuple[Message, ...]) -> None:
     """Compiled = interpreted, driven without an event loop."""
-    check_synchronously(workflow, messages)
+    check_tree(workflow, messages)
 
 
 def test_a_plan_does_what_the_tree_says_on_asyncio() -> None:

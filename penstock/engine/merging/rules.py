@@ -149,9 +149,12 @@ class _Merge:
             return self._settle(place, found)
         settled = list(merged)
         for cluster in conflicts:
-            chosen = self._chosen([item for item in found if any(edit in cluster for edit in item[1])])
+            spans = {(edit.start, edit.end, edit.text) for edit in cluster}  # equal edits are one, of all who made it
+            mine = [(way, [e for e in edits if (e.start, e.end, e.text) in spans]) for way, edits in found]
+            chosen = self._chosen([item for item in mine if item[1]])
             if chosen is None:
-                self.unsettled.append(Unsettled(place, tuple(dict.fromkeys(edit.step for edit in cluster))))
+                steps = tuple(dict.fromkeys(edit.step for _, edits in mine for edit in edits))
+                self.unsettled.append(Unsettled(place, steps))
             else:
                 settled.extend(_kept(cluster, chosen[1]))
         return edit_ops.in_order(settled)

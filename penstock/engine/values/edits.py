@@ -5,7 +5,7 @@ Positions are code points of the text before the edits. This module knows texts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.values.errors import EditError
@@ -139,7 +139,8 @@ def compose(first: Edits, second: Edits) -> Edits:
             j += 1
         else:
             united, i, j, shift = _unite(first, second, i, j, shift)
-            result.append(united)
+            if united.text or united.start < united.end:  # what was inserted may be gone again
+                result.append(united)
     return tuple(result)
 
 
@@ -309,7 +310,7 @@ def _settle(cluster: list[Edit]) -> list[Edit] | None:
     end = max(edit.end for edit in cluster)
     deletion = next((e for e in cluster if not e.text and e.start == start and e.end == end), None)
     if deletion is not None:
-        return [deletion]
+        return [replace(deletion, hides=any(edit.hidden for edit in cluster))]
     if redactions and all(edit.start == edit.end for edit in others):
         return [cover(cluster)]
     return None

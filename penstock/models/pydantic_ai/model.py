@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import anyio
 
 from penstock.engine.values.errors import MessageError, MissingExtraError, ModelError, OptionError
 
-try:
+_IS_INSTALLED = find_spec("pydantic_ai") is not None
+
+if TYPE_CHECKING or _IS_INSTALLED:
     import pydantic_ai
     from pydantic_ai.direct import model_request, model_request_stream
     from pydantic_ai.models import infer_model
-except ImportError as error:
-    raise MissingExtraError("a model of pydantic-ai's", "pydantic-ai") from error
 
-from penstock.models.pydantic_ai.answers import Answer, started
-from penstock.models.pydantic_ai.failures import Errors
-from penstock.models.pydantic_ai.prompts import written
-from penstock.models.pydantic_ai.requests import parameters, settings
+    from penstock.models.pydantic_ai.answers import Answer, started
+    from penstock.models.pydantic_ai.failures import Errors
+    from penstock.models.pydantic_ai.prompts import written
+    from penstock.models.pydantic_ai.requests import parameters, settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -55,6 +56,8 @@ class PydanticAIModel:
     __slots__ = ("_errors", "_model", "_native", "_streaming")
 
     def __init__(self, model: pydantic_ai.models.Model | str, *, streaming: bool = True) -> None:
+        if not _IS_INSTALLED:
+            raise MissingExtraError("a model of pydantic-ai's", "pydantic-ai")
         try:
             self._model = infer_model(model)
         except (pydantic_ai.UserError, ValueError, ImportError) as error:

@@ -1,4 +1,4 @@
-"""Processors that keep to a budget: of tokens, or of money. Names are loaded when used."""
+"""Processors that keep to a budget of tokens or of money, with prices and ledgers."""
 
 from penstock.lazy import lazily
 

@@ -1,9 +1,13 @@
-from penstock.processors.budgets.cost_ledger import CostLedger as CostLedger, Standing as Standing, fits as fits
+from penstock.processors.budgets.cost_ledger import (
+    CostLedger as CostLedger,
+    InMemoryLedger as InMemoryLedger,
+    Standing as Standing,
+    fits as fits,
+)
 from penstock.processors.budgets.cost_report import CostReport as CostReport
-from penstock.processors.budgets.list_prices import GenaiPrices as GenaiPrices
-from penstock.processors.budgets.memory_ledger import InMemoryLedger as InMemoryLedger
-from penstock.processors.budgets.price_tables import (
+from penstock.processors.budgets.prices import (
     FREE as FREE,
+    GenaiPrices as GenaiPrices,
     Price as Price,
     PriceList as PriceList,
     PriceTable as PriceTable,

@@ -1,4 +1,4 @@
-"""`CostReport`: how a budget stands where it is reached, for callbacks and verdicts; it knows no processor."""
+"""`CostReport`: the state of a budget of money, for callbacks and tripwires."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.values.frozen import EMPTY
-from penstock.processors.budgets.money import NOTHING, told
+from penstock.processors.budgets.prices import NOTHING, format_amount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,24 +20,24 @@ _TOO_NEAR = "{usage} of {limit} {unit} are spent, and the next call may cost {es
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """How a budget stands. It quotes nothing of what was said.
+    """The state of a budget of money. It does not quote the conversation.
 
     Attributes:
-        processor_id: whose budget it is.
-        scope: what is counted together.
-        scope_key: the account; None for one run alone.
-        window: since when, as the option says it; None: for ever.
-        limit: how much may be spent.
-        spent: what was spent, judges included.
-        held: what other requests have set aside for calls under way.
-        estimate: what the next call is estimated to cost; 0 where nobody says.
-        model: the model of the next call; None where nobody says.
+        processor_id: the id of the cost control.
+        scope: the name of its scope.
+        scope_key: the key in the ledger; None for the scope ``run``.
+        window: the name of its window; None: no window.
+        limit: the amount that may be spent.
+        spent: the amount spent, including judges.
+        held: the amount that other requests have reserved for calls under way.
+        estimate: the estimated cost of the next call; 0 if there is no estimate.
+        model: the model of the next call; None if it is not known.
         unit: the currency.
-        threshold: ``hard``: the limit; ``soft``: the share of it at which to warn.
-        strategy: what is done about it.
-        message: the same as a sentence.
-        breakdown: what was spent by model, if that was asked for: the ten that spent most.
-        run_id: the request.
+        threshold: ``hard``: the limit was reached; ``soft``: the share ``warn_at_percent`` of it was.
+        strategy: the strategy of the control.
+        message: the report as a sentence.
+        breakdown: the amounts of the ten models that cost most, with ``include_breakdown=True``.
+        run_id: the id of the run.
     """
 
     processor_id: str
@@ -58,22 +58,22 @@ class CostReport:
 
     @property
     def remaining(self) -> Decimal:
-        """What is left of the budget, at least 0."""
+        """The amount that is left, at least 0."""
         return max(NOTHING, self.limit - self.spent - self.held)
 
     def saying(self, template: str | None) -> CostReport:
-        """Return the report with a message: the template's, or a plain one."""
+        """Return the report with its message, made from a template or (None) from the built-in one."""
         if template is None:
             template = _REACHED if self.threshold == "soft" or self.spent >= self.limit else _TOO_NEAR
         return replace(self, message=self.sentence(template))
 
     def sentence(self, template: str) -> str:
-        """Return a sentence with the report's figures in place of ``{usage}``, ``{limit}`` and the like."""
+        """Return a template with the report's figures in place of ``{usage}``, ``{limit}`` and the other names."""
         figures = {
-            "usage": told(self.spent),
-            "limit": told(self.limit),
-            "estimate": told(self.estimate),
-            "remaining": told(self.remaining),
+            "usage": format_amount(self.spent),
+            "limit": format_amount(self.limit),
+            "estimate": format_amount(self.estimate),
+            "remaining": format_amount(self.remaining),
             "unit": self.unit,
             "scope": self.scope,
             "window": self.window or "",
@@ -83,7 +83,7 @@ class CostReport:
         return template
 
     def metadata(self) -> dict[str, Value]:
-        """Return the report as JSON values; amounts are numbers, no longer exact."""
+        """Return the report as JSON values; amounts become floats."""
         shown: dict[str, Value] = {
             "usage": {"estimated_cost": float(self.spent), "cost_unit": self.unit},
             "max_cost": float(self.limit),

@@ -1,94 +1,99 @@
-"""`TokenCostControl`: keeps what requests cost within a budget, judges' calls included."""
+"""`TokenCostControl`: keep the cost of requests within a budget; with its options, scopes and windows of time."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, NoReturn, get_args
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, cast, get_args
+from urllib.parse import quote
 
 from penstock.engine.processor.payload import Overrides
-from penstock.engine.processor.processor import Processor, flag, is_async, one_of
+from penstock.engine.processor.processor import ErrorPolicy, Processor, flag, is_async, one_of
 from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
-from penstock.engine.values.ports import SYSTEM_CLOCK
+from penstock.engine.values.ports import SYSTEM_CLOCK, Model
 from penstock.models.tokens.counters import counting as as_counting
 from penstock.models.tokens.prices import prices as in_tokens
-from penstock.processors.budgets import _cost_options as options, _scopes, _windows
-from penstock.processors.budgets._bills import UNLIMITED, Account, Bill, settled
-from penstock.processors.budgets._forecasts import Forecast, Forecaster, name_of
-from penstock.processors.budgets._pricing import OnUnknownPrice, pricing
+from penstock.processors.budgets.call_estimates import CallEstimate, CallEstimator, model_name
+from penstock.processors.budgets.cost_ledger import CostLedger, InMemoryLedger
 from penstock.processors.budgets.cost_report import CostReport
-from penstock.processors.budgets.memory_ledger import InMemoryLedger
-from penstock.processors.budgets.money import NOTHING
+from penstock.processors.budgets.prices import NOTHING, OnUnknownPrice, exact_amount, pricing
+from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, RequestCost, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from decimal import Decimal
 
     from penstock.engine.processor.context import AnyContext, InputContext, InputStepContext, LLMRequestContext
-    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
+    from penstock.engine.processor.processor import ProcessorRole
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.ports import Clock, Model, TokenCounter
-    from penstock.processors.budgets._pricing import GivenPrices
-    from penstock.processors.budgets._scopes import Scope, Unscoped
-    from penstock.processors.budgets._windows import Window
-    from penstock.processors.budgets.cost_ledger import CostLedger, Standing
-    from penstock.processors.budgets.price_tables import Price
+    from penstock.engine.values.ports import Clock, TokenCounter
+    from penstock.processors.budgets.cost_ledger import Standing
+    from penstock.processors.budgets.prices import GivenPrices, Price
 
-log = logging.getLogger("penstock")
+
+_LOG = logging.getLogger("penstock")
 
 Strategy = Literal["block", "warn", "downgrade", "ask"]
 
-_MOST_MODELS = 10  # of a breakdown
+_MOST_MODELS = 10  # in a breakdown
 
 
-class TokenCostControl(Processor[Bill]):
-    """Keeps what requests cost within a budget, judges' calls included.
+class TokenCostControl(Processor[RequestCost]):
+    """Keep the cost of requests within a budget, including the calls of judges.
 
-    Before each call of the model it estimates what that may cost and sets as much aside, so that requests at the same
-    time cannot spend the same money; what the call took is entered as soon as it is known. It should stand before all
-    that asks models, so that a request over its budget is stopped before they do.
+    Before each model call it estimates the cost and reserves it, so that concurrent requests cannot spend the same
+    money. The actual cost is recorded as soon as it is known. Place it before all processors that ask models, so that a
+    request over its budget is stopped before they do.
 
-    Its failure blocks, with ``strategy="warn"`` it does not. With ``warn`` it is an observer, else a guard.
+    With ``strategy="warn"`` it is an observer, and its own failure does not block; otherwise it is a guard that blocks.
 
     Args:
-        max_cost: how much may be spent in the scope within the window: a number of more than 0, or a function of the
-            request context that gives one of 0 or more, asked once a request; may be async.
-        scope: what is counted together: ``run``, ``resource``, ``thread``, ``user``, ``organization``, ``session`` (by
-            ``request_context["resource_id"]`` and so on), ``everybody``; several of them, each combination with an
-            account of its own; or a function of the request context that returns the account's key.
-        window: ``1h``, ``6h``, ``24h``, ``7d``, ``30d``, ``365d``, a timedelta; ``day``, ``week``, ``month``: since it
-            began, in UTC; None: for ever. It means nothing for ``run``.
-        strategy: what is done where the next call does not fit: ``block`` stops the run, ``warn`` tells, ``downgrade``
-            goes on with the model ``downgrade_to``, ``ask`` calls ``ask``.
-        message: the sentence of verdicts and warnings; ``{usage}``, ``{limit}``, ``{estimate}``, ``{remaining}``,
-            ``{unit}``, ``{scope}`` and ``{window}`` stand for figures.
-        warn_at_percent: warn at that share of the limit, too: more than 0, less than 100.
-        include_breakdown: tell what was spent by which model.
-        downgrade_to: the cheaper model, or its name.
-        ask: called with a `CostReport`: False stops the run, True lets it go on whatever it costs, a number raises the
-            limit of this run to it; may be async.
-        on_violation: called, not awaited, with a `CostReport` where something is stopped or warned of.
-        prices: a mapping from models' names to `Price` (list prices stand behind it, if the extra ``prices`` is
-            installed), or a `PriceTable` of your own; by default list prices.
-        on_unknown_price: what becomes of a model whose price nobody knows: an ``error`` (which blocks), ``ignore``
-            (it counts as nothing), ``assume`` the price ``assumed_price``.
-        assumed_price: that price.
-        ledger: where it is kept what was spent; one of its own by default. It may be shared, also by agents.
-        unscoped: requests that do not say whose they are ``share`` one account, are an ``error``, or pass (``ignore``).
-        reserve: whether calls are estimated beforehand and set aside.
-        output_tokens: how long an answer is taken to be where no ``max_tokens`` limits it.
-        reserved_for: for how many seconds at most an amount is set aside, should the run never end.
-        token_counter: what counts the prompt; see `TokenLimiterProcessor`.
-        cost_unit: the currency of all amounts, for people.
-        on_error: what its own failure means: ``block``, ``raise``, or ``allow`` (without a ledger, go on uncounted).
-        clock: tells the time.
-        id: its name in the graph.
+        max_cost: the amount that may be spent in the scope within the window: a number above 0, or a function (sync or
+            async) from the request context to a number of 0 or more, called once per request.
+        scope: whose costs are added up: ``run``, ``resource``, ``thread``, ``user``, ``organization``, ``session`` (by
+            ``request_context["resource_id"]`` and so on) or ``everybody``; a list of names, with one budget for each
+            combination; or a function from the request context to the key of the budget, or None.
+        window: the last ``1h``, ``6h``, ``24h``, ``7d``, ``30d``, ``365d``, or a timedelta of up to 400 days; or the
+            current ``day``, ``week`` or ``month`` in UTC; None: all time. Ignored for the scope ``run``.
+        strategy: what to do if the next call does not fit: ``block`` aborts the run, ``warn`` logs a warning,
+            ``downgrade`` goes on with the model ``downgrade_to``, ``ask`` calls ``ask``.
+        message: the text of tripwires and warnings; ``{usage}``, ``{limit}``, ``{estimate}``, ``{remaining}``,
+            ``{unit}``, ``{scope}`` and ``{window}`` are replaced. None: a built-in text.
+        warn_at_percent: also warn when this share of the limit is spent, in per cent: above 0 and below 100.
+        include_breakdown: add the costs by model to reports.
+        downgrade_to: the cheaper model, or its name; for ``downgrade`` only.
+        ask: a function (sync or async) of a `CostReport`, for ``ask`` only: False aborts the run, True lets it go on
+            without a limit, a number is the new limit of this run.
+        on_violation: a function (not async) of a `CostReport`, called when a run is aborted or a warning is logged.
+        prices: a mapping from model names to `Price`, backed by list prices if the extra ``prices`` is installed; or a
+            `PriceTable`. None: list prices (extra ``prices``).
+        on_unknown_price: what to do with a model whose price is unknown: ``error`` fails (which blocks by default),
+            ``ignore`` counts it as free, ``assume`` uses ``assumed_price``.
+        assumed_price: the `Price` for ``assume``; for it only.
+        ledger: the `CostLedger` that stores amounts; it may be shared by agents. None: a new `InMemoryLedger`.
+        unscoped: requests whose context lacks the ids of the scope ``share`` one budget, fail (``error``), or are not
+            counted (``ignore``).
+        reserve: estimate and reserve the cost of calls.
+        output_tokens: the tokens assumed for an answer that no ``max_tokens`` limits, 0 or more.
+        reserved_for: seconds after which a reservation expires if the run never ends: above 0, at most 366 days.
+        token_counter: counts the prompt; see `TokenLimiterProcessor`.
+        cost_unit: the name of the currency, for messages.
+        on_error: what a failure of its own does: ``block``, ``raise``, or ``allow`` (go on without counting). None:
+            ``allow`` for ``warn``, otherwise ``block``.
+        clock: tells the time; None: the system's clock.
+        id: the processor's name in the graph.
+
+    Raises:
+        OptionError: an option has a value that is not allowed.
+        MissingExtraError: list prices are needed, and the extra ``prices`` is not installed.
 
     Attributes:
-        standing: the fact under which it tells how the budget stood before the last call: ``{"spent", "held",
-            "estimate", "limit"}``.
+        standing: the key of the fact with the budget's state before the last call: ``{"spent", "held", "estimate",
+            "limit"}``; None in ``limit`` means no limit.
     """
 
     id = "token-cost-control"
@@ -121,221 +126,458 @@ class TokenCostControl(Processor[Bill]):
         clock: Clock | None = None,
         id: str | None = None,
     ) -> None:
-        """Check the options; begin to load the vocabulary and the list prices, in threads.
-
-        Raises:
-            OptionError: an option that is not allowed.
-            MissingExtraError: list prices are wanted, and the extra ``prices`` is not installed.
-        """
         name = type(self).__name__
         if id is not None:
             self.id = id
-        self.max_cost = options.limit(name, max_cost)
-        self.scope: Scope = _scopes.checked(name, scope)
-        self.window: Window = None if scope == "run" else _windows.checked(name, window)
+        self.max_cost = checked_limit(name, max_cost)
+        self.scope: Scope = checked_scope(name, scope)
+        self.window: Window = None if scope == "run" else checked_window(name, window)
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
-        self.message = options.text(name, "message", message)
-        self.warn_at_percent = options.percent(name, warn_at_percent)
+        self.message = checked_text(name, "message", message)
+        self.warn_at_percent = checked_percent(name, warn_at_percent)
         self.include_breakdown = flag(name, "include_breakdown", include_breakdown)
-        self.downgrade_to = options.cheaper(name, strategy, downgrade_to)
-        self.ask = options.asked(name, strategy, ask)
-        self.on_violation = options.callback(name, on_violation)
+        self.downgrade_to = checked_downgrade(name, strategy, downgrade_to)
+        self.ask = checked_ask(name, strategy, ask)
+        self.on_violation = checked_callback(name, on_violation)
         one_of(name, "on_unknown_price", on_unknown_price, get_args(OnUnknownPrice))
         self._pricing = pricing(name, prices, on_unknown_price, assumed_price)
-        self._ledger = options.ledger(name, ledger)
-        self.unscoped: Unscoped = options.unscoped(name, unscoped)
+        self._ledger = checked_ledger(name, ledger)
+        self.unscoped: Unscoped = checked_unscoped(name, unscoped)
         self.reserve = flag(name, "reserve", reserve)
-        self._reserved_for = timedelta(seconds=options.seconds(name, reserved_for))
-        self.cost_unit = options.text(name, "cost_unit", cost_unit) or ""
+        self._reserved_for = timedelta(seconds=checked_seconds(name, reserved_for))
+        self.cost_unit = checked_text(name, "cost_unit", cost_unit) or ""
         self._clock = SYSTEM_CLOCK if clock is None else clock
         self._claim(name, on_error)
         counting = as_counting(name, token_counter, "o200k_base")
-        self._forecaster = Forecaster(counting, in_tokens(counting, "chat"), options.tokens(name, output_tokens))
+        self._estimator = CallEstimator(counting, in_tokens(counting, "chat"), checked_tokens(name, output_tokens))
         self._pricing.prepare()
         if reserve:
             counting.prepare()
 
     def _claim(self, name: str, on_error: object) -> None:
-        """Declare what follows from the options."""
+        """Set the declarations that follow from the options."""
         warns = self.strategy == "warn"
         self.role: ProcessorRole = "observer" if warns else "guard"
         self.edits = "anything" if self.strategy == "downgrade" else "nothing"
-        self.on_error: ErrorPolicy = options.policy(name, on_error, "allow" if warns else "block")
+        self.on_error: ErrorPolicy = checked_policy(name, on_error, "allow" if warns else "block")
         self.awaits = any(map(is_async, (self.max_cost, self.ask, self._ledger.reserve)))
-        told = f"{_scopes.name_of(self.scope)}, {_windows.name_of(self.window)}, {self.strategy}"
-        self.standing: Key[Values] = Key(f"{self.id}.standing[{told}]")
+        described = f"{scope_name(self.scope)}, {window_name(self.window)}, {self.strategy}"
+        self.standing: Key[Values] = Key(f"{self.id}.standing[{described}]")
         self.provides = (self.standing,)
 
-    def new_state(self) -> Bill:
-        """Return the bill of a request."""
-        return Bill()
+    def new_state(self) -> RequestCost:
+        """Return the cost of a request: nothing yet."""
+        return RequestCost()
 
-    def process_input(self, ctx: InputContext[Bill]) -> object:
-        """Begin to count; stop the run if nothing is left to spend, before any judge is asked."""
+    def process_input(self, ctx: InputContext[RequestCost]) -> object:
+        """Start to count; abort the run if nothing is left to spend, before any judge is asked."""
         return self._run(self._begin(ctx))
 
-    def process_input_step(self, ctx: InputStepContext[Bill]) -> object:
-        """Set aside what the step's call may cost, or do what the strategy says."""
+    def process_input_step(self, ctx: InputStepContext[RequestCost]) -> object:
+        """Reserve the cost of the step's model call, or apply the strategy."""
         return self._run(self._step(ctx))
 
-    def process_llm_request(self, ctx: LLMRequestContext[Bill]) -> object:
-        """Do so again, for what the call has become; give back what is set aside for one that is answered already."""
+    def process_llm_request(self, ctx: LLMRequestContext[RequestCost]) -> object:
+        """Reserve again for the final request; release the reservation of a call that is answered already."""
         return self._run(self._request(ctx))
 
     def _run(self, hook: Coroutine[object, None, object]) -> object:
         return hook if self.awaits else run_without_loop(hook, self.id)
 
-    async def _begin(self, ctx: InputContext[Bill]) -> None:
-        account = self._account(ctx)
-        if account is not None and self.strategy == "block":
-            report = await self._weighed(ctx, account, None)
+    async def _begin(self, ctx: InputContext[RequestCost]) -> None:
+        recorder = self._recorder(ctx)
+        if recorder is not None and self.strategy == "block":
+            report = await self._checked(ctx, recorder, None)
             if report is not None:
                 self._block(ctx, report)
 
-    async def _step(self, ctx: InputStepContext[Bill]) -> Overrides | None:
-        account = self._account(ctx)
-        if account is None:
+    async def _step(self, ctx: InputStepContext[RequestCost]) -> Overrides | None:
+        recorder = self._recorder(ctx)
+        if recorder is None:
             return None
         await self._ready()
-        forecast = self._forecaster.of_step(ctx, ctx.model) if self.reserve else None
-        report = await self._weighed(ctx, account, forecast)
+        estimate = self._estimator.of_step(ctx, ctx.model) if self.reserve else None
+        report = await self._checked(ctx, recorder, estimate)
         if report is None:
             return None
-        await self._act(ctx, account, report)
+        await self._act(ctx, recorder, report)
         cheaper = self.downgrade_to
-        return None if cheaper is None or name_of(cheaper) == name_of(ctx.model) else Overrides(model=cheaper)
+        return None if cheaper is None or model_name(cheaper) == model_name(ctx.model) else Overrides(model=cheaper)
 
-    async def _request(self, ctx: LLMRequestContext[Bill]) -> None:
-        account = self._account(ctx)
-        if account is None:
+    async def _request(self, ctx: LLMRequestContext[RequestCost]) -> None:
+        recorder = self._recorder(ctx)
+        if recorder is None:
             return
         if ctx.answer is not None:
-            account.let_go()
+            recorder.release()
             return
         await self._ready()
-        forecast = self._forecaster.of_request(ctx) if self.reserve else None
-        report = await self._weighed(ctx, account, forecast)
+        estimate = self._estimator.of_request(ctx) if self.reserve else None
+        report = await self._checked(ctx, recorder, estimate)
         if report is not None:
-            await self._act(ctx, account, report)
+            await self._act(ctx, recorder, report)
 
     async def _ready(self) -> None:
-        """Have loaded what counts, beside the event loop; hooks that are driven to their end cannot wait."""
+        """Wait for the vocabulary, unless the hook runs in sync form, which cannot wait."""
         if self.awaits and self.reserve:
-            await self._forecaster.counting.ready()
+            await self._estimator.counting.ready()
 
     # How the budget stands
 
-    def _account(self, ctx: AnyContext) -> Account | None:
-        """Return the request's account, from its first hook on; None where it is not counted."""
-        bill: Bill = ctx.state
-        if not bill.opened:
-            key = _scopes.key_of(self.scope, ctx.request_context, ctx.run_id, self.unscoped)
+    def _recorder(self, ctx: AnyContext) -> CostRecorder | None:
+        """Return the recorder of the request, made at its first hook; None if it is not counted."""
+        cost: RequestCost = ctx.state
+        if not cost.is_open:
+            key = scope_key(self.scope, ctx.request_context, ctx.run_id, self.unscoped)
             if key is not None:
                 ledger = InMemoryLedger() if self.scope == "run" else self._ledger
-                bill.account = Account(ledger, key, ctx.run_id, self._pricing, self._clock)
-                bill.account.follow(ctx)
-            bill.opened = True
-        return bill.account
+                cost.recorder = CostRecorder(ledger, key, ctx.run_id, self._pricing, self._clock)
+                cost.recorder.follow(ctx)
+            cost.is_open = True
+        return cost.recorder
 
-    async def _weighed(self, ctx: AnyContext, account: Account, forecast: Forecast | None) -> CostReport | None:
-        """Set aside what a call may cost; return how the budget stands if it does not fit."""
-        account.forecast = forecast
-        cost = NOTHING if forecast is None else self._pricing.of(forecast)
+    async def _checked(
+        self, ctx: AnyContext, recorder: CostRecorder, estimate: CallEstimate | None
+    ) -> CostReport | None:
+        """Reserve the cost of a call; return a report if it does not fit."""
+        recorder.estimate = estimate
+        cost = NOTHING if estimate is None else self._pricing.of(estimate)
         limit = await self._limit(ctx)
-        standing = await self._reserve(account, cost, limit)
-        told = {"spent": standing.spent, "held": standing.held, "estimate": cost, "limit": limit}
-        figures = {figure: None if value == UNLIMITED else float(value) for figure, value in told.items()}
+        standing = await self._reserve(recorder, cost, limit)
+        amounts = {"spent": standing.spent, "held": standing.held, "estimate": cost, "limit": limit}
+        figures = {figure: None if value == UNLIMITED else float(value) for figure, value in amounts.items()}
         ctx.note(**figures)
         ctx.put(self.standing, figures)
-        report = self._report(account, standing, cost, limit)
+        report = self._report(recorder, standing, cost, limit)
         if not standing.granted:
-            return await self._completed(account, report)
+            return await self._complete(recorder, report)
         if self.warn_at_percent is not None and standing.spent + standing.held >= limit * self.warn_at_percent / 100:
-            await self._tell_once(ctx, account, replace(report, threshold="soft"))
+            await self._warn_once(ctx, recorder, replace(report, threshold="soft"))
         return None
 
     async def _limit(self, ctx: AnyContext) -> Decimal:
-        """Return what may be spent, found once a request."""
-        bill: Bill = ctx.state
-        if bill.limit is None:
+        """Return the limit, determined once per request."""
+        cost: RequestCost = ctx.state
+        if cost.limit is None:
             given = self.max_cost
-            bill.limit = options.given_limit(await settled(given(ctx.request_context))) if callable(given) else given
-        return bill.limit
+            cost.limit = (
+                checked_function_limit(await resolved(given(ctx.request_context))) if callable(given) else given
+            )
+        return cost.limit
 
-    async def _reserve(self, account: Account, cost: Decimal, limit: Decimal) -> Standing:
+    async def _reserve(self, recorder: CostRecorder, cost: Decimal, limit: Decimal) -> Standing:
         now = self._clock.now()
-        since = _windows.start_of(self.window, now)
-        return await account.reserve(cost, limit, since, now, now + self._reserved_for)
+        since = window_start(self.window, now)
+        return await recorder.reserve(cost, limit, since, now, now + self._reserved_for)
 
-    def _report(self, account: Account, standing: Standing, cost: Decimal, limit: Decimal) -> CostReport:
+    def _report(self, recorder: CostRecorder, standing: Standing, cost: Decimal, limit: Decimal) -> CostReport:
         return CostReport(
             processor_id=self.id,
-            scope=_scopes.name_of(self.scope),
-            scope_key=None if self.scope == "run" else account.key,
-            window=_windows.name_of(self.window),
+            scope=scope_name(self.scope),
+            scope_key=None if self.scope == "run" else recorder.key,
+            window=window_name(self.window),
             limit=limit,
             spent=standing.spent,
             held=standing.held,
             estimate=cost,
-            model=None if account.forecast is None else account.forecast.model,
+            model=None if recorder.estimate is None else recorder.estimate.model,
             unit=self.cost_unit,
             strategy=self.strategy,
-            run_id=account.run_id,
+            run_id=recorder.run_id,
         )
 
-    async def _completed(self, account: Account, report: CostReport) -> CostReport:
-        """Return a report with all that is told of it."""
+    async def _complete(self, recorder: CostRecorder, report: CostReport) -> CostReport:
+        """Return a report with its breakdown and message."""
         if self.include_breakdown:
-            since = _windows.start_of(self.window, self._clock.now())
-            report = replace(report, breakdown=await account.breakdown(since, _MOST_MODELS))
+            since = window_start(self.window, self._clock.now())
+            report = replace(report, breakdown=await recorder.breakdown(since, _MOST_MODELS))
         return report.saying(self.message)
 
     # What is done about it
 
-    async def _act(self, ctx: AnyContext, account: Account, report: CostReport) -> None:
-        """Do what the strategy says where a call does not fit; return if the run goes on."""
+    async def _act(self, ctx: AnyContext, recorder: CostRecorder, report: CostReport) -> None:
+        """Apply the strategy to a call that does not fit; return if the run goes on."""
         match self.strategy:
             case "block":
                 self._block(ctx, report)
             case "ask":
-                await self._asked(ctx, account, report)
+                await self._ask_user(ctx, recorder, report)
             case _:
-                await self._tell_once(ctx, account, report)
-                await self._reserve(account, self._going_on(account, report), UNLIMITED)
+                await self._warn_once(ctx, recorder, report)
+                await self._reserve(recorder, self._estimate_to_go_on(recorder, report), UNLIMITED)
 
-    def _going_on(self, account: Account, report: CostReport) -> Decimal:
-        """Return what the call may cost with which the run goes on, the cheaper model's if there is one."""
-        forecast = account.forecast
-        if self.downgrade_to is None or forecast is None:
+    def _estimate_to_go_on(self, recorder: CostRecorder, report: CostReport) -> Decimal:
+        """Return the estimated cost of the call with which the run goes on, by the cheaper model if there is one."""
+        estimate = recorder.estimate
+        if self.downgrade_to is None or estimate is None:
             return report.estimate
-        account.forecast = forecast._replace(model=name_of(self.downgrade_to))
-        return self._pricing.of(account.forecast)
+        recorder.estimate = estimate._replace(model=model_name(self.downgrade_to))
+        return self._pricing.of(recorder.estimate)
 
-    async def _asked(self, ctx: AnyContext, account: Account, report: CostReport) -> None:
-        bill: Bill = ctx.state
-        said = None if self.ask is None else await settled(self.ask(report))
+    async def _ask_user(self, ctx: AnyContext, recorder: CostRecorder, report: CostReport) -> None:
+        cost: RequestCost = ctx.state
+        said = None if self.ask is None else await resolved(self.ask(report))
         if said is False:
             self._block(ctx, report)
-        bill.limit = options.answered(said)
-        standing = await self._reserve(account, report.estimate, bill.limit)
+        cost.limit = limit_from_answer(said)
+        standing = await self._reserve(recorder, report.estimate, cost.limit)
         if not standing.granted:
-            self._block(ctx, replace(report, limit=bill.limit).saying(self.message))
+            self._block(ctx, replace(report, limit=cost.limit).saying(self.message))
 
     def _block(self, ctx: AnyContext, report: CostReport) -> NoReturn:
-        self._violated(report)
+        self._call_back(report)
         ctx.abort(report.message, metadata=report.metadata())
 
-    async def _tell_once(self, ctx: AnyContext, account: Account, report: CostReport) -> None:
-        bill: Bill = ctx.state
-        if bill.first(report.threshold):
-            told = await self._completed(account, report)
-            self._violated(told)
-            log.warning("%s: %s", self.id, told.message)
+    async def _warn_once(self, ctx: AnyContext, recorder: CostRecorder, report: CostReport) -> None:
+        cost: RequestCost = ctx.state
+        if cost.is_first(report.threshold):
+            report = await self._complete(recorder, report)
+            self._call_back(report)
+            _LOG.warning("%s: %s", self.id, report.message)
 
-    def _violated(self, report: CostReport) -> None:
+    def _call_back(self, report: CostReport) -> None:
         if self.on_violation is None:
             return
         try:
             self.on_violation(report)
-        except Exception as error:  # noqa: BLE001 - what is done about it does not hang on who is told
-            log.warning("%s: on_violation failed: %s", self.id, type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - a callback does not decide about the run
+            _LOG.warning("%s: on_violation failed: %s", self.id, type(error).__name__)
+
+
+_LONGEST_RESERVATION = 366 * 86_400.0
+
+
+class DefaultLedger(InMemoryLedger):
+    """The ledger of a control without ``ledger=``. All are equal, since their content is not an option."""
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other is one too."""
+        return isinstance(other, DefaultLedger)
+
+    __hash__ = InMemoryLedger.__hash__
+
+
+def checked_limit(owner: str, given: object) -> Decimal | Callable[[Mapping[str, Value]], object]:
+    """Check ``max_cost``, and return an exact amount or the function."""
+    if callable(given):
+        return given
+    made = exact_amount(given)
+    if not made:
+        raise OptionError(owner, "max_cost", given, "a number above 0, or a function of the request context")
+    return made
+
+
+def checked_function_limit(given: object) -> Decimal:
+    """Return the result of the function ``max_cost`` as an exact amount.
+
+    Raises:
+        UsageError: it is not a number of 0 or more.
+    """
+    made = exact_amount(given)
+    if made is None:
+        raise UsageError(f"the function max_cost must return a number of 0 or more, not {type(given).__name__}")
+    return made
+
+
+def limit_from_answer(given: object) -> Decimal:
+    """Return the limit of a run from the result of ``ask``, other than False.
+
+    Raises:
+        UsageError: the result is not allowed.
+    """
+    if given is True:
+        return UNLIMITED
+    made = exact_amount(given)
+    if made is None:
+        raise UsageError(f"ask must return True, False, or a new limit of 0 or more, not {type(given).__name__}")
+    return made
+
+
+def checked_percent(owner: str, given: object) -> Decimal | None:
+    """Check ``warn_at_percent``, and return it as an exact amount."""
+    made = exact_amount(given)
+    if given is not None and (made is None or not 0 < made < 100):  # noqa: PLR2004 - per cent
+        raise OptionError(owner, "warn_at_percent", given, "a number above 0 and below 100, or None")
+    return made
+
+
+def checked_text(owner: str, option: str, given: object) -> str | None:
+    """Check an option that must be a str or None, and return it."""
+    if given is not None and not isinstance(given, str):
+        raise OptionError(owner, option, given, "a str")
+    return given
+
+
+def checked_downgrade(owner: str, strategy: str, given: object) -> Model | str | None:
+    """Check ``downgrade_to``, and return it."""
+    if (given is not None) != (strategy == "downgrade") or not (given is None or isinstance(given, (str, Model))):
+        allowed = "a model or its name with strategy='downgrade', otherwise None"
+        raise OptionError(owner, "downgrade_to", given, allowed)
+    return given
+
+
+def checked_ask(owner: str, strategy: str, given: object) -> Callable[[CostReport], object] | None:
+    """Check ``ask``, and return it."""
+    if (given is not None) != (strategy == "ask") or not (given is None or callable(given)):
+        raise OptionError(owner, "ask", given, "a function with strategy='ask', otherwise None")
+    return cast("Callable[[CostReport], object] | None", given)
+
+
+def checked_callback(owner: str, given: object) -> Callable[[CostReport], object] | None:
+    """Check ``on_violation``, and return it."""
+    if given is not None and (not callable(given) or is_async(given)):
+        raise OptionError(owner, "on_violation", given, "a plain function (def, not async def): it is not awaited")
+    return cast("Callable[[CostReport], object] | None", given)
+
+
+def checked_ledger(owner: str, given: object) -> CostLedger:
+    """Check ``ledger``, and return it, or a new one for None."""
+    if given is None:
+        return DefaultLedger()
+    if not isinstance(given, CostLedger):
+        raise OptionError(owner, "ledger", given, "an object with add, reserve, release and breakdown: a CostLedger")
+    return given
+
+
+def checked_unscoped(owner: str, given: object) -> Unscoped:
+    """Check ``unscoped``, and return it."""
+    return cast("Unscoped", one_of(owner, "unscoped", given, get_args(Unscoped)))
+
+
+def checked_policy(owner: str, given: object, otherwise: ErrorPolicy) -> ErrorPolicy:
+    """Check ``on_error``, and return it, or the default for None."""
+    if given is None:
+        return otherwise
+    return cast("ErrorPolicy", one_of(owner, "on_error", given, get_args(ErrorPolicy)))
+
+
+def checked_seconds(owner: str, given: object) -> float:
+    """Check ``reserved_for``, and return it, in seconds."""
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given <= _LONGEST_RESERVATION:
+        raise OptionError(owner, "reserved_for", given, "a number of seconds above 0, at most 366 days")
+    return given
+
+
+def checked_tokens(owner: str, given: object) -> int:
+    """Check ``output_tokens``, and return it."""
+    if type(given) is not int or given < 0:
+        raise OptionError(owner, "output_tokens", given, "an int of 0 or more")
+    return given
+
+
+ScopeName = Literal["run", "resource", "thread", "user", "organization", "session", "everybody"]
+ScopeFunction: TypeAlias = "Callable[[Mapping[str, Value]], str | None]"
+Scope: TypeAlias = "ScopeName | Sequence[ScopeName] | ScopeFunction"
+"""Whose costs are added up: a name, several names (one budget for each combination), or a function from the request
+context to the key of the budget; None for a request without one."""
+
+Unscoped = Literal["share", "error", "ignore"]
+"""What to do with requests whose context lacks the ids of the scope."""
+
+
+def checked_scope(owner: str, given: object) -> Scope:
+    """Check ``scope``, and return it; several names as a tuple.
+
+    Raises:
+        OptionError: it is not a scope.
+    """
+    if callable(given) and not is_async(given):
+        return cast("ScopeFunction", given)
+    names: object = (given,) if isinstance(given, str) else given
+    known = get_args(ScopeName)
+    found = tuple(cast("Sequence[object]", names)) if isinstance(names, Sequence) else ()
+    alone = ("run", "everybody")
+    if not found or any(name not in known for name in found) or (len(found) > 1 and set(found) & set(alone)):
+        allowed = (
+            f"one of {', '.join(map(repr, known))}, several of them (except 'run' and 'everybody'), or a function "
+            "(not async) of the request context"
+        )
+        raise OptionError(owner, "scope", given, allowed)
+    return cast("Scope", found[0] if len(found) == 1 else tuple(dict.fromkeys(found)))
+
+
+def scope_name(scope: Scope) -> str:
+    """Return the name of a scope, for reports."""
+    if callable(scope):
+        return getattr(scope, "__name__", type(scope).__name__)
+    return scope if isinstance(scope, str) else "+".join(scope)
+
+
+def scope_key(scope: Scope, context: Mapping[str, Value], run_id: str, unscoped: Unscoped) -> str | None:
+    """Return the key of a request in the ledger; None if the request is not counted.
+
+    Raises:
+        UsageError: the context lacks an id of the scope, and ``unscoped`` is ``error``.
+    """
+    if callable(scope):
+        ids = [(scope_name(scope), scope(context))]
+    else:
+        names = (scope,) if isinstance(scope, str) else scope
+        ids = [(name, _id(name, context, run_id)) for name in names]
+    if any(not id for _, id in ids):
+        if unscoped == "error":
+            missing = ", ".join(f"{name}_id" for name, id in ids if not id)
+            raise UsageError(f"the request context lacks {missing}, which the scope of the budget needs")
+        if unscoped == "ignore":
+            return None
+    if len(ids) > 1:  # quoted, here and below, so that no id can imitate another key
+        return "/".join(f"{name}:{quote(id or '', safe='')}" for name, id in ids)
+    name, id = ids[0]
+    return f"{name}:{(id or '').replace('%', '%25').replace('/', '%2F')}"
+
+
+def _id(name: str, context: Mapping[str, Value], run_id: str) -> str | None:
+    if name == "everybody":
+        return "all"
+    if name == "run":
+        return run_id
+    found: object = context.get(f"{name}_id")
+    return None if found is None else str(found)
+
+
+Sliding = Literal["1h", "6h", "24h", "7d", "30d", "365d"]
+Calendar = Literal["day", "week", "month"]
+Window: TypeAlias = "Sliding | Calendar | timedelta | None"
+"""The last hours or days; the current day, week or month in UTC; any span of time; None: all time."""
+
+_SPANS = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+    "365d": timedelta(days=365),
+}
+_LONGEST_WINDOW = timedelta(days=400)  # a ledger need not store times for longer
+
+
+def checked_window(owner: str, given: object) -> Window:
+    """Check ``window``, and return it.
+
+    Raises:
+        OptionError: it is not a window.
+    """
+    known = (*get_args(Sliding), *get_args(Calendar))
+    spans = isinstance(given, timedelta) and timedelta(0) < given <= _LONGEST_WINDOW
+    if given is not None and given not in known and not spans:
+        allowed = f"one of {', '.join(map(repr, known))}, a positive timedelta of at most 400 days, or None"
+        raise OptionError(owner, "window", given, allowed)
+    return cast("Window", given)
+
+
+def window_start(window: Window, now: datetime) -> datetime | None:
+    """Return the time when a window began; None for all time."""
+    if window is None:
+        return None
+    if isinstance(window, timedelta):
+        return now - window
+    if window in _SPANS:
+        return now - _SPANS[window]
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    back = {"day": 0, "week": today.weekday(), "month": today.day - 1}[window]
+    return today - timedelta(days=back)
+
+
+def window_name(window: Window) -> str | None:
+    """Return the name of a window, for reports."""
+    return str(window) if isinstance(window, timedelta) else window

@@ -1,4 +1,4 @@
-"""`TokenLimiterProcessor`: keeps the prompt, the answer or both within a number of tokens."""
+"""`TokenLimiterProcessor`: keep the prompt, the answer or both within a number of tokens."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock.engine.values.messages import Message
 from penstock.models.tokens.counters import counting as as_counting
 from penstock.models.tokens.meter import CutAt, Meter
 from penstock.models.tokens.prices import Way, prices
-from penstock.processors.budgets._answers import AnswerBudget, Used
-from penstock.processors.budgets._prompts import MemoryBudget, PromptBudget
+from penstock.processors.budgets.answer_budget import AnswerBudget, AnswerUsage
+from penstock.processors.budgets.prompt_budget import MemoryBudget, PromptBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.ports import TokenCounter
     from penstock.models.tokens.prices import Prices
-    from penstock.processors.budgets._prompts import Trim
+    from penstock.processors.budgets.prompt_budget import TrimmedPrompt
+
 
 Strategy = Literal["truncate", "abort"]
 CountMode = Literal["cumulative", "part"]
@@ -46,41 +47,48 @@ _ANSWER = ("process_output_stream", "process_output_result")
 _MEMORY = ("process_input", "process_input_step")
 
 
-class TokenLimiterProcessor(Processor[Used]):
-    """Keeps the prompt, the answer or both within a number of tokens.
+class TokenLimiterProcessor(Processor[AnswerUsage]):
+    """Keep the prompt, the answer or both within a number of tokens.
 
-    From a prompt it drops old messages; never the system's, pinned ones, the newest user message and what came after
-    it. What may not be dropped and does not fit stops the run. An answer it cuts, or (``strategy="abort"``) stops.
+    It drops old messages from a prompt, but never system messages, pinned ones, the newest user message and the
+    messages after it. If these do not fit, it aborts the run. It cuts an answer, or (``strategy="abort"``) aborts the
+    run.
 
-    Its failure blocks, since a budget that nobody keeps is none. With ``strategy="abort"`` it is a guard, else a
-    transform.
+    A failure of its own blocks the run. With ``strategy="abort"`` it is a guard, otherwise a transform.
 
     Args:
-        limit: tokens, 0 or more; of the prompt, and of the answer.
-        strategy: what becomes of an answer that is longer: ``truncate`` cuts it, ``abort`` stops the run.
-        count_mode: ``cumulative`` limits the whole answer, ``part`` each chunk of a stream (or text part) alone.
-        trim_mode: what is dropped from the prompt: ``best-fit`` skips what does not fit, ``contiguous`` drops all
-            that is older, ``memory-only`` drops the oldest of what memory brought, and leaves answers alone.
+        limit: tokens, 0 or more; the prompt and the answer each may have as many.
+        strategy: what to do with an answer that is too long: ``truncate`` cuts it, ``abort`` aborts the run.
+        count_mode: ``cumulative`` limits the whole answer, ``part`` each chunk of a stream (or text part) by itself.
+        trim_mode: how to trim the prompt: ``best-fit`` skips messages that do not fit, ``contiguous`` drops all that
+            are older than the first that does not fit, ``memory-only`` drops the oldest messages from memory and does
+            not limit answers.
         side: ``both``, only the ``prompt``, or only the ``answer``.
-        token_counter: what counts: an object with ``count(text)`` or ``count_message(message)``, a function from
-            str to int, an encoding's name, or ``"heuristic"``; by default the encoding.
-        encoding: an encoding of tiktoken's; ``o200k_base`` ships with penstock.
-        counting: how a message is counted: ``chat`` (as models are given it), or as the reference does:
-            ``reference`` (1.71), ``reference-1.0``.
-        pinned: which messages must stay, besides those with ``metadata["pinned"]``.
+        token_counter: an object with ``count(text)`` or ``count_message(message)``, a function from str to int, the
+            name of an encoding, or ``"heuristic"``; None: ``encoding``.
+        encoding: an encoding of tiktoken; ``o200k_base`` ships with penstock.
+        counting: how a message is counted: ``chat`` as models receive it, or as Mastra does: ``reference`` (version
+            1.71), ``reference-1.0``.
+        pinned: a function from a message to bool: True for messages that must stay, in addition to those with
+            ``metadata["pinned"]``.
         cut_at: where an answer may be cut: at a ``token``, at the end of a ``word`` or of a ``sentence``.
-        ellipsis: what stands at the end of an answer that was cut; it counts.
-        end_stream: read no more of a streamed answer once it is cut, so that the model stops writing what nobody sees;
-            calls to tools that would come later do not come.
-        at_max_remove_tokens: memory-only: free as many below the limit; a quarter of it by default.
-        on_memory_trim: memory-only: called with the messages and the request context before they are dropped.
-        on_trim: the same for every mode. Both may be async.
-        summarize: called like ``on_trim`` (the last summary comes first); the str it returns stands in the prompt
-            as a system message in place of what was dropped, in at most a tenth of the limit. May be async.
-        id: its name in the graph.
+        ellipsis: the text at the end of an answer that was cut; its tokens count.
+        end_stream: stop reading a streamed answer once it is cut, so that the model stops writing; tool calls that
+            would follow are lost.
+        at_max_remove_tokens: for ``memory-only``: if the limit is exceeded, trim to this number of tokens below it,
+            from 0 to ``limit``; None: a quarter of the limit.
+        on_memory_trim: for ``memory-only``: called with the messages and the request context before the messages are
+            dropped. May be async.
+        on_trim: the same for every mode. May be async.
+        summarize: called like ``on_trim``, with the last summary as the first message. The str that it returns is put
+            into the prompt as a system message, cut to a tenth of the limit; None for no summary. May be async.
+        id: the processor's name in the graph.
+
+    Raises:
+        OptionError: an option has a value that is not allowed.
 
     Attributes:
-        trimmed: the fact under which it tells what it dropped from the prompt last: ``{"dropped", "kept", "tokens",
+        trimmed: the key of the fact that describes the last trimming of the prompt: ``{"dropped", "kept", "tokens",
             "stage"}``.
     """
 
@@ -108,11 +116,6 @@ class TokenLimiterProcessor(Processor[Used]):
         summarize: Callable[..., Any] | None = None,
         id: str | None = None,
     ) -> None:
-        """Check the options, and begin to load the vocabulary, in a thread.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         name = type(self).__name__
         if id is not None:
             self.id = id
@@ -123,7 +126,7 @@ class TokenLimiterProcessor(Processor[Used]):
         self.side: str = one_of(name, "side", side, get_args(Side))
         self.stages = self._stages_of(name)
         self.role: ProcessorRole = "guard" if strategy == "abort" else "transform"
-        # An answer loses parts while others are cut, and chunks wait behind text: that is more than stretches of text.
+        # Cutting an answer may remove whole parts and delay other chunks: more than edits of spans of text.
         self.edits = "spans" if summarize is None and not set(self.stages) & set(_ANSWER) else "anything"
         self._counting = as_counting(name, token_counter, encoding)
         one_of(name, "counting", counting, get_args(Way))
@@ -133,7 +136,7 @@ class TokenLimiterProcessor(Processor[Used]):
         _callbacks(name, pinned=pinned)
         if on_memory_trim is not None and trim_mode != "memory-only":
             raise OptionError(
-                name, "on_memory_trim", on_memory_trim, "left out, unless trim_mode='memory-only'; see on_trim"
+                name, "on_memory_trim", on_memory_trim, "None, unless trim_mode='memory-only'; see on_trim"
             )
         paid = prices(self._counting, counting, token_counter)
         remove = _remove(name, at_max_remove_tokens, self.limit)
@@ -148,31 +151,31 @@ class TokenLimiterProcessor(Processor[Used]):
         self._wait_for_callbacks()
         self._counting.prepare()
 
-    def new_state(self) -> Used:
-        """Return the account of a request."""
-        return Used()
+    def new_state(self) -> AnswerUsage:
+        """Return the usage of one request's answer."""
+        return AnswerUsage()
 
-    def process_input(self, ctx: InputContext[Used]) -> MessageList | None:
-        """Drop what does not fit from the conversation."""
+    def process_input(self, ctx: InputContext[AnswerUsage]) -> MessageList | None:
+        """Drop messages that do not fit from the conversation."""
         return self._fitted(ctx)
 
-    def process_input_step(self, ctx: InputStepContext[Used]) -> MessageList | None:
-        """Drop what does not fit any more from the conversation."""
+    def process_input_step(self, ctx: InputStepContext[AnswerUsage]) -> MessageList | None:
+        """Drop messages that do not fit any more from the conversation."""
         return self._fitted(ctx)
 
-    def process_llm_request(self, ctx: LLMRequestContext[Used]) -> MessageList | None:
-        """Drop what does not fit from the prompt, for this call only."""
+    def process_llm_request(self, ctx: LLMRequestContext[AnswerUsage]) -> MessageList | None:
+        """Drop messages that do not fit from the prompt, for this call only."""
         return self._fitted(ctx)
 
-    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext[Used]) -> Chunk | list[Chunk] | None:
-        """Let the answer's text through until its tokens are used up."""
+    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | list[Chunk] | None:
+        """Pass the answer's text until its tokens are used up."""
         return self._answer.chunk(chunk, ctx)
 
-    def flush(self, ctx: OutputStreamContext[Used]) -> Chunk | None:
-        """Let through what was held back of the block that ends, as far as it fits."""
+    def flush(self, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | None:
+        """Return the held-back text of the block that ends, as far as it fits."""
         return self._answer.flush(ctx)
 
-    def process_output_result(self, ctx: OutputResultContext[Used]) -> MessageList | None:
+    def process_output_result(self, ctx: OutputResultContext[AnswerUsage]) -> MessageList | None:
         """Cut the answer's text."""
         return self._answer.result(ctx)
 
@@ -194,44 +197,44 @@ class TokenLimiterProcessor(Processor[Used]):
 
     # Prompts
 
-    def _fitted(self, ctx: Context[Used]) -> MessageList | None:
+    def _fitted(self, ctx: Context[AnswerUsage]) -> MessageList | None:
         trim = self._prompt.trim(ctx, prompt=ctx.stage == "process_llm_request")
         if trim is None:
             return None
-        for told in self._on_trim:
-            told(trim.dropped, ctx.request_context)
-        summary = self._summarize and self._summarize(self._told(ctx, trim), ctx.request_context)
+        for callback in self._on_trim:
+            callback(trim.dropped, ctx.request_context)
+        summary = self._summarize and self._summarize(self._to_summarize(ctx, trim), ctx.request_context)
         return self._applied(ctx, trim, summary)
 
     def _wait_for_callbacks(self) -> None:
-        """Make the hooks of prompts async, if a callback is."""
+        """Make the hooks for prompts async if a callback is async."""
         if any(map(_awaits, [*self._on_trim, self._summarize])):
             for stage in set(self.stages or ()) & set(_PROMPT):
                 setattr(self, stage, self._awaiting(stage))
 
-    def _awaiting(self, stage: str) -> Callable[[Context[Used]], Awaitable[MessageList | None]]:
-        """Return the hook of a stage as an async one, for callbacks that wait."""
+    def _awaiting(self, stage: str) -> Callable[[Context[AnswerUsage]], Awaitable[MessageList | None]]:
+        """Return the hook of a stage as an async function, for async callbacks."""
 
-        async def hook(ctx: Context[Used]) -> MessageList | None:
+        async def hook(ctx: Context[AnswerUsage]) -> MessageList | None:
             await self._counting.ready()
             trim = self._prompt.trim(ctx, prompt=stage == "process_llm_request")
             if trim is None:
                 return None
-            for told in self._on_trim:
-                await _settled(told(trim.dropped, ctx.request_context))
-            made = self._summarize and self._summarize(self._told(ctx, trim), ctx.request_context)
+            for callback in self._on_trim:
+                await _settled(callback(trim.dropped, ctx.request_context))
+            made = self._summarize and self._summarize(self._to_summarize(ctx, trim), ctx.request_context)
             return self._applied(ctx, trim, await _settled(made))
 
         return hook
 
-    def _told(self, ctx: Context[Used], trim: Trim) -> tuple[Message, ...]:
-        """Return what a summary is of: the last one, and what is dropped now."""
+    def _to_summarize(self, ctx: Context[AnswerUsage], trim: TrimmedPrompt) -> tuple[Message, ...]:
+        """Return the messages to summarize: the last summary, and those that are dropped now."""
         return (*ctx.message_list.tagged(self.id), *trim.dropped)
 
-    def _applied(self, ctx: Context[Used], trim: Trim, summary: object) -> MessageList:
-        told = {"dropped": len(trim.view.messages) - len(trim.kept), "kept": len(trim.kept), "tokens": trim.tokens}
-        ctx.note(**told, limit=self.limit, counter=self._counting.name)
-        ctx.put(self.trimmed, {**told, "stage": ctx.stage})
+    def _applied(self, ctx: Context[AnswerUsage], trim: TrimmedPrompt, summary: object) -> MessageList:
+        counts = {"dropped": len(trim.view.messages) - len(trim.kept), "kept": len(trim.kept), "tokens": trim.tokens}
+        ctx.note(**counts, limit=self.limit, counter=self._counting.name)
+        ctx.put(self.trimmed, {**counts, "stage": ctx.stage})
         kept = ctx.message_list.keep(trim.places)
         if summary is None:
             return kept
@@ -263,7 +266,7 @@ def _text(name: str, option: str, given: object) -> str:
 
 
 def _callbacks(name: str, **given: object) -> list[Callable[..., Any]]:
-    """Return those that were given, checked."""
+    """Check callbacks, and return those that are not None."""
     for option, one in given.items():
         if one is not None and not callable(one):
             raise OptionError(name, option, one, "a function")

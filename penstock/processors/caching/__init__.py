@@ -1,4 +1,4 @@
-"""Processors that spare model calls whose answer is known. It knows no other family."""
+"""Processors that answer model calls from a cache."""
 
 from penstock.lazy import lazily
 

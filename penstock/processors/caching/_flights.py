@@ -1,7 +1,7 @@
-"""Single flight: who asks for what somebody else is asking for already waits for that answer. It knows no cache.
+"""Single flight: requests that need an answer that another run is already asking for wait for that answer.
 
-Who asks first leads. What becomes of its answer is known when its run has ended; until then the others wait, each so
-long at most, and nobody waits who leads elsewhere: so no two can wait for each other.
+The first run to ask leads. Whether its answer counts is known only when its run has ended; until then the others wait,
+each for a limited time. A run that leads one answer never waits for another: two runs cannot wait for each other.
 """
 
 from __future__ import annotations
@@ -13,79 +13,83 @@ import anyio
 from anyio.lowlevel import RunVar
 
 if TYPE_CHECKING:
-    from penstock.processors.caching._entries import Entry
+    from penstock.processors.caching.entries import CacheEntry
 
 
-class Flight:
-    """An answer that somebody is waiting for, or may be. Belongs to the run that leads."""
+class PendingAnswer:
+    """An answer that other runs may be waiting for. It belongs to the run that leads."""
 
-    __slots__ = ("_home", "_landed", "_place", "_until", "entry", "hopeless")
+    __slots__ = ("_done", "_key", "_pending", "_until", "entry", "wait_is_over")
 
-    def __init__(self, home: dict[str, Flight], place: str, until: float) -> None:
-        self._home = home
-        self._place = place
+    def __init__(self, pending: dict[str, PendingAnswer], key: str, until: float) -> None:
+        self._pending = pending
+        self._key = key
         self._until = until
-        self._landed = anyio.Event()
-        self.entry: Entry | None = None
-        self.hopeless = False
+        self._done = anyio.Event()
+        self.entry: CacheEntry | None = None
+        self.wait_is_over = False
 
     @property
     def is_late(self) -> bool:
-        """Whether it has been under way for so long that nobody is to wait for it any more."""
+        """Whether it has been pending for so long that no other run should wait for it."""
         return anyio.current_time() >= self._until
 
-    async def landed(self, until: float) -> bool:
-        """Wait until it has landed, or nobody is to wait any more; tell whether it has."""
+    async def finished(self, until: float) -> bool:
+        """Wait until it is delivered or abandoned, or the time is up; tell whether it is."""
         with anyio.CancelScope(deadline=min(until, self._until)):
-            await self._landed.wait()
-        return self._landed.is_set()
+            await self._done.wait()
+        return self._done.is_set()
 
-    def land(self, entry: Entry) -> None:
-        """Give the answer to all who wait; those who come before it is `closed` are given it too."""
+    def deliver(self, entry: CacheEntry) -> None:
+        """Give the answer to all runs that wait; runs that X get it too."""
         self.entry = entry
-        self._landed.set()
+        self._done.set()
 
-    def give_up(self, *, hopeless: bool) -> None:
-        """Let go all who wait: each asks for itself (``hopeless``), or the next one leads."""
-        self.hopeless = hopeless
-        self.close()
-        self._landed.set()
+    def abandon(self, *, wait_is_over: bool) -> None:
+        """Release the runs that wait: each asks the model itself (``wait_is_over``), or the next one leads."""
+        self.wait_is_over = wait_is_over
+        self.remove()
+        self._done.set()
 
-    def close(self) -> None:
-        """Let nobody else find it."""
-        if self._home.get(self._place) is self:
-            del self._home[self._place]
+    def remove(self) -> None:
+        """Make it invisible to other runs."""
+        if self._pending.get(self._key) is self:
+            del self._pending[self._key]
 
 
-class Flights:
-    """The answers that are under way, by key, in each event loop for itself. Lives as long as its processor."""
+class PendingAnswers:
+    """The answers that are pending, by key, in each event loop separately. Lives as long as its processor."""
 
     def __init__(self, max_wait: float) -> None:
         self._max_wait = max_wait
 
-    async def joined(self, place: str, *, waits: bool) -> Flight | Entry | None:
-        """Return the answer that somebody else was looking for, or what to lead; None: to look for oneself alone.
+    async def join(self, key: str, *, waits: bool) -> PendingAnswer | CacheEntry | None:
+        """Return the answer that another run asked for, or a pending answer to lead; None: ask for this run alone.
 
-        ``waits``: whether to wait for somebody else at all.
+        Args:
+            key: names the answer.
+            waits: whether this run may wait for another one.
         """
-        home = self._home()
+        pending = self._of_this_loop()
         until = anyio.current_time() + self._max_wait
         while True:
-            flight = home.get(place)
-            if flight is None or flight.is_late:
-                flight = home[place] = Flight(home, place, anyio.current_time() + self._max_wait)
-                return flight
-            if not waits or not await flight.landed(until):
+            answer = pending.get(key)
+            if answer is None or answer.is_late:
+                answer = pending[key] = PendingAnswer(pending, key, anyio.current_time() + self._max_wait)
+                return answer
+            if not waits or not await answer.finished(until):
                 return None
-            if flight.entry is not None or flight.hopeless:
-                return flight.entry
+            if answer.entry is not None or answer.wait_is_over:
+                return answer.entry
 
-    def _home(self) -> dict[str, Flight]:
-        homes = _HOMES.get(None)
-        if homes is None:
-            homes = WeakKeyDictionary[Flights, dict[str, Flight]]()
-            _HOMES.set(homes)
-        return homes.setdefault(self, {})
+    def _of_this_loop(self) -> dict[str, PendingAnswer]:
+        loops = _BY_LOOP.get(None)
+        if loops is None:
+            loops = WeakKeyDictionary[PendingAnswers, dict[str, PendingAnswer]]()
+            _BY_LOOP.set(loops)
+        return loops.setdefault(self, {})
 
 
-_HOMES: RunVar[WeakKeyDictionary[Flights, dict[str, Flight]] | None] = RunVar("penstock_response_caches")
+_BY_LOOP: RunVar[WeakKeyDictionary[PendingAnswers, dict[str, PendingAnswer]] | None] = RunVar(
+    "penstock_response_caches"
+)

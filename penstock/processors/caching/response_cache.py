@@ -1,34 +1,155 @@
-"""`ResponseCache`: spares model calls whose answer is known already. It knows no model and no provider."""
+"""`ResponseCache`: answer repeated model calls from a cache; its options, and the overrides that a caller may send."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from penstock.engine.processor.payload import Answer
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.ports import RANDOM_IDS, Cache
-from penstock.processors.caching._answers import Given, refusal
-from penstock.processors.caching._entries import Entry, replayed, written
-from penstock.processors.caching._flights import Flights
-from penstock.processors.caching._hashing import NoHashError, digest, told_model, told_request
-from penstock.processors.caching._shelf import Shelf, hashed
-from penstock.processors.caching._visits import Asked, Keep, Visit
-from penstock.processors.caching.requests import CacheRequest, Wishes, by_resource, is_key, is_tags, is_ttl
+from penstock.processors.caching._flights import PendingAnswers
+from penstock.processors.caching.entries import (
+    CacheAccess,
+    CacheEntry,
+    OriginalAnswer,
+    refusal,
+    replay,
+    tag_hash,
+    write_entry,
+)
+from penstock.processors.caching.keys import NoHashError, digest, model_identity, request_content
+from penstock.processors.caching.lookups import Keep, Lookup, RunLookups
 from penstock.stores.memory_cache import MemoryCache
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable
 
     from penstock.engine.processor.context import LLMRequestContext, LLMResponseContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.processor.state import RunEnd
-    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.model import ModelRequest
     from penstock.engine.values.ports import Ids
-    from penstock.processors.caching.requests import KeyFunction, ScopeFunction, TagFunction
+
+
+OVERRIDES = "response_cache"
+"""The key of the request context under which a caller overrides options for one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRequest:
+    """A model call that the cache may answer: the argument of functions that make keys and tags.
+
+    Attributes:
+        agent_id: the cache's ``agent_id``.
+        scope: who shares the answer; None for everybody.
+        model: the name of the model.
+        request: the request that the model would be sent.
+        step_number: the number of the model step in its run, from 0.
+        request_context: the caller's mapping for this request.
+    """
+
+    agent_id: str
+    scope: str | None = field(repr=False)
+    model: str
+    request: ModelRequest = field(repr=False)
+    step_number: int
+    request_context: Values = field(repr=False)
+
+
+KeyFunction: TypeAlias = Callable[[CacheRequest], "str | Awaitable[str]"]
+TagFunction: TypeAlias = Callable[[CacheRequest], Iterable[str]]
+ScopeFunction: TypeAlias = "Callable[[LLMRequestContext[Value]], str | None]"
+
+
+def by_resource(ctx: LLMRequestContext[Value]) -> str | None:
+    """Return the caller's ``request_context["resource_id"]``; None if there is none. The default of ``scope``."""
+    return ctx.resource_id
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOptions:
+    """The options for one request: those of the processor, with the caller's overrides.
+
+    Attributes:
+        key: a key, or a function that makes one; None: a hash of the whole request.
+        scope: who shares the answers, or a function that returns it; None for everybody.
+        bust: do not read, but write.
+        tags: the tags by which the answer can be invalidated, or a function that returns them.
+        ttl: for how many seconds the answer is stored; None: as long as the cache decides.
+        skip: neither read nor write.
+    """
+
+    key: str | KeyFunction | None
+    scope: str | ScopeFunction | None
+    bust: bool
+    tags: tuple[str, ...] | TagFunction
+    ttl: float | None
+    skip: bool = False
+
+    def overridden(self, request_context: Values) -> CacheOptions:
+        """Return the options with the overrides of a request's caller.
+
+        Raises:
+            UsageError: an override is unknown or has a value that is not allowed. To ignore it could mix up scopes.
+        """
+        given = request_context.get(OVERRIDES)
+        if given is None:
+            return self
+        if not is_mapping(given):
+            raise UsageError(f"request_context[{OVERRIDES!r}] must be a mapping, not {type(given).__name__}")
+        wrong = [name for name, value in given.items() if name not in _ALLOWED or not _ALLOWED[name](value)]
+        if wrong:
+            raise UsageError(f"request_context[{OVERRIDES!r}] may hold {_OVERRIDES_TEXT}")
+        own: dict[str, Value] = {name: getattr(self, name) for name in _ALLOWED}
+        made = CacheOptions(**{**own, **given})
+        return made if callable(made.tags) else replace(made, tags=tuple(made.tags))
+
+
+def is_key(given: object) -> bool:
+    """Tell whether a value is a key, a function, or None."""
+    return given is None or callable(given) or (isinstance(given, str) and bool(given))
+
+
+def is_tags(given: object) -> bool:
+    """Tell whether a value is a collection of tags, or a function."""
+    if callable(given):
+        return True
+    if not isinstance(given, (list, tuple, set, frozenset)):
+        return False
+    return all(isinstance(tag, str) for tag in cast("Iterable[object]", given))
+
+
+def is_ttl(given: object) -> bool:
+    """Tell whether a value is a finite number of seconds above 0, or None."""
+    return given is None or (
+        isinstance(given, (int, float)) and not isinstance(given, bool) and 0 < given < float("inf")
+    )
+
+
+def _is_flag(given: object) -> bool:
+    return isinstance(given, bool)
+
+
+_ALLOWED: dict[str, Callable[[object], bool]] = {
+    "key": is_key,
+    "scope": is_key,  # the same types; an empty scope is refused, since it is probably an id that somebody forgot
+    "bust": _is_flag,
+    "skip": _is_flag,
+    "tags": is_tags,
+    "ttl": is_ttl,
+}
+_OVERRIDES_TEXT = (
+    "key and scope (a non-empty str, a function, or None), bust and skip (True or False), "
+    "tags (a list of str, or a function) and ttl (seconds above 0, or None), and nothing else"
+)
+
 
 _LOG = logging.getLogger("penstock")
 _PREFIX = "penstock:response:"
@@ -37,35 +158,36 @@ _SCOPE_LENGTH = 8
 ToolCalls = Literal["skip", "store"]
 
 
-class ResponseCache(Processor[Visit]):
-    """Answers model calls that were answered before, and has one of those that come at the same time made for all.
+class ResponseCache(Processor[RunLookups]):
+    """Answer repeated model calls from a cache. Of equal calls at the same time, only one is made.
 
-    A kept answer goes through the stream, its guards and the tools as a fresh one. An answer is kept only if its run
-    came to its end without a verdict, and (``keep="unchanged"``) nobody changed what the model had said.
+    A stored answer passes through the stream, its guards and the tools like a new one. An answer is stored only if its
+    run ended without a tripwire and (``keep="unchanged"``) no processor changed what the model had said.
 
-    It protects nothing: if it fails, the model is asked.
+    It is not a guard: if the cache fails, the model is asked.
 
     Args:
-        cache: where answers are kept; None: a `MemoryCache` of its own.
-        key: what tells calls apart within a scope, in place of the whole request: a str, or a function (async or
-            not) from a `CacheRequest` to one. One that raises, or gives no str, falls back to the whole request.
-        ttl: for how many seconds an answer is kept; None: as long as the cache likes.
-        scope: who shares answers: a str, a function of the context, None for everybody. By default each
-            ``resource_id`` for itself; requests that name none share theirs.
-        bust: read nothing, but write.
-        agent_id: names the agent whose answers these are; part of every key, in plain.
-        tags: by which answers can be invalidated, or a function from a `CacheRequest` to them.
-        keep: ``unchanged``: only answers that nobody edited. ``raw``: what the model said, whatever output steps
-            made of it: for graphs whose output steps only put back what input steps had taken out.
-        tool_calls: whether answers that call tools are kept (``store``): their tools run again each time.
-        max_size: how many characters the text of an answer may have to be kept.
-        timeout: seconds for the cache to answer; then the model is asked.
-        max_wait: for how many seconds a request waits for another that asks the same; 0: not at all.
-        id: its name in the graph.
-        ids: what the ids of replayed calls and the versions of tags are made of.
+        cache: stores the answers; None: a `penstock.stores.MemoryCache` of its own.
+        key: identifies a call within its scope, instead of the whole request: a str, or a function (sync or async)
+            from a `CacheRequest` to one. If the function raises or returns no str, the whole request is the key.
+        ttl: seconds for which an answer is stored, above 0; None: as long as the cache decides.
+        scope: who shares answers: a str, a function of the `LLMRequestContext` that returns a str or None, or None
+            for everybody. By default each ``resource_id`` has its own; requests without one share theirs.
+        bust: do not read from the cache, but write to it.
+        agent_id: the name of the agent; part of every key, in plain text.
+        tags: tags by which answers can be invalidated, or a function from a `CacheRequest` to them.
+        keep: ``unchanged`` stores only answers that no processor edited. ``raw`` stores what the model said, whatever
+            output steps made of it: for graphs whose output steps only put back what input steps had replaced.
+        tool_calls: ``skip``: answers that call tools are not stored. ``store``: they are, and their tools run again
+            each time.
+        max_size: the largest entry that is stored, in characters, 1 or more.
+        timeout: seconds for each read or write of the cache, above 0; after that the model is asked.
+        max_wait: seconds that a request waits for another one that asks the same, 0 or more; 0: it does not wait.
+        id: the processor's name in the graph.
+        ids: makes the ids of replayed tool calls and the versions of tags.
 
     Raises:
-        OptionError: an option is not allowed.
+        OptionError: an option has a value that is not allowed.
     """
 
     id = "response-cache"
@@ -95,130 +217,134 @@ class ResponseCache(Processor[Visit]):
         name = type(self).__name__
         if id is not None:
             self.id = id
-        _check(name, "cache", cache, cache is None or isinstance(cast("object", cache), Cache), "a Cache, or None")
-        _check(name, "key", key, is_key(key), "a str that is not empty, a function, or None")
-        _check(name, "ttl", ttl, is_ttl(ttl), "seconds, more than 0, or None")
-        _check(name, "scope", scope, is_key(scope), "a str that is not empty, a function, or None for everybody")
-        _check(name, "agent_id", agent_id, _is_word(agent_id), "a str that is not empty")
+        _check(name, "cache", cache, cache is None or isinstance(cast("object", cache), Cache), "a Cache or None")
+        _check(name, "key", key, is_key(key), "a non-empty str, a function, or None")
+        _check(name, "ttl", ttl, is_ttl(ttl), "a number of seconds above 0, or None")
+        _check(name, "scope", scope, is_key(scope), "a non-empty str, a function, or None for everybody")
+        _check(name, "agent_id", agent_id, _is_word(agent_id), "a non-empty str")
         _check(name, "tags", tags, is_tags(tags), "a list of str, or a function")
-        _check(name, "max_size", max_size, type(max_size) is int and max_size > 0, "an int, 1 or more")
-        _check(name, "timeout", timeout, is_ttl(timeout or -1), "seconds, more than 0")
-        _check(name, "max_wait", max_wait, max_wait == 0 or is_ttl(max_wait or None), "seconds, 0 or more")
+        _check(name, "max_size", max_size, type(max_size) is int and max_size > 0, "an int of 1 or more")
+        _check(name, "timeout", timeout, is_ttl(timeout or -1), "a number of seconds above 0")
+        _check(name, "max_wait", max_wait, max_wait == 0 or is_ttl(max_wait or None), "a number of seconds, 0 or more")
         self.agent_id = agent_id
         self.keep: Keep = cast("Keep", one_of(name, "keep", keep, get_args(Keep)))
         self.tool_calls: ToolCalls = cast("ToolCalls", one_of(name, "tool_calls", tool_calls, get_args(ToolCalls)))
         self.max_size = max_size
-        self._wishes = Wishes(key, scope, flag(name, "bust", bust), tags if callable(tags) else tuple(tags), ttl)
-        self._shelf = Shelf(MemoryCache() if cache is None else cache, timeout, ids)
-        self._flights = Flights(max_wait) if max_wait else None
+        self._options = CacheOptions(key, scope, flag(name, "bust", bust), tags if callable(tags) else tuple(tags), ttl)
+        self._access = CacheAccess(MemoryCache() if cache is None else cache, timeout, ids)
+        self._pending = PendingAnswers(max_wait) if max_wait else None
         self._ids = ids
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
-    def new_state(self) -> Visit:
-        """Return the calls of one run: none yet."""
-        return Visit()
+    def new_state(self) -> RunLookups:
+        """Return the lookups of one run: none yet."""
+        return RunLookups()
 
     async def invalidate(self, *tags: str) -> None:
-        """Give no answer any more that has one of the tags, in any process that shares the cache.
+        """Make all answers with one of the tags invalid, in every process that shares the cache.
 
-        Answers that are being made have the tags as they were, and are not given either. What the cache raises comes
-        out, a `TimeoutError` if it hangs.
+        This includes answers that are being made now.
+
+        Raises:
+            TimeoutError: the cache did not answer within ``timeout``.
+            Exception: whatever the cache raises.
         """
-        await self._shelf.invalidate(tags)
+        await self._access.invalidate(tags)
 
-    async def process_llm_request(self, ctx: LLMRequestContext[Visit]) -> Answer | None:
-        """Look for the answer, or for somebody who is asking for it."""
+    async def process_llm_request(self, ctx: LLMRequestContext[RunLookups]) -> Answer | None:
+        """Look up the answer in the cache and among the calls that are under way."""
         if ctx.retry_count > 0:
             ctx.state.reject()
-        wishes = self._wishes.laid_over(ctx.request_context)
-        asked = None if wishes.skip or ctx.answer is not None else await self._asked(ctx, wishes)
-        if asked is None:
-            ctx.state.forgo()
+        options = self._options.overridden(ctx.request_context)
+        lookup = None if options.skip or ctx.answer is not None else await self._lookup(ctx, options)
+        if lookup is None:
+            ctx.state.give_up_open()
             ctx.note(cache="off")
             return None
-        return await self._answered(ctx, asked, bust=wishes.bust)
+        return await self._answered(ctx, lookup, bust=options.bust)
 
-    def process_llm_response(self, ctx: LLMResponseContext[Visit]) -> None:
-        """Note the answer; whether it is kept shows at the end of the run."""
-        asked = ctx.state.open
-        if asked is None:
+    def process_llm_response(self, ctx: LLMResponseContext[RunLookups]) -> None:
+        """Remember the answer; whether it is stored is decided at the end of the run."""
+        lookup = ctx.state.open
+        if lookup is None:
             return
-        why = "answered" if ctx.from_cache else self._refused(ctx, asked)
+        why = "answered" if ctx.from_cache else self._refused(ctx, lookup)
         if why is not None:
-            asked.drop(hopeless=True)
+            lookup.drop(wait_is_over=True)
             ctx.note(not_kept=why)
 
     # The request
 
-    async def _answered(self, ctx: LLMRequestContext[Visit], asked: Asked, *, bust: bool) -> Answer | None:
-        """Return the answer from somebody else who is looking for it, or from the cache."""
-        versions = await self._shelf.versions(asked.tags)
+    async def _answered(self, ctx: LLMRequestContext[RunLookups], lookup: Lookup, *, bust: bool) -> Answer | None:
+        """Return the answer from another run that asks for it, or from the cache; None: the model is asked."""
+        versions = await self._access.versions(lookup.tags)
         if versions is None:
-            ctx.state.forgo()
+            ctx.state.give_up_open()
             ctx.note(cache="failed")
             return None
-        asked.tags, asked.place = versions, digest([asked.key, versions])
-        self._noted(ctx, asked)
-        found = await self._joined(ctx.state, asked, waits=not bust)
+        lookup.tags, lookup.shared_key = versions, digest([lookup.key, versions])
+        self._add(ctx, lookup)
+        found = await self._joined(ctx.state, lookup, waits=not bust)
         if found is not None:
-            return self._replayed(ctx, asked, found, "joined")
+            return self._replayed(ctx, lookup, found, "joined")
         if not bust:
-            found, asked.writes = await self._shelf.look(asked.key, versions)
+            found, lookup.writes = await self._access.get(lookup.key, versions)
         if found is not None:
-            return self._replayed(ctx, asked, found, "hit")
-        ctx.note(cache="bust" if bust else "miss" if asked.writes else "failed")
+            return self._replayed(ctx, lookup, found, "hit")
+        ctx.note(cache="bust" if bust else "miss" if lookup.writes else "failed")
         return None
 
-    async def _joined(self, visit: Visit, asked: Asked, *, waits: bool) -> Entry | None:
-        """Return the answer that somebody else was looking for; None if this run is to look, perhaps for others too."""
-        if self._flights is None or asked.flight is not None:
+    async def _joined(self, lookups: RunLookups, lookup: Lookup, *, waits: bool) -> CacheEntry | None:
+        """Return the answer that another run asked for; None if this run asks, perhaps on behalf of others."""
+        if self._pending is None or lookup.pending is not None:
             return None
-        found = await self._flights.joined(asked.place, waits=waits and not visit.leads)
-        if found is None or isinstance(found, Entry):
+        found = await self._pending.join(lookup.shared_key, waits=waits and not lookups.leads)
+        if found is None or isinstance(found, CacheEntry):
             return found
-        asked.flight = found
+        lookup.pending = found
         return None
 
-    def _noted(self, ctx: LLMRequestContext[Visit], asked: Asked) -> None:
-        visit = ctx.state
-        visit.add(asked)
-        if not visit.is_told:
-            visit.is_told = True
-            ctx.at_end(lambda ended: self._ended(visit, ended))
+    def _add(self, ctx: LLMRequestContext[RunLookups], lookup: Lookup) -> None:
+        lookups = ctx.state
+        lookups.add(lookup)
+        if not lookups.has_end_callback:
+            lookups.has_end_callback = True
+            ctx.at_end(lambda end: self._at_end(lookups, end))
 
-    def _replayed(self, ctx: LLMRequestContext[Visit], asked: Asked, entry: Entry, how: str) -> Answer:
-        asked.replay(entry)
+    def _replayed(self, ctx: LLMRequestContext[RunLookups], lookup: Lookup, entry: CacheEntry, how: str) -> Answer:
+        lookup.replay(entry)
         ctx.note(cache=how)
-        return Answer(replayed(entry.chunks, ctx.run_id, self._ids))
+        return Answer(replay(entry.chunks, ctx.run_id, self._ids))
 
-    async def _asked(self, ctx: LLMRequestContext[Visit], wishes: Wishes) -> Asked | None:
-        """Return the call that the model is about to be asked; None if it cannot be told apart from others."""
-        model = told_model(ctx.model)
+    async def _lookup(self, ctx: LLMRequestContext[RunLookups], options: CacheOptions) -> Lookup | None:
+        """Return the lookup for the coming model call; None if the call has no key."""
+        model = model_identity(ctx.model)
         if ctx.request is None or model is None:
-            self._tell("no-request", "nothing is kept of model calls whose request= and model= the host does not tell")
+            self._warn_once("no-request", "model calls are not cached unless the host passes request= and model=")
             return None
         request = replace(ctx.request, messages=ctx.messages)
-        scope = wishes.scope(ctx) if callable(wishes.scope) else wishes.scope
+        scope = options.scope(ctx) if callable(options.scope) else options.scope
         about = CacheRequest(self.agent_id, scope, model[0], request, ctx.step_number, ctx.request_context)
         try:
-            key = await self._key(wishes, about, model)
+            key = await self._key(options, about, model)
         except NoHashError as error:
-            self._tell(
-                f"no-hash {error}", "nothing is kept of model calls that hold a %s: it has no stable form", error
+            self._warn_once(
+                f"no-hash {error}", "model calls that hold a %s are not cached: it has no stable form", error
             )
             return None
-        tags = _tags(wishes.tags, about)
+        tags = _tags(options.tags, about)
         known = frozenset(message.id for message in ctx.message_list)
-        return Asked(key, dict.fromkeys(map(hashed, tags), ""), wishes.ttl, (model, request), known, "")
+        return Lookup(key, dict.fromkeys(map(tag_hash, tags), ""), options.ttl, (model, request), known, "")
 
-    async def _key(self, wishes: Wishes, about: CacheRequest, model: tuple[str, object]) -> str:
-        """Return the key: the agent's name, a hash of the scope, and one of what tells calls apart within it."""
+    async def _key(self, options: CacheOptions, about: CacheRequest, model: tuple[str, object]) -> str:
+        """Return the key: the agent's name, a hash of the scope, and a hash of the call within it."""
         within = {"agent": about.agent_id, "scope": about.scope}
-        own = await self._own_key(wishes.key, about)
+        own = await self._own_key(options.key, about)
         if own is not None:
             call = digest({**within, "key": own})
         else:
-            call = digest({**within, "step": about.step_number, "model": model, "request": told_request(about.request)})
+            content = request_content(about.request)
+            call = digest({**within, "step": about.step_number, "model": model, "request": content})
         scope = "" if about.scope is None else f"{digest(about.scope, _SCOPE_LENGTH)}:"
         return f"{_PREFIX}{self.agent_id}:{scope}{call}"
 
@@ -228,73 +354,77 @@ class ResponseCache(Processor[Visit]):
         try:
             made: object = key(about)
             made = await cast("Awaitable[object]", made) if isawaitable(made) else made
-        except Exception as error:  # noqa: BLE001 - the whole request is a key that holds for everything
-            self._tell("key", "the function for keys failed (%s); the whole request is the key", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - the whole request can always be the key
+            self._warn_once(
+                "key", "the function for keys raised %s; the whole request is the key", type(error).__name__
+            )
             return None
         if isinstance(made, str) and made:
             return made
-        self._tell("key", "the function for keys gave no str; the whole request is the key")
+        self._warn_once("key", "the function for keys returned no str; the whole request is the key")
         return None
 
     # The answer
 
-    def _refused(self, ctx: LLMResponseContext[Visit], asked: Asked) -> str | None:
-        """Note an answer that may be kept; return why another is not."""
+    def _refused(self, ctx: LLMResponseContext[RunLookups], lookup: Lookup) -> str | None:
+        """Remember an answer that may be stored; otherwise return the reason."""
         chunks = ctx.chunks or ()
         why = refusal(chunks, ctx.finish_reason, calls=self.tool_calls == "store")
         if why is not None:
             return why
-        if not self._is_same(ctx, asked):
-            self._tell("changed", "answers are not kept: the prompt is changed behind the cache; place it last")
+        if not self._is_same(ctx, lookup):
+            self._warn_once("changed", "answers are not stored: a later step changes the prompt; place the cache last")
             return "changed-request"
         try:
-            text = written(chunks, asked.tags)
+            text = write_entry(chunks, lookup.tags)
         except (TypeError, ValueError):
             return "no-json"
         if len(text) > self.max_size:
             return "too-large"
-        return self._edited(ctx, asked, Given(chunks), text)
+        return self._edited(ctx, lookup, OriginalAnswer(chunks), text)
 
-    def _edited(self, ctx: LLMResponseContext[Visit], asked: Asked, given: Given, text: str) -> str | None:
+    def _edited(
+        self, ctx: LLMResponseContext[RunLookups], lookup: Lookup, original: OriginalAnswer, text: str
+    ) -> str | None:
         responses = ctx.message_list.response
-        answer = responses[-1] if responses and responses[-1].id not in asked.known else None
-        if self.keep == "unchanged" and not given.stands_in(answer):
+        answer = responses[-1] if responses and responses[-1].id not in lookup.known else None
+        if self.keep == "unchanged" and not original.is_unchanged_in(answer):
             return "edited"
-        asked.text, asked.given, asked.answer_id = text, given, "" if answer is None else answer.id
+        lookup.text, lookup.original, lookup.answer_id = text, original, "" if answer is None else answer.id
         return None
 
-    def _is_same(self, ctx: LLMResponseContext[Visit], asked: Asked) -> bool:
-        """Tell whether the model was asked what the key stands for: what came later into the prompt is not in it."""
-        model, request = asked.request
+    def _is_same(self, ctx: LLMResponseContext[RunLookups], lookup: Lookup) -> bool:
+        """Tell whether the model was sent the request that the key was made of: a later step may have changed it."""
+        model, request = lookup.request
         sent = ctx.request
-        if sent is None or told_model(ctx.model) != model:
+        if sent is None or model_identity(ctx.model) != model:
             return False
-        return sent == request or told_request(sent) == told_request(request)
+        return sent == request or request_content(sent) == request_content(request)
 
     # The end
 
-    def _ended(self, visit: Visit, ended: RunEnd) -> Awaitable[None] | None:
-        kept = list(visit.end(ended, self.keep))
-        gone = visit.rejected(ended)
-        return self._put(kept, gone) if kept or gone else None
+    def _at_end(self, lookups: RunLookups, end: RunEnd) -> Awaitable[None] | None:
+        stored = list(lookups.end(end, self.keep))
+        rejected = lookups.rejected(end)
+        return self._put(stored, rejected) if stored or rejected else None
 
-    async def _put(self, kept: list[Asked], gone: list[str]) -> None:
+    async def _put(self, stored: list[Lookup], rejected: list[str]) -> None:
         try:
-            for asked in kept:
-                if asked.writes:
-                    await self._shelf.put(asked.key, asked.text or "", asked.ttl, asked.tags)
-            for key in gone:
-                await self._shelf.forget(key)
+            for lookup in stored:
+                if lookup.writes:
+                    await self._access.put(lookup.key, lookup.text or "", lookup.ttl, lookup.tags)
+            for key in rejected:
+                await self._access.delete(key)
         finally:
-            for asked in kept:
-                if asked.flight is not None:
-                    asked.flight.close()
+            for lookup in stored:
+                if lookup.pending is not None:
+                    lookup.pending.remove()
 
-    def _tell(self, what: str, told: str, *more: Value) -> None:
-        """Log something that the developer can do something about, once."""
-        if what not in self._told:
-            self._told.add(what)
-            _LOG.warning("%s: %s (said once)", self.id, told % more)
+    def _warn_once(self, what: str, told: str, *more: Value) -> None:
+        """Log a warning that concerns the developer, once per processor."""
+        if what not in self._warned:
+            self._warned.add(what)
+            _LOG.warning("%s: %s (logged once)", self.id, told % more)
 
 
 def _tags(tags: tuple[str, ...] | TagFunction, about: CacheRequest) -> Iterable[str]:
@@ -302,11 +432,11 @@ def _tags(tags: tuple[str, ...] | TagFunction, about: CacheRequest) -> Iterable[
         return tags
     made = tags(about)
     if not is_tags(made):
-        raise UsageError("the function for tags must return a list of str: an answer without its tags is not kept")
+        raise UsageError("the function for tags must return a list of str; an answer without its tags is not stored")
     return made
 
 
-def _check(name: str, option: str, given: object, holds: bool, allowed: str) -> None:  # noqa: FBT001 - the claim is what it is about
+def _check(name: str, option: str, given: object, holds: bool, allowed: str) -> None:  # noqa: FBT001 - the check itself
     if not holds:
         raise OptionError(name, option, given, allowed)
 

@@ -1,4 +1,4 @@
-"""Discovery: processors that show a model what there is, and bring it what it asks for: tools, skills, instructions."""
+"""Processors by which a model discovers tools, skills and instruction files."""
 
 from penstock.lazy import lazily
 

@@ -1,4 +1,4 @@
-"""What a conversation has loaded, by name: kept by thread, or read from the results of tools. It knows no tools."""
+"""The names that a conversation has loaded: stored by thread, or read from the results of its tool calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import ToolPart
 from penstock.engine.values.ports import SYSTEM_CLOCK
-from penstock.processors.discovery.options import clock_of, count
+from penstock.processors.discovery.shared import checked_clock, checked_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -25,26 +25,27 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message
     from penstock.engine.values.ports import Clock
 
+
 S = TypeVar("S")
 
 Storage = Literal["in-memory", "context"]
-"""Where it is kept what was loaded: in this process, by thread; or nowhere but in the conversation."""
+"""Where loaded names are stored: in this process, by thread; or only in the conversation."""
 
-Names: TypeAlias = dict[str, None]
-"""Names in the order in which they were loaded."""
+NameSet: TypeAlias = dict[str, None]
+"""Names, in the order in which they were loaded."""
 
-Thread: TypeAlias = "tuple[str | None, str]"
-"""A thread's key: whose it is, and its id. Whoever guesses another's thread id does not find what that has loaded."""
+ThreadKey: TypeAlias = "tuple[str | None, str]"
+"""The key of a thread: the resource id and the thread id, so that a guessed thread id finds nothing of others."""
 
 LOADED = "loaded"
-"""Under which key a tool's result names what it has loaded."""
+"""The key in a tool's result that lists the loaded names."""
 
 
-class Loads:
-    """What each thread has loaded. Lives as long as the processor; every request of a thread shares its thread's names.
+class LoadedNames:
+    """The names that each thread has loaded. Lives as long as its processor; all requests of a thread share them.
 
-    A thread is forgotten when nobody has asked for it for ``ttl`` seconds, or when ``max_threads`` others were since.
-    Requests without a thread keep theirs to themselves.
+    A thread is forgotten when it was not used for ``ttl`` seconds, or when ``max_threads`` others were used since.
+    Requests without a thread have names of their own.
     """
 
     def __init__(
@@ -56,55 +57,55 @@ class Loads:
         max_threads: int = 10_000,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Check the options; ``owner`` is the class that an error names.
+        """Check the options; errors name the class ``owner``.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option has a value that is not allowed.
         """
         self.storage = one_of(owner, "storage", storage, get_args(Storage))
         self.ttl = _seconds(owner, ttl)
-        self.max_threads = count(owner, "max_threads", max_threads)
-        self._clock = clock_of(owner, clock)
-        self._threads: OrderedDict[Thread, tuple[datetime, Names]] = OrderedDict()  # the one not used for longest first
+        self.max_threads = checked_count(owner, "max_threads", max_threads)
+        self._clock = checked_clock(owner, clock)
+        self._threads: OrderedDict[ThreadKey, tuple[datetime, NameSet]] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()
 
-    def of(self, ctx: InputStepContext[S], own: Names, tools: Collection[str]) -> Names:
-        """Return what the conversation of a request has loaded; names put there last as long as ``storage`` says.
+    def of(self, ctx: InputStepContext[S], own: NameSet, tools: Collection[str]) -> NameSet:
+        """Return the names that the conversation has loaded; names added to it are stored as ``storage`` says.
 
         Args:
-            ctx: the context of the step at hand.
-            own: what the request alone has loaded; for requests without a thread.
-            tools: the tools whose results tell what was loaded.
+            ctx: the context of the current step.
+            own: the names that the request itself has loaded; for requests without a thread.
+            tools: the tools whose results list loaded names.
         """
         if self.storage == "context":
-            return dict.fromkeys(told(ctx.messages, tools))
+            return dict.fromkeys(loaded_in(ctx.messages, tools))
         if ctx.thread_id is None:
             return own
         with self._lock:
             return self._of_thread((ctx.resource_id, ctx.thread_id))
 
-    def _of_thread(self, thread: Thread) -> Names:
+    def _of_thread(self, thread: ThreadKey) -> NameSet:
         now = self._clock.now()
         self._forget(now)
-        _, names = self._threads.pop(thread, (now, Names()))
+        _, names = self._threads.pop(thread, (now, NameSet()))
         self._threads[thread] = (now, names)
         if len(self._threads) > self.max_threads:
             self._threads.popitem(last=False)
         return names
 
     def _forget(self, now: datetime) -> None:
-        """Drop the threads whose time is over; they stand in front."""
+        """Drop expired threads; they come first."""
         if self.ttl is None:
             return
         try:
             over = now - timedelta(seconds=self.ttl)
-        except OverflowError:  # that is for ever, too
+        except OverflowError:  # before year 1: nothing has expired
             return
         while self._threads and next(iter(self._threads.values()))[0] <= over:
             self._threads.popitem(last=False)
 
     def __getstate__(self) -> dict[str, object]:
-        """Copy and pickle what it holds, without the lock."""
+        """Copy and pickle the content, without the lock."""
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -112,24 +113,24 @@ class Loads:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Return how many threads are remembered."""
+        """Return the number of threads."""
         return len(self._threads)
 
     def __repr__(self) -> str:
-        """Show the options, and no thread."""
-        return f"Loads(storage={self.storage!r}, ttl={self.ttl!r}, max_threads={self.max_threads!r})"
+        """Show the options, but no thread."""
+        return f"LoadedNames(storage={self.storage!r}, ttl={self.ttl!r}, max_threads={self.max_threads!r})"
 
 
 def _seconds(owner: str, given: object) -> float | None:
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < math.inf:
-        raise OptionError(owner, "ttl", given, "seconds, more than 0, or None: for ever")
+        raise OptionError(owner, "ttl", given, "a number of seconds above 0, or None for no limit")
     return given
 
 
-def told(messages: Iterable[Message], tools: Collection[str]) -> Iterator[str]:
-    """Yield the names that the results of these tools say were loaded."""
+def loaded_in(messages: Iterable[Message], tools: Collection[str]) -> Iterator[str]:
+    """Yield the loaded names in the results of some tools."""
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolPart) and part.name in tools and part.state == "result":
@@ -137,7 +138,7 @@ def told(messages: Iterable[Message], tools: Collection[str]) -> Iterator[str]:
 
 
 def _names(result: Value) -> Iterator[str]:
-    """Yield the names in a result; where a wire format has made text of it, it is JSON."""
+    """Yield the names in a result, which some wire formats turn into JSON text."""
     if isinstance(result, str):
         try:
             result = json.loads(result)

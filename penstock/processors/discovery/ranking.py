@@ -1,11 +1,12 @@
-"""Which texts a query is about, by BM25 over names and descriptions; it knows no tools and no skills.
+"""Rank texts by a query with BM25 over names and descriptions, and suggest names that are spelt alike.
 
-Own code, though there are libraries: the figures are the reference's (builtins.md §13.3) down to the second decimal,
-names weigh more than what is said about them, and no library of BM25 splits names as names are written.
+No library is used: scores equal those of Mastra (builtins.md §13.3) to the second decimal, names weigh more than
+descriptions, and BM25 libraries do not split names such as ``searchTools`` or ``search_tools``.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections import Counter
@@ -20,39 +21,42 @@ from anyio import to_thread
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+
 K1 = 1.5
-"""How soon more of a word in a text counts no more: the usual figure, and the reference's."""
+"""How soon further occurrences of a word stop to add to the score: the usual value, and Mastra's."""
 
 B = 0.75
-"""How much a long text is worth less, from 0 to 1: the usual figure, and the reference's."""
+"""How much long texts are discounted, from 0 to 1: the usual value, and Mastra's."""
 
 PART_OF_NAME = 2.0
-"""What a word of the query adds that the name has in it."""
+"""The bonus for each word of the query that the name contains."""
 
 WHOLE_NAME = 3.0
-"""What the query adds that says the whole name, beside `PART_OF_NAME` for each of its words: 5 for a name of one."""
+"""The bonus for the whole name in the query, on top of `PART_OF_NAME` for each word: 5 for a one-word name."""
 
 SHORTEST_WORD = 2
 SHORTEST_BEGINNING = 3
-"""How long a word must be to count, and to find a name by its beginning alone: ``in`` begins too many."""
+"""The shortest word, and the shortest prefix by which a name is found: ``in`` would find too many."""
 
 LONGEST_QUERY = 4_000
 MOST_WORDS = 200
-"""How many characters and words of a query count: it takes as long as it has words, for every text."""
+"""The most characters and words of a query that count: the time grows with the words, for every text."""
 
-MUCH = 50_000
-"""From how many characters on a text is read in a thread: some 20 ms of reading."""
+LARGE_TEXT = 50_000
+"""Texts of this many characters or more are ranked in a thread: it takes about 20 ms."""
 
-_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+[+#]*|[+#]+[\p{L}\p{M}\p{N}]+")  # c++ is a word; `re` parts Hindi
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+[+#]*|[+#]+[\p{L}\p{M}\p{N}]+")  # c++ is a word; `re` would split Hindi words
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_UNPARTED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[^\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_SCRIPT_RUNS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[^\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
-class Hit(NamedTuple):
-    """A text that a query is about.
+class RankedText(NamedTuple):
+    """A text that matches a query.
 
-    ``score`` is above 0 and has no upper end; it is of use to compare hits of one query, and nothing else.
+    Attributes:
+        place: the index of the text.
+        score: above 0, without an upper limit; only scores of the same query can be compared.
     """
 
     place: int
@@ -61,7 +65,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A name and the words of it and of what is said about it."""
+    """A name, and the words of the name and its description."""
 
     name: str
     name_words: tuple[str, ...]
@@ -69,8 +73,8 @@ class _Document:
     length: int
 
 
-class Index:
-    """Names with what is said about them, ready to be searched. It does not change."""
+class TextIndex:
+    """Names with their descriptions, prepared for search. Immutable."""
 
     __slots__ = ("_average", "_documents", "_frequencies")
 
@@ -80,20 +84,20 @@ class Index:
         lengths = sum(document.length for document in self._documents)
         self._average = lengths / len(self._documents) if lengths else 1.0
 
-    def search(self, query: str) -> list[Hit]:
-        """Return what the query is about, the best first; equals in the order in which they were given."""
-        asked = query[:LONGEST_QUERY]
-        words, terms = tuple(islice(spoken(asked), MOST_WORDS)), tuple(islice(_terms(asked), MOST_WORDS))
+    def search(self, query: str) -> list[RankedText]:
+        """Return the texts that match a query, the best first; equal ones in the given order."""
+        query_text = query[:LONGEST_QUERY]
+        words, terms = tuple(islice(words_of(query_text), MOST_WORDS)), tuple(islice(_terms(query_text), MOST_WORDS))
         weights = {term: self._rarity(term) for term in terms if term in self._frequencies}
-        scored = (self._scored(document, words, terms, weights) for document in self._documents)
-        hits = [Hit(place, score) for place, score in enumerate(scored) if score > 0]
+        scored = (self._score(document, words, terms, weights) for document in self._documents)
+        hits = [RankedText(place, score) for place, score in enumerate(scored) if score > 0]
         return sorted(hits, key=lambda hit: -hit.score)
 
     def _rarity(self, term: str) -> float:
         having = self._frequencies[term]
         return math.log(1 + (len(self._documents) - having + 0.5) / (having + 0.5))
 
-    def _scored(
+    def _score(
         self, document: _Document, words: Sequence[str], terms: Sequence[str], weights: dict[str, float]
     ) -> float:
         saturation = K1 * (1 - B + B * document.length / self._average)
@@ -102,61 +106,58 @@ class Index:
             for term in terms
             if term in document.counts
         )
-        if not score and not any(_begins(word, document) for word in words):
+        if not score and not any(_starts_name(word, document) for word in words):
             return 0.0
         parts = sum(word in document.name for word in words)
-        return score + PART_OF_NAME * parts + WHOLE_NAME * _times_said(document.name_words, words)
+        return score + PART_OF_NAME * parts + WHOLE_NAME * _times_named(document.name_words, words)
 
 
-async def hits_of(query: str, texts: Iterable[tuple[str, str]]) -> list[Hit]:
-    """Return which of the names with what is said about them a query is about, the best first.
-
-    Where there is much to read, that is done in a worker thread.
-    """
+async def ranked_texts(query: str, texts: Iterable[tuple[str, str]]) -> list[RankedText]:
+    """Return which names and descriptions match a query, the best first. Large inputs are ranked in a worker thread."""
     given = tuple(texts)
-    if sum(len(text) for _, text in given) < MUCH:
-        return index_of(given).search(query)
-    return await to_thread.run_sync(_searched, given, query, abandon_on_cancel=True)
+    if sum(len(text) for _, text in given) < LARGE_TEXT:
+        return text_index(given).search(query)
+    return await to_thread.run_sync(_search, given, query, abandon_on_cancel=True)
 
 
-def _searched(texts: tuple[tuple[str, str], ...], query: str) -> list[Hit]:
-    return index_of(texts).search(query)
+def _search(texts: tuple[tuple[str, str], ...], query: str) -> list[RankedText]:
+    return text_index(texts).search(query)
 
 
 @lru_cache(maxsize=16)
-def index_of(texts: tuple[tuple[str, str], ...]) -> Index:
-    """Return the index of names with what is said about them; those of late are kept."""
-    return Index(texts)
+def text_index(texts: tuple[tuple[str, str], ...]) -> TextIndex:
+    """Return the index of names and descriptions; recent ones are cached."""
+    return TextIndex(texts)
 
 
-def spoken(text: str) -> Iterator[str]:
-    """Yield the words of a text in lower case; names in camel case are several words."""
+def words_of(text: str) -> Iterator[str]:
+    """Yield the words of a text in lower case; camel case is split."""
     for word in _WORD.findall(text):
         for part in _CAMEL.split(word):
             yield from (piece for piece in _pieces(part.lower()) if len(piece) >= SHORTEST_WORD)
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Yield what a name or a query is found by: its words, and those in camel case whole, too."""
+    """Yield the search terms of a name or a query: its words, and words in camel case also unsplit."""
     for word in _WORD.findall(text):
         whole = list(_pieces(word.lower()))
         yield from (piece for piece in whole if len(piece) >= SHORTEST_WORD)
         if _CAMEL.search(word):
-            yield from spoken(word)
+            yield from words_of(word)
 
 
-def _plain(text: str) -> Iterator[str]:
-    """Yield the words of a description: GitHub is one."""
+def _plain_words(text: str) -> Iterator[str]:
+    """Yield the words of a description; camel case is not split (GitHub is one word)."""
     for word in _WORD.findall(text):
         yield from (piece for piece in _pieces(word.lower()) if len(piece) >= SHORTEST_WORD)
 
 
 def _pieces(word: str) -> Iterator[str]:
-    """Yield a word; of what is written without blanks, each two signs that follow each other."""
+    """Yield a word; text in scripts without spaces is split into overlapping pairs of characters."""
     if not _IDEOGRAPH.search(word):
         yield word
         return
-    for run in _UNPARTED.findall(word):
+    for run in _SCRIPT_RUNS.findall(word):
         if _IDEOGRAPH.match(run) and len(run) > SHORTEST_WORD:
             yield from (run[at : at + SHORTEST_WORD] for at in range(len(run) - 1))
         else:
@@ -164,15 +165,32 @@ def _pieces(word: str) -> Iterator[str]:
 
 
 def _document(name: str, text: str) -> _Document:
-    counts = Counter([*_terms(name), *_plain(text)])
-    return _Document(name.lower(), tuple(spoken(name)), counts, counts.total())
+    counts = Counter([*_terms(name), *_plain_words(text)])
+    return _Document(name.lower(), tuple(words_of(name)), counts, counts.total())
 
 
-def _begins(word: str, document: _Document) -> bool:
+def _starts_name(word: str, document: _Document) -> bool:
     return len(word) >= SHORTEST_BEGINNING and any(own.startswith(word) for own in document.name_words)
 
 
-def _times_said(name: Sequence[str], words: Sequence[str]) -> int:
-    """Return how often the words of a name stand in the query, one behind the other."""
+def _times_named(name: Sequence[str], words: Sequence[str]) -> int:
+    """Return how often the words of a name occur in the query in sequence."""
     size = len(name)
     return sum(words[at : at + size] == name for at in range(len(words) - size + 1)) if size else 0
+
+
+MOST = 3
+"""The most names that are suggested (as in Mastra, builtins.md §13.2)."""
+
+_LONGEST = 200  # characters: a longer text is not a misspelt name
+_CLOSE = 0.75  # one error in a name of four letters, two in one of eight
+
+
+def similar_names(meant: str, names: Iterable[str]) -> list[str]:
+    """Return up to `MOST` names that contain a name or are contained in it, otherwise names that are spelt alike."""
+    known = list(names)
+    said = meant.strip().casefold()
+    if not said or len(said) > _LONGEST:
+        return []
+    holding = [name for name in known if said in name.casefold() or name.casefold() in said]
+    return (holding or difflib.get_close_matches(meant, known, n=MOST, cutoff=_CLOSE))[:MOST]

@@ -1,4 +1,4 @@
-"""`SkillSearchProcessor`: skills that the model searches for, and keeps once they are loaded. It knows no agent."""
+"""`SkillSearchProcessor`: let the model search for skills; loaded ones stay in the system prompt."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.ports import SYSTEM_CLOCK
-from penstock.processors.discovery.loaded import LOADED, Loads
-from penstock.processors.discovery.notices import with_notices
-from penstock.processors.discovery.options import count, function, in_one_line, score
-from penstock.processors.discovery.ranking import hits_of
-from penstock.processors.discovery.shadowing import Shadowing
-from penstock.processors.discovery.skill_sources import SkillSource
-from penstock.processors.discovery.skill_texts import fenced
-from penstock.processors.discovery.skills import NAMED, not_found
+from penstock.processors.discovery.loaded import LOADED, LoadedNames
+from penstock.processors.discovery.ranking import ranked_texts
+from penstock.processors.discovery.shared import (
+    NameConflicts,
+    checked_count,
+    checked_function,
+    checked_score,
+    one_line,
+    with_notices,
+)
+from penstock.processors.discovery.skill import SkillSource
+from penstock.processors.discovery.skills import NAMED, fenced, not_found
 from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -27,18 +31,18 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.ports import Clock
-    from penstock.processors.discovery.loaded import Names, Storage
-    from penstock.processors.discovery.skill import Skill
-    from penstock.processors.discovery.skill_sources import SkillsGiven
+    from penstock.processors.discovery.loaded import NameSet, Storage
+    from penstock.processors.discovery.skill import Skill, SkillsGiven
+
 
 SEARCH = "search_skills"
 LOAD = "load_skill"
 
 SkillHits: TypeAlias = "Iterable[tuple[str, float]]"
-"""Names of skills with their scores, the best first; a name may come several times."""
+"""Names of skills with their scores, the best first; names may repeat."""
 
 SkillFinder: TypeAlias = "Callable[[str, int], SkillHits | Awaitable[SkillHits]]"
-"""A search of one's own: from a query, and how many skills are wanted, to hits."""
+"""A custom search (sync or async): from a query and the number of wanted skills to hits."""
 
 _QUERY: Values = {
     "type": "object",
@@ -48,13 +52,13 @@ _QUERY: Values = {
 }
 
 
-class SkillDesk:
-    """Answers one request's searches for skills, and wishes to load them. Lives as long as the request.
+class SkillSearchSession:
+    """The search session of one request: runs the tools that search and load skills.
 
     Attributes:
-        skills: by name.
-        loaded: the names of those that are loaded, in the order in which they were.
-        tools: the tools by which it is asked.
+        skills: the skills by name.
+        loaded: the names of the loaded skills, in the order in which they were loaded.
+        tools: the tools for the model, by name.
     """
 
     __slots__ = ("_finder", "_min_score", "_top_k", "loaded", "skills", "tools")
@@ -62,19 +66,19 @@ class SkillDesk:
     def __init__(self, skills: dict[str, Skill], top_k: int, min_score: float, finder: SkillFinder | None) -> None:
         self._top_k, self._min_score, self._finder = top_k, min_score, finder
         self.skills = skills
-        self.loaded: Names = {}
+        self.loaded: NameSet = {}
         self.tools = {tool.name: tool for tool in (_search_tool(self), _load_tool(self))}
 
     async def search(self, query: str) -> dict[str, Value]:
-        """Return the skills that a query is about, each once."""
+        """Return the skills that match a query, each once."""
         best: dict[str, float] = {}
         for name, reached in await self._hits(query):
             if name in self.skills and reached >= self._min_score:
                 best.setdefault(name, reached)
-        told = [self._hit(name, best[name]) for name in list(best)[: self._top_k]]
-        found = "1 skill" if len(told) == 1 else f"{len(told)} skills"
-        message = f"{found} found. Call {LOAD} with the name of the one you need." if told else "No skill was found."
-        return {"results": told, "message": message}
+        result = [self._hit(name, best[name]) for name in list(best)[: self._top_k]]
+        found = "1 skill" if len(result) == 1 else f"{len(result)} skills"
+        message = f"{found} found. Call {LOAD} with the name of the one you need." if result else "No skill was found."
+        return {"results": result, "message": message}
 
     async def _hits(self, query: str) -> SkillHits:
         if self._finder is not None:
@@ -82,13 +86,13 @@ class SkillDesk:
             return await found if inspect.isawaitable(found) else found
         names = list(self.skills)
         texts = [(skill.name, f"{skill.description}\n{skill.instructions}") for skill in self.skills.values()]
-        return [(names[hit.place], hit.score) for hit in await hits_of(query, texts)]
+        return [(names[hit.place], hit.score) for hit in await ranked_texts(query, texts)]
 
     def _hit(self, name: str, reached: float) -> dict[str, Value]:
-        return {"name": name, "description": in_one_line(self.skills[name].description), "score": round(reached, 2)}
+        return {"name": name, "description": one_line(self.skills[name].description), "score": round(reached, 2)}
 
     async def load(self, name: str) -> dict[str, Value]:
-        """Load a skill by name, and say what came of it."""
+        """Load a skill by name, and return the result for the model."""
         name = name.strip()
         if name not in self.skills:
             return not_found(name, tuple(self.skills.values()), f"Call {SEARCH} to see what there is.")
@@ -98,21 +102,21 @@ class SkillDesk:
         return {"success": True, "message": message, "skill_name": name, LOADED: [name]}
 
     def instructions(self) -> list[str]:
-        """Return the instructions of the skills that are loaded, each between its marks."""
+        """Return the instructions of the loaded skills, each in its element."""
         return [fenced(self.skills[name]) for name in tuple(self.loaded) if name in self.skills]
 
 
-def _search_tool(desk: SkillDesk) -> Tool:
+def _search_tool(session: SkillSearchSession) -> Tool:
     async def search_skills(arguments: dict[str, object]) -> dict[str, Value]:
-        return await desk.search(str(arguments["query"]))
+        return await session.search(str(arguments["query"]))
 
     text = f"Search for skills: instructions for certain tasks. Load one by {LOAD} before you begin such a task."
     return Tool.from_schema(search_skills, name=SEARCH, parameters=_QUERY, description=text)
 
 
-def _load_tool(desk: SkillDesk) -> Tool:
+def _load_tool(session: SkillSearchSession) -> Tool:
     async def load_skill(arguments: dict[str, object]) -> dict[str, Value]:
-        return await desk.load(str(arguments["skill_name"]))
+        return await session.load(str(arguments["skill_name"]))
 
     text = f"Load a skill that {SEARCH} found: its instructions are in the system prompt from your next turn on."
     return Tool.from_schema(load_skill, name=LOAD, parameters=NAMED, description=text)
@@ -120,17 +124,38 @@ def _load_tool(desk: SkillDesk) -> Tool:
 
 @dataclass
 class SkillSearchState:
-    """What one request knows: its skills, its desk, and what it has loaded itself."""
+    """The state of one request: its skills, its session, and the names that it has loaded itself."""
 
     skills: tuple[Skill, ...] | None = None
-    desk: SkillDesk | None = None
-    own: Names = field(default_factory=dict[str, None])
+    session: SkillSearchSession | None = None
+    own: NameSet = field(default_factory=dict[str, None])
 
 
 class SkillSearchProcessor(Processor[SkillSearchState]):
-    """Brings two tools by which the model finds and loads skills; what is loaded is in the system prompt from then on.
+    """Add two tools by which the model searches and loads skills. Loaded skills stay in the system prompt.
 
-    It protects nothing, so its failure leaves the model without skills.
+    It is not a guard: if it fails, the model goes on without skills.
+
+    Args:
+        skills: `Skill` objects, and paths of folders with a ``SKILL.md`` or of folders of such folders; or a function
+            (sync or async) from the request context to skills, called once per request. Of skills with the same name,
+            the first counts.
+        top_k: the most skills that a search returns, 1 or more.
+        min_score: skills with a lower score are not returned, 0 or more; scores have no upper limit.
+        search: a custom search (sync or async): a function from a query and a number of skills to names with scores.
+            None: BM25 over names, descriptions and instructions.
+        storage: where loaded names are stored. ``in-memory``: in this process, by the ``resource_id`` and ``thread_id``
+            of the request; without a thread, for the request only. ``context``: only in the tool results of the
+            conversation.
+        ttl: seconds after which an unused thread is forgotten, above 0; None: never.
+        max_threads: the most threads that are remembered, 1 or more; the least recently used is forgotten first.
+        blocking_refresh: wait in each request until the folders have been scanned for changes. If False, a request
+            uses the last scan, and changes are visible in the next one.
+        clock: tells the time.
+        id: the processor's name in the graph.
+
+    Raises:
+        OptionError: an option has a value that is not allowed.
     """
 
     id = "skill-search"
@@ -152,40 +177,17 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
         clock: Clock = SYSTEM_CLOCK,
         id: str | None = None,
     ) -> None:
-        """Check the options.
-
-        Args:
-            skills: skills, and paths of folders that hold a ``SKILL.md`` or whose folders do; or a function from the
-                request context to skills, sync or async, which is asked once a request. Of those of one name, the
-                first counts.
-            top_k: how many skills a search finds at most.
-            min_score: what has a lower score is not found; scores begin at 0 and have no upper end.
-            search: a search of one's own, sync or async: from a query and a number of skills to names with scores.
-                None: BM25 of names, descriptions and instructions.
-            storage: where it is kept what was loaded. ``in-memory``: in this process, by the request's ``resource_id``
-                and ``thread_id``; requests without a thread keep it to themselves. ``context``: nowhere but in the
-                conversation, whose tool results tell it.
-            ttl: for how many seconds a thread is remembered that nobody asks for; None: for ever.
-            max_threads: how many threads are remembered, those of late.
-            blocking_refresh: a request waits until the folders have been looked at for what is new. If not, it takes
-                what was there, and changes show in the next one.
-            clock: by what time passes.
-            id: its name in the graph.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         owner = type(self).__name__
         if id is not None:
             self.id = id
-        self.top_k = count(owner, "top_k", top_k)
-        self.min_score = score(owner, "min_score", min_score)
-        self.search: SkillFinder | None = function(owner, "search", search)
+        self.top_k = checked_count(owner, "top_k", top_k)
+        self.min_score = checked_score(owner, "min_score", min_score)
+        self.search: SkillFinder | None = checked_function(owner, "search", search)
         self.blocking_refresh = flag(owner, "blocking_refresh", blocking_refresh)
-        kept = Loads(owner, storage=storage, ttl=ttl, max_threads=max_threads, clock=clock)
-        self.storage, self.ttl, self.max_threads = kept.storage, kept.ttl, kept.max_threads
-        self._loads = kept
-        self._shadowing = Shadowing()
+        loaded_names = LoadedNames(owner, storage=storage, ttl=ttl, max_threads=max_threads, clock=clock)
+        self.storage, self.ttl, self.max_threads = loaded_names.storage, loaded_names.ttl, loaded_names.max_threads
+        self._loaded = loaded_names
+        self._conflicts = NameConflicts()
         self._source = SkillSource(owner, skills, blocking_refresh=self.blocking_refresh)
 
     def new_state(self) -> SkillSearchState:
@@ -193,19 +195,21 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
         return SkillSearchState()
 
     async def process_input_step(self, ctx: InputStepContext[SkillSearchState]) -> Overrides | None:
-        """Offer the tools, and tell the model what it has loaded."""
+        """Add the tools, and the instructions of the loaded skills."""
         skills = await self._source.of(ctx)
         if not skills:
             return None
         state = ctx.state
-        if state.desk is None:
+        if state.session is None:
             by_name = {skill.name: skill for skill in reversed(skills)}
-            state.desk = SkillDesk(by_name, self.top_k, self.min_score, self.search)
-        desk = state.desk
-        desk.loaded = self._loads.of(ctx, state.own, {LOAD})
-        instructions = desk.instructions()
+            state.session = SkillSearchSession(by_name, self.top_k, self.min_score, self.search)
+        session = state.session
+        session.loaded = self._loaded.of(ctx, state.own, {LOAD})
+        instructions = session.instructions()
         ctx.note(skills=len(skills), loaded=len(instructions))
         given: Values = ctx.tools or EMPTY
-        self._shadowing.warn(self.id, desk.tools, given)
-        active = None if ctx.active_tools is None else [*ctx.active_tools, *desk.tools]
-        return Overrides(tools={**given, **desk.tools}, active_tools=active, messages=with_notices(ctx, instructions))
+        self._conflicts.warn(self.id, session.tools, given)
+        active = None if ctx.active_tools is None else [*ctx.active_tools, *session.tools]
+        return Overrides(
+            tools={**given, **session.tools}, active_tools=active, messages=with_notices(ctx, instructions)
+        )

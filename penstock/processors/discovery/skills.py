@@ -1,48 +1,61 @@
-"""`SkillsProcessor`: tells the model which skills there are, and gives it those it asks for. It knows no agent."""
+"""`SkillsProcessor`: list skills in the system prompt, and give the model the instructions that it asks for."""
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
-from penstock.processors.discovery.near_misses import near_misses
-from penstock.processors.discovery.notices import with_notices
-from penstock.processors.discovery.options import function
-from penstock.processors.discovery.shadowing import Shadowing
-from penstock.processors.discovery.skill_sources import SkillSource
-from penstock.processors.discovery.skill_texts import SkillFormat, catalogue
+from penstock.processors.discovery.ranking import similar_names
+from penstock.processors.discovery.shared import NameConflicts, checked_function, one_line, with_notices
+from penstock.processors.discovery.skill import SkillSource
 from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.engine.processor.context import InputStepContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.processors.discovery.skill import Skill
-    from penstock.processors.discovery.skill_sources import SkillsGiven
+    from penstock.processors.discovery.skill import Skill, SkillsGiven
 
-_NAME = re.compile(r"\w{1,64}", re.ASCII)  # what providers take
+
+_NAME = re.compile(r"\w{1,64}", re.ASCII)  # the names that providers accept
 
 
 @dataclass
 class SkillsState:
-    """What one request knows: its skills, and the tool that gives them out."""
+    """The state of one request: its skills, and the tool that returns their instructions."""
 
     skills: tuple[Skill, ...] | None = None
     tool: Tool | None = None
 
 
 class SkillsProcessor(Processor[SkillsState]):
-    """Lists skills in the system prompt, and brings the tool by which the model asks for the instructions of one.
+    """List skills in the system prompt, and add a tool by which the model gets the instructions of one.
 
-    It protects nothing, so its failure leaves the model without skills.
+    It is not a guard: if it fails, the model goes on without skills.
+
+    Args:
+        skills: `Skill` objects, and paths of folders with a ``SKILL.md`` or of folders of such folders; or a function
+            (sync or async) from the request context to skills, called once per request.
+        format: the format of the list: ``xml`` (escaped), ``json``, or ``markdown`` (one line for each skill).
+        format_location: a function from a `Skill` to the location that is shown; None: the path of its file.
+        blocking_refresh: wait in each request until the folders have been scanned for changes. If False, a request
+            uses the last scan, and changes are visible in the next one.
+        tool: the name of the tool that returns instructions by the name or location of a skill; None: no tool, the
+            model reads the files with tools of its own.
+        id: the processor's name in the graph.
+
+    Raises:
+        OptionError: an option has a value that is not allowed.
     """
 
     id = "skills"
@@ -54,36 +67,22 @@ class SkillsProcessor(Processor[SkillsState]):
         self,
         skills: SkillsGiven,
         *,
-        format: SkillFormat = "xml",  # noqa: A002 - the reference's name, and the plain one
+        format: SkillFormat = "xml",  # noqa: A002 - the name in Mastra
         format_location: Callable[[Skill], str] | None = None,
         blocking_refresh: bool = False,
         tool: str | None = "load_skill",
         id: str | None = None,
     ) -> None:
-        """Check the options.
-
-        Args:
-            skills: skills, and paths of folders that hold a ``SKILL.md`` or whose folders do; or a function from the
-                request context to skills, sync or async, which is asked once a request.
-            format: how they are listed: ``xml`` (escaped), ``json``, or ``markdown``, one line each.
-            format_location: gives what is shown as a skill's place instead of the path of its file.
-            blocking_refresh: a request waits until the folders have been looked at for what is new. If not, it takes
-                what was there, and changes show in the next one.
-            tool: the name of the tool that gives out instructions, by a skill's name or place; None: there is none,
-                and the model reads the files by tools that it has.
-            id: its name in the graph.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         owner = type(self).__name__
         if id is not None:
             self.id = id
         self.format = one_of(owner, "format", format, get_args(SkillFormat))
-        self.format_location: Callable[[Skill], str] | None = function(owner, "format_location", format_location)
+        self.format_location: Callable[[Skill], str] | None = checked_function(
+            owner, "format_location", format_location
+        )
         self.blocking_refresh = flag(owner, "blocking_refresh", blocking_refresh)
         self.tool = _tool_name(owner, tool)
-        self._shadowing = Shadowing()
+        self._conflicts = NameConflicts()
         self._source = SkillSource(owner, skills, blocking_refresh=self.blocking_refresh)
 
     def new_state(self) -> SkillsState:
@@ -91,7 +90,7 @@ class SkillsProcessor(Processor[SkillsState]):
         return SkillsState()
 
     async def process_input_step(self, ctx: InputStepContext[SkillsState]) -> Overrides | MessageList | None:
-        """List the skills, and offer the tool."""
+        """List the skills, and add the tool."""
         skills = await self._source.of(ctx)
         if not skills:
             return None
@@ -102,7 +101,7 @@ class SkillsProcessor(Processor[SkillsState]):
         state = ctx.state
         state.tool = state.tool or self._made(self.tool, skills)
         given: Values = ctx.tools or EMPTY
-        self._shadowing.warn(self.id, (self.tool,), given)
+        self._conflicts.warn(self.id, (self.tool,), given)
         active = None if ctx.active_tools is None else [*ctx.active_tools, self.tool]
         return Overrides(
             tools={**given, self.tool: state.tool}, active_tools=active, messages=with_notices(ctx, notices)
@@ -128,7 +127,7 @@ class SkillsProcessor(Processor[SkillsState]):
         return Tool.from_schema(load_skill, name=name, parameters=NAMED, description=text)
 
     def _keys(self, skills: tuple[Skill, ...]) -> Iterator[tuple[str, Skill]]:
-        """Yield what a skill may be asked for by; names win over places, and the first of a name over others."""
+        """Yield the keys of each skill, later ones winning: names over locations, and the first skill of a name."""
         for skill in reversed(skills):
             yield from ((place, skill) for place in (skill.location, self._place(skill)) if place)
         yield from ((skill.name, skill) for skill in reversed(skills))
@@ -136,7 +135,7 @@ class SkillsProcessor(Processor[SkillsState]):
 
 def _tool_name(owner: str, given: object) -> str | None:
     if given is not None and not (isinstance(given, str) and given.isidentifier() and _NAME.fullmatch(given)):
-        raise OptionError(owner, "tool", given, "a name of at most 64 of a-z, A-Z, 0-9 and '_', or None")
+        raise OptionError(owner, "tool", given, "a name of at most 64 characters of a-z, A-Z, 0-9 and '_', or None")
     return given
 
 
@@ -146,16 +145,16 @@ NAMED: Values = {
     "required": ["skill_name"],
     "additionalProperties": False,
 }
-"""The arguments of a tool that is told a skill's name."""
+"""The arguments of a tool that takes the name of a skill."""
 
 
 def not_found(name: str, skills: tuple[Skill, ...], otherwise: str) -> dict[str, Value]:
-    """Return what a model is told that asked for a skill that is not there."""
-    close = near_misses(name, dict.fromkeys(skill.name for skill in skills))
-    told = f"Did you mean {', '.join(close)}?" if close else otherwise
+    """Return the result for a model that asked for an unknown skill."""
+    close = similar_names(name, dict.fromkeys(skill.name for skill in skills))
+    hint = f"Did you mean {', '.join(close)}?" if close else otherwise
     return {
         "success": False,
-        "message": f"There is no skill of that name. {told}",
+        "message": f"There is no skill of that name. {hint}",
         **({"suggestions": close} if close else {}),
     }
 
@@ -165,3 +164,51 @@ def _given(name: str, places: dict[str, Skill], skills: tuple[Skill, ...]) -> di
     if skill is None:
         return not_found(name, skills, "The system prompt lists them.")
     return {"success": True, "skill_name": skill.name, "instructions": skill.instructions}
+
+
+SkillFormat = Literal["xml", "json", "markdown"]
+
+ELEMENT = "skill_instructions"
+
+_MARK = re.compile(rf"[<＜﹤‹](?=[^\w<＜﹤‹>]*{ELEMENT})", re.IGNORECASE)
+
+
+def catalogue(skills: Iterable[Skill], form: str, located: Callable[[Skill], str | None]) -> str:
+    """Return a list of skills: name, description, location (if there is one), source.
+
+    ``xml`` is escaped and ``markdown`` has one line for each skill, so that no description can imitate another entry.
+    """
+    entries = [_entry(skill, located(skill)) for skill in skills]
+    if form == "json":
+        return json.dumps({"available_skills": entries}, indent=2, ensure_ascii=False)
+    if form == "markdown":
+        return "\n".join(("Available skills:", *map(_line, entries)))
+    inside = "\n".join(map(_element, entries))
+    return f"<available_skills>\n{inside}\n</available_skills>"
+
+
+def fenced(skill: Skill) -> str:
+    """Return a skill's instructions in an element that they cannot close, otherwise unchanged."""
+    text = _MARK.sub("&lt;", skill.instructions)
+    return f'<{ELEMENT} skill="{html.escape(skill.name)}">\n{text}\n</{ELEMENT}>'
+
+
+def _entry(skill: Skill, location: str | None) -> dict[str, str]:
+    entry = {"name": skill.name, "description": skill.description, "location": location, "source": skill.source}
+    return {key: text for key, text in entry.items() if text is not None}
+
+
+def _line(entry: dict[str, str]) -> str:
+    texts = {key: one_line(text, None) for key, text in entry.items()}
+    behind = ", ".join(texts[key] for key in ("location", "source") if key in texts)
+    return f"- **{texts['name']}**: {texts['description']} ({behind})"
+
+
+def _element(entry: dict[str, str]) -> str:
+    return "\n".join(_lines(entry))
+
+
+def _lines(entry: dict[str, str]) -> Iterator[str]:
+    yield "  <skill>"
+    yield from (f"    <{key}>{html.escape(text, quote=False)}</{key}>" for key, text in entry.items())
+    yield "  </skill>"

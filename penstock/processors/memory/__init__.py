@@ -1,4 +1,4 @@
-"""Processors for what is remembered: histories, recall, the older memory processors, droppers of parts and messages."""
+"""Processors for memory: message history, semantic recall, working memory, and filters for loaded messages."""
 
 from penstock.lazy import lazily
 

@@ -1,14 +1,13 @@
-from penstock.processors.memory.drop_messages import DropMessages as DropMessages
-from penstock.processors.memory.drop_parts import DropParts as DropParts
+from penstock.processors.memory.droppers import DropMessages as DropMessages, DropParts as DropParts
 from penstock.processors.memory.legacy import (
     LegacyMemory as LegacyMemory,
     LegacyMemoryProcessor as LegacyMemoryProcessor,
+    MemoryTokenLimiter as MemoryTokenLimiter,
+    MemoryToolCallFilter as MemoryToolCallFilter,
 )
 from penstock.processors.memory.memory_input_filter import MemoryInputFilter as MemoryInputFilter
 from penstock.processors.memory.message_history import MessageHistory as MessageHistory
-from penstock.processors.memory.ranking import RecallRanking as RecallRanking
+from penstock.processors.memory.recall_index import RecallRanking as RecallRanking
 from penstock.processors.memory.semantic_recall import SemanticRecall as SemanticRecall
-from penstock.processors.memory.token_limiter import MemoryTokenLimiter as MemoryTokenLimiter
-from penstock.processors.memory.tool_call_filter import MemoryToolCallFilter as MemoryToolCallFilter
 from penstock.processors.memory.working_memory import WorkingMemory as WorkingMemory
 from penstock.processors.memory.working_memory_update import working_memory_tool as working_memory_tool

@@ -1,7 +1,7 @@
-"""`Notebook`: the working memories of a store, read and changed so that nothing is lost. It knows no template.
+"""`WorkingMemoryRecords`: reads and changes working memories in a store, without lost updates.
 
-A change is made of the text as it stands, and stored only if that still stands: what others changed meanwhile is read
-again. Within a process those who change one memory queue up for it.
+A change is computed from the stored text, and stored only if that text is still current; otherwise it is computed
+again. Within a process, changes of one memory wait for each other.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
 from penstock.engine.values.stored import Thread
-from penstock.processors.memory._loading import named_resource, named_thread
-from penstock.processors.memory._storable import storable
-from penstock.processors.memory._working_updates import Refusal
+from penstock.processors.memory._options import checked_resource_id, checked_thread_id
+from penstock.processors.memory._storing import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
@@ -27,116 +26,152 @@ if TYPE_CHECKING:
     from penstock.engine.values.ports import Storage
     from penstock.engine.values.stored import MemoryRecord, MemoryScope
 
-    Change: TypeAlias = Callable[[MemoryRecord | None], str | Refusal]
+
+RefusalProblem = Literal[
+    "empty",
+    "template-only",
+    "duplicate",
+    "no-search-text",
+    "not-replaced",
+    "does-not-fit",
+    "not-json",
+    "too-long",
+    "changed",
+]
+"""The reasons for refusals, for programs."""
 
 _ATTEMPTS = 32
-"""How often a memory is read again that other processes keep changing."""
+"""How often a change is computed again if other processes keep changing the memory."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.1  # seconds
 
 
-class Whose(NamedTuple):
-    """Whose memory is meant: the thread and the resource of a request, as far as they are known."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing was changed.
+
+    Attributes:
+        problem: the reason, for programs.
+        reason: a sentence for the model. It quotes no value of the memory.
+    """
+
+    problem: RefusalProblem
+    reason: str
+
+
+MemoryChange: TypeAlias = "Callable[[MemoryRecord | None], str | Refusal]"
+"""Gets the memory as it is; returns its new text, or why it is not changed."""
+
+
+class MemoryOwner(NamedTuple):
+    """The thread and the resource whose memory is meant, as far as they are known."""
 
     thread_id: str | None = None
     resource_id: str | None = None
 
     @classmethod
-    def of(cls, request_context: Mapping[str, Value]) -> Whose:
-        """Return what a request context says.
+    def of(cls, request_context: Mapping[str, Value]) -> MemoryOwner:
+        """Return thread and resource of a request context.
 
         Raises:
-            UsageError: it says something else than a str, or names an empty resource.
+            UsageError: an id is not a str, or the resource id is empty.
         """
-        return cls(named_thread(request_context.get("thread_id")), named_resource(request_context.get("resource_id")))
+        return cls(
+            checked_thread_id(request_context.get("thread_id")), checked_resource_id(request_context.get("resource_id"))
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Notebook:
-    """The working memories of a store, of one scope. Lives as long as the processor that it belongs to."""
+class WorkingMemoryRecords:
+    """The working memories of one scope in a store. Lives as long as its processor."""
 
     storage: Storage
     scope: MemoryScope
     max_characters: int
 
-    def key(self, whose: Whose) -> str | None:
-        """Return the key of the memory that is meant; None if its scope's id is not known."""
-        return whose.resource_id if self.scope == "resource" else whose.thread_id
+    def key(self, owner: MemoryOwner) -> str | None:
+        """Return the key of a memory; None if the id of the scope is not known."""
+        return owner.resource_id if self.scope == "resource" else owner.thread_id
 
-    async def read(self, whose: Whose) -> MemoryRecord | None:
-        """Return a memory as it stands, or None.
-
-        Raises:
-            OwnershipError: the thread is another resource's.
-            StorageError: the store gave up.
-        """
-        await self._thread(whose)
-        return await self.storage.working_memory(self.scope, self._required(whose))
-
-    async def change(self, whose: Whose, change: Change, author: str) -> MemoryRecord | Refusal | None:
-        """Make a change and return the memory as it is then, or why it was not made; None if there is none.
-
-        ``change`` is given the memory as it stands, and called again where others changed it meanwhile.
+    async def read(self, owner: MemoryOwner) -> MemoryRecord | None:
+        """Return a memory, or None.
 
         Raises:
-            OwnershipError: the thread is another resource's.
-            StorageError: the store gave up, or others changed it all the time.
+            OwnershipError: the thread belongs to another resource.
+            StorageError: the store failed.
+            UsageError: the id of the scope is missing.
         """
-        key = self._required(whose)
-        async with _alone((id(self.storage), self.scope, key)):
-            await self._own(whose, key)
-            return await self._changed(key, change, author)
+        await self._checked_thread(owner)
+        return await self.storage.working_memory(self.scope, self._required_key(owner))
 
-    async def write(self, whose: Whose, text: str, expected: int | None, author: str) -> MemoryRecord:
-        """Store a text, and return it as it is kept.
+    async def change(self, owner: MemoryOwner, change: MemoryChange, author: str) -> MemoryRecord | Refusal | None:
+        """Make a change. Return the memory after it, why it was not made, or None if there still is no memory.
+
+        ``change`` gets the current memory. It is called again if the memory was changed meanwhile.
 
         Raises:
-            StorageConflictError: it has another version than is expected.
-            OwnershipError: the thread is another resource's.
-            StorageError: the store gave up.
+            OwnershipError: the thread belongs to another resource.
+            StorageError: the store failed, or others kept changing the memory.
+            UsageError: the id of the scope is missing.
         """
-        key = self._required(whose)
-        async with _alone((id(self.storage), self.scope, key)):
-            await self._own(whose, key)
-            kept = storable(text)
-            return await self.storage.put_working_memory(self.scope, key, kept, expected=expected, author=author)
+        key = self._required_key(owner)
+        async with _exclusively((id(self.storage), self.scope, key)):
+            await self._ensure_thread(owner, key)
+            return await self._apply_change(key, change, author)
 
-    async def undo(self, whose: Whose, version: int | None, author: str) -> MemoryRecord:
-        """Store an earlier version again, the last but one by default.
+    async def write(self, owner: MemoryOwner, text: str, expected: int | None, author: str) -> MemoryRecord:
+        """Store a text, and return the record.
 
         Raises:
-            NotStoredError: the store does not keep that version, or there is none.
-            OwnershipError: the thread is another resource's.
-            StorageError: the store gave up.
+            StorageConflictError: the memory does not have the expected version.
+            OwnershipError: the thread belongs to another resource.
+            StorageError: the store failed.
+            UsageError: the id of the scope is missing.
         """
-        past = {record.version: record.text for record in await self.history(whose, 1_000)}
+        key = self._required_key(owner)
+        async with _exclusively((id(self.storage), self.scope, key)):
+            await self._ensure_thread(owner, key)
+            stored = storable_text(text)
+            return await self.storage.put_working_memory(self.scope, key, stored, expected=expected, author=author)
+
+    async def undo(self, owner: MemoryOwner, version: int | None, author: str) -> MemoryRecord:
+        """Store an earlier version again, by default the one before the last.
+
+        Raises:
+            NotStoredError: the store does not have that version.
+            OwnershipError: the thread belongs to another resource.
+            StorageError: the store failed.
+            UsageError: the id of the scope is missing.
+        """
+        past = {record.version: record.text for record in await self.history(owner, 1_000)}
         newest = max(past, default=0)
         wanted = newest - 1 if version is None else version
         text = "" if version is None and newest == 1 else past.get(wanted)
         if text is None:
-            raise NotStoredError("working memory", "there is no such version any more: see its history")
-        found = await self.change(whose, lambda _: text, author)
+            raise NotStoredError("working memory", "there is no such version, or it is no longer kept; see the history")
+        found = await self.change(owner, lambda _: text, author)
         if found is None or isinstance(found, Refusal):
-            raise NotStoredError("working memory", "that version is longer than max_characters allows")
+            raise NotStoredError("working memory", "that version is longer than max_characters")
         return found
 
-    async def history(self, whose: Whose, limit: int) -> tuple[MemoryRecord, ...]:
-        """Return the last versions, the newest first."""
-        await self._thread(whose)
-        return await self.storage.working_memory_history(self.scope, self._required(whose), limit=limit)
+    async def history(self, owner: MemoryOwner, limit: int) -> tuple[MemoryRecord, ...]:
+        """Return the last versions, newest first."""
+        await self._checked_thread(owner)
+        return await self.storage.working_memory_history(self.scope, self._required_key(owner), limit=limit)
 
-    async def forget(self, whose: Whose) -> bool:
-        """Delete a memory with all its versions; tell whether there was one.
+    async def forget(self, owner: MemoryOwner) -> bool:
+        """Delete a memory with all its versions. Return whether there was one.
 
         Raises:
-            OwnershipError: the thread is another resource's.
-            StorageError: the store gave up.
+            OwnershipError: the thread belongs to another resource.
+            StorageError: the store failed.
+            UsageError: the id of the scope is missing.
         """
-        key = self._required(whose)
-        async with _alone((id(self.storage), self.scope, key)):
-            await self._thread(whose)
+        key = self._required_key(owner)
+        async with _exclusively((id(self.storage), self.scope, key)):
+            await self._checked_thread(owner)
             return await self.storage.delete_working_memory(self.scope, key)
 
-    async def _changed(self, key: str, change: Change, author: str) -> MemoryRecord | Refusal | None:
+    async def _apply_change(self, key: str, change: MemoryChange, author: str) -> MemoryRecord | Refusal | None:
         wait = _FIRST_WAIT
         for attempt in range(_ATTEMPTS):
             record = await self.storage.working_memory(self.scope, key)
@@ -144,7 +179,7 @@ class Notebook:
             made = change(record)
             if isinstance(made, Refusal):
                 return made
-            text = storable(made)
+            text = storable_text(made)
             if text == now:
                 return record
             if self.max_characters < len(text) > len(now):
@@ -156,33 +191,35 @@ class Notebook:
             except StorageConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
-            await anyio.sleep(random.uniform(0, wait))  # noqa: S311 - spreads those who collide, keeps no secret
+            await anyio.sleep(random.uniform(0, wait))  # noqa: S311 - jitter, not a secret
             wait = min(2 * wait, _LONGEST_WAIT)
         return None
 
-    async def _own(self, whose: Whose, key: str) -> None:
-        """See to it that the thread is there whose memory is to be written."""
-        if await self._thread(whose) is None and self.scope == "thread":
-            await self.storage.create_thread(Thread(key, whose.resource_id or key))
+    async def _ensure_thread(self, owner: MemoryOwner, key: str) -> None:
+        """Create the thread whose memory is to be written, if there is none."""
+        if await self._checked_thread(owner) is None and self.scope == "thread":
+            await self.storage.create_thread(Thread(key, owner.resource_id or key))
 
-    async def _thread(self, whose: Whose) -> Thread | None:
-        """Return the thread, if there is one; one of another resource is refused, whatever the scope."""
-        if whose.thread_id is None:
+    async def _checked_thread(self, owner: MemoryOwner) -> Thread | None:
+        """Return the thread, if there is one. A thread of another resource is refused, whatever the scope."""
+        if owner.thread_id is None:
             return None
-        thread = await self.storage.thread(whose.thread_id)
-        if thread is not None and whose.resource_id not in (None, thread.resource_id):
-            raise OwnershipError("working memory", "the thread is another resource's; nothing was read or changed")
+        thread = await self.storage.thread(owner.thread_id)
+        if thread is not None and owner.resource_id not in (None, thread.resource_id):
+            raise OwnershipError(
+                "working memory", "the thread belongs to another resource; nothing was read or changed"
+            )
         return thread
 
-    def _required(self, whose: Whose) -> str:
-        key = self.key(whose)
+    def _required_key(self, owner: MemoryOwner) -> str:
+        key = self.key(owner)
         if key is None:
-            raise UsageError(f"a working memory of a {self.scope} needs {self.scope}_id in the request context")
+            raise UsageError(f"the working memory of a {self.scope} needs {self.scope}_id in the request context")
         return key
 
 
 class _Queue:
-    """Those who wait for one memory."""
+    """The tasks that wait for one memory."""
 
     def __init__(self) -> None:
         self.lock = anyio.Lock()
@@ -194,8 +231,8 @@ _QUEUES: RunVar[dict[_Key, _Queue]] = RunVar("penstock-working-memory")
 
 
 @asynccontextmanager
-async def _alone(key: _Key) -> AsyncGenerator[None]:
-    """Let those of this event loop who change one memory do so one after the other."""
+async def _exclusively(key: _Key) -> AsyncGenerator[None]:
+    """Let tasks of this event loop change a memory one after the other."""
     try:
         queues = _QUEUES.get()
     except LookupError:

@@ -1,4 +1,4 @@
-"""`MessageHistory`: a thread's last messages before a request, and what was said in it, kept. It knows no store."""
+"""`MessageHistory`: loads the last messages of a thread before a request, and stores the new ones after it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,36 @@ import copy
 import inspect
 import logging
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from math import isfinite
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from penstock.engine.processor.processor import Processor, one_of
 from penstock.engine.values.errors import NotStoredError, OptionError, StorageConflictError, UsageError
-from penstock.engine.values.messages import Message
-from penstock.models.conversations.names import names_of
-from penstock.processors.memory._filing import WORKING_MEMORY_TOOLS, filed
-from penstock.processors.memory._loading import joined, own, thread_of
-from penstock.processors.memory._options import checked_policy, checked_storage
-from penstock.processors.memory._storable import storable
-from penstock.processors.memory._tokens import tokeniser
-from penstock.processors.memory._window import BEGINNING, LastMessages, Window
+from penstock.engine.values.message_list import Entry
+from penstock.engine.values.messages import Message, ToolPart
+from penstock.models.conversations import (
+    call_key,
+    has_content,
+    has_result,
+    list_with_entries,
+    names_of,
+    unanswered_calls,
+)
+from penstock.models.tokens.counters import counting as as_counting
+from penstock.models.tokens.prices import Way, prices
+from penstock.processors.memory._options import (
+    KeepInput,
+    ReadOnly,
+    check_owner,
+    checked_policy,
+    checked_read_only,
+    checked_storage,
+    thread_id_of,
+)
+from penstock.processors.memory._storing import WORKING_MEMORY_TOOLS, message_redactor, storable_message, storable_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from penstock.engine.processor.context import (
         AnyContext,
@@ -32,41 +47,286 @@ if TYPE_CHECKING:
     )
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.processor.state import RunEnd
-    from penstock.engine.values.frozen import Value
-    from penstock.engine.values.message_list import Entry, MessageList
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Part
     from penstock.engine.values.ports import Storage, TokenCounter
     from penstock.engine.values.stored import StoredMessage, Thread
-    from penstock.models.tokens.prices import Way
-    from penstock.processors.memory._window import Recent
+
 
 _LOG = logging.getLogger("penstock.memory")
 
-KeepInput = Literal["accepted", "answered"]
-"""When the input is kept: once its own guards have let it pass, or only together with an accepted answer."""
 
-ReadOnly: TypeAlias = "bool | Callable[[dict[str, Value]], bool]"
-"""Whether nothing is kept; or a function of the request context that tells."""
+# How much is loaded
+
+LAST_MESSAGES = 10
+"""How many messages are loaded by default, as in the reference system (builtins.md §9)."""
+
+START_KEY = "penstock.history_from"
+"""The key in the metadata of a thread for the order of the first message that is loaded."""
+
+_PAGE = 200
+_FREED_SHARE = 0.25  # of a budget that is freed at once by default, as in the reference system
+
+LastMessages = Literal["auto"] | int | None
+
+
+class RecentMessages(NamedTuple):
+    """What was loaded of a thread.
+
+    Attributes:
+        rows: the messages, oldest first.
+        whole: whether these are all messages of the thread.
+        start: the order of the first message to load from now on, if it has changed.
+    """
+
+    rows: Sequence[StoredMessage] = ()
+    whole: bool = False
+    start: int | None = None
+
+
+class HistoryWindow:
+    """How many messages of a thread are loaded. Lives as long as its processor.
+
+    Raises:
+        OptionError: a value is not allowed.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        last_messages: LastMessages,
+        max_tokens: int | None,
+        at_max_remove_tokens: float | None,
+        token_counter: TokenCounter | Callable[[str], int] | str | None,
+        encoding: str,
+        counting: Way,
+    ) -> None:
+        _check_count(owner, "last_messages", last_messages, "a number of messages, None for all, or 'auto'")
+        _check_count(owner, "max_tokens", max_tokens, "a number of tokens, or None")
+        if last_messages == "auto":
+            self.last: int | None = LAST_MESSAGES if max_tokens is None else None
+        else:
+            self.last = last_messages
+        self.budget = max_tokens
+        self.freed = _tokens_to_free(owner, max_tokens, at_max_remove_tokens)
+        one_of(owner, "counting", counting, get_args(Way))
+        self._counter = self._prices = None
+        if max_tokens is not None:
+            self._counter = as_counting(owner, token_counter, encoding)
+            self._prices = prices(self._counter, counting, token_counter)
+            self._counter.prepare()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both load the same messages."""
+        return isinstance(other, HistoryWindow) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def moves_start(self) -> bool:
+        """Whether the start of the history is stored in the thread."""
+        return self.budget is not None and self.freed > 0
+
+    async def read(
+        self, storage: Storage, thread_id: str, resource_id: str | None, thread: Thread | None
+    ) -> RecentMessages:
+        """Return the newest messages of a thread.
+
+        ``thread``: the thread itself, if `moves_start` and it exists.
+        """
+        if self.last == 0:
+            return RecentMessages()
+        start = 0 if thread is None else _stored_start(thread)
+        rows: list[StoredMessage] = []
+        before: str | None = None
+        while True:
+            page = await storage.messages(thread_id, resource_id=resource_id, limit=self._more(rows), before=before)
+            if self._counter is not None and page.items:
+                await self._counter.ready()
+            found = [row for row in page.items if row.order >= start]
+            rows += found
+            before = page.following
+            is_begun = len(found) < len(page.items)
+            if before is None or is_begun or self._is_enough(rows):
+                return self._cut(rows, whole=before is None and not is_begun)
+
+    def _more(self, rows: Sequence[StoredMessage]) -> int:
+        return _PAGE if self.last is None else min(self.last - len(rows), 10 * _PAGE)
+
+    def _is_enough(self, rows: Sequence[StoredMessage]) -> bool:
+        if self.last is not None and len(rows) >= self.last:
+            return True
+        return self.budget is not None and self._cost(rows) > self.budget
+
+    def _cost(self, rows: Sequence[StoredMessage]) -> float:
+        return sum(map(self._price, rows))
+
+    def _price(self, row: StoredMessage) -> float:
+        return 0 if self._prices is None or row.message.role == "system" else self._prices.kept(row.message)
+
+    def _cut(self, rows: list[StoredMessage], *, whole: bool) -> RecentMessages:
+        """Return the newest rows that fit, oldest first."""
+        newest = rows if self.budget is None or self._cost(rows) <= self.budget else self._fitting(rows, self.budget)
+        cut = len(newest) < len(rows)
+        start = (newest[-1].order if newest else rows[0].order + 1) if cut and self.moves_start else None
+        return RecentMessages(newest[::-1], whole and not cut, start)
+
+    def _fitting(self, rows: Sequence[StoredMessage], budget: int) -> list[StoredMessage]:
+        """Return the newest of too many rows: as many as leave the tokens free that are to be freed."""
+        room = budget - self.freed
+        newest: list[StoredMessage] = []
+        for row in rows:
+            room -= self._price(row)
+            if room < 0:
+                break
+            newest.append(row)
+        return newest
+
+
+def _stored_start(thread: Thread) -> int:
+    """Return where the history starts. Metadata may hold anything, so only an int counts."""
+    found: object = thread.metadata.get(START_KEY)
+    return found if isinstance(found, int) else 0
+
+
+def _check_count(owner: str, option: str, given: object, allowed: str) -> None:
+    fine = given is None or (option == "last_messages" and given == "auto")
+    if not fine and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
+        raise OptionError(owner, option, given, f"{allowed}; 0 or more")
+
+
+def _tokens_to_free(owner: str, budget: int | None, given: float | None) -> float:
+    """Return how many tokens are freed beyond what is needed."""
+    if given is None:
+        return 0 if budget is None else budget * _FREED_SHARE
+    allowed = "a number of tokens from 0 to max_tokens, which must be given too"
+    if not _is_number(given) or budget is None or not 0 <= given <= budget:
+        raise OptionError(owner, "at_max_remove_tokens", given, allowed)
+    return given
+
+
+def _is_number(given: object) -> bool:
+    """Return whether an option is a finite number."""
+    return isinstance(given, (int, float)) and not isinstance(given, bool) and isfinite(given)
+
+
+# How the history enters the conversation
+
+
+def with_answers(message: Message, answers: Mapping[str, ToolPart]) -> Message:
+    """Return a message with results for its calls. Names and arguments stay as they were."""
+    parts = [_with_answer(part, answers) for part in message.parts]
+    return message if all(map(lambda one, other: one is other, parts, message.parts)) else message.with_parts(parts)
+
+
+def _with_answer(part: Part, answers: Mapping[str, ToolPart]) -> Part:
+    if not isinstance(part, ToolPart) or has_result(part):
+        return part
+    answer = answers.get(call_key(part))
+    if answer is None:
+        return part
+    return replace(part, state=answer.state, result=answer.result, error=answer.error)
+
+
+class JoinedHistory(NamedTuple):
+    """A conversation with its history.
+
+    Attributes:
+        messages: the conversation; None if nothing has changed.
+        loaded: how many messages were loaded.
+    """
+
+    messages: MessageList | None
+    loaded: int
+
+
+def join_history(listed: MessageList, rows: Iterable[StoredMessage]) -> JoinedHistory:
+    """Return a conversation with stored messages before its input.
+
+    System messages are left out, and so are results without their calls. For a message that is stored, the stored
+    version counts, not what the caller sent under the same id. Only results of tools that ran at the caller are taken
+    from the input. A stored message that gets such results has the source ``input``, so guards check it again.
+    """
+    taken = {entry.message.id for entry in listed.entries if entry.source != "input"}
+    ordered = [row.message for row in sorted(rows, key=lambda row: row.order)]
+    stored = [message for message in _complete_messages(ordered) if message.id not in taken]
+    answers = _answers(listed.input, unanswered_calls(stored))
+    remembered: list[Entry] = []
+    for message in stored:
+        filled = with_answers(message, answers)
+        remembered.append(Entry(filled, "memory" if filled is message else "input"))
+    known = {message.id for message in ordered}
+    entries: list[Entry] = []
+    for entry in listed.entries:
+        if entry.source == "input":
+            entries += remembered
+            remembered = []
+            entries += _new_entries(entry, known, answers)
+        else:
+            entries.append(entry)
+    changed = bool(stored) or len(entries) != len(listed.entries)
+    return JoinedHistory(list_with_entries(listed, [*entries, *remembered]) if changed else None, len(stored))
+
+
+def _complete_messages(messages: Sequence[Message]) -> list[Message]:
+    """Return messages without system messages, and without results whose calls are not before them."""
+    complete: list[Message] = []
+    called = set[str]()
+    for message in messages:
+        keys = {call_key(part) for part in message.parts if isinstance(part, ToolPart)}
+        if message.role != "tool":
+            called |= keys
+        elif not keys <= called:
+            parts = [part for part in message.parts if not isinstance(part, ToolPart) or call_key(part) in called]
+            if has_content(parts):
+                complete.append(message.with_parts(parts))
+            continue
+        if message.role != "system":
+            complete.append(message)
+    return complete
+
+
+def _answers(sent: Sequence[Message], calls: set[str]) -> dict[str, ToolPart]:
+    """Return the results for unanswered calls in assistant messages that the caller sent, by the keys of the calls."""
+    parts = [part for message in sent if message.role == "assistant" for part in message.parts]
+    return {call_key(part): part for part in parts if has_result(part) and call_key(part) in calls}
+
+
+def _new_entries(entry: Entry, known: set[str], answers: Mapping[str, ToolPart]) -> list[Entry]:
+    """Return what is new in a message that the caller sent."""
+    message = entry.message
+    if message.id in known:
+        return []
+    if message.role != "assistant" or not answers:
+        return [entry]
+    parts = [part for part in message.parts if not (has_result(part) and call_key(part) in answers)]
+    if len(parts) == len(message.parts):
+        return [entry]
+    return [entry._replace(message=message.with_parts(parts))] if has_content(parts) else []
+
+
+# The processor
 
 Title: TypeAlias = "Callable[[Sequence[Message]], str | Awaitable[str]]"
-"""Makes a title of the messages that were kept first."""
+"""Returns a title for the messages of a thread's first request; may be async."""
 
 _LOADING = ("process_input",)
 _SAVING = ("process_input_step", "process_llm_request", "process_llm_response", "process_output_result")
 
 
 @dataclass(slots=True)
-class Kept:
-    """What of one request is in the store by now.
+class HistoryState:
+    """The state of one request.
 
     Attributes:
-        asked: the conversation before the model call at hand, as it stays: prompts are shaped for their call only.
-        messages: what was kept or looked at, by id, as it was in the conversation.
-        stored: the ids of those of it that are in the store.
-        early: what was kept when the model was about to be asked, and nothing later has confirmed.
-        answers: the ids of the model's answers among it.
-        owner: whose the thread is, once that is known.
-        tokenise: puts the tokens of the run's vault in place of their values.
-        is_told: whether the end of the run is waited for.
+        asked: the conversation before the current model call, without changes that are made to the prompt only.
+        messages: the messages that were stored or skipped, by id, as they were in the conversation.
+        stored: the ids of those that are in the store.
+        early: the ids of what was stored before the model was asked, and not confirmed since.
+        answers: the ids of the model's answers.
+        owner: the resource of the thread, once known.
+        redact: puts the tokens of the run's vault in place of their values.
+        is_registered: whether the callback for the end of the run is registered.
     """
 
     asked: Sequence[Entry] | None = None
@@ -75,38 +335,43 @@ class Kept:
     early: set[str] = field(default_factory=set[str])
     answers: set[str] = field(default_factory=set[str])
     owner: str | None = None
-    tokenise: Callable[[Sequence[Message]], Sequence[Message]] = tuple
-    is_told: bool = False
+    redact: Callable[[Sequence[Message]], Sequence[Message]] = tuple
+    is_registered: bool = False
 
 
-class MessageHistory(Processor[Kept]):
-    """Remembers the thread of a request: its last messages come before the input, and what is new is kept.
+class MessageHistory(Processor[HistoryState]):
+    """Loads the last messages of a thread before the input, and stores new messages.
 
-    It has two halves: `loader` belongs before all other processors of the input, `saver` behind all others, input and
-    output. `penstock.Memory` places them so. In one piece it belongs behind all others.
+    The processor has two halves: place `loader` before all other input processors, and `saver` after all other
+    processors, input and output. `penstock.Memory` does so. In one piece, place it after all others.
 
-    What is kept is what the guards left: the input as it stands when the model is about to be asked, or, while checks
-    beside the model have given no verdict, when it has answered; answers when the whole has passed. Tokens of a
-    `PIIDetector` stay tokens, even where a `Restore` has put values back for the client.
+    Messages are stored as the guards left them. The input is stored before the model is asked; while checks still run
+    beside the model, it is stored when the model has answered. Answers are stored when all of them have passed. Tokens
+    of a `PIIDetector` stay tokens in the store, even if a `Restore` has put the values back for the client.
 
     Args:
-        storage: where threads are kept.
-        last_messages: how many messages are loaded, 0 or more; None: all. ``auto``: 10, or as many as fit into
-            ``max_tokens``, if that is given.
-        max_tokens: how many tokens the loaded messages may have together; None: any number.
-        at_max_remove_tokens: how many more tokens are freed when there are too many, so that a prompt begins alike for
-            a while; a quarter of ``max_tokens`` by default. Where the history begins is noted in the thread.
-        token_counter: what counts: as in `TokenLimiterProcessor`; by default the encoding.
-        encoding: an encoding of tiktoken's; ``o200k_base`` ships with penstock.
-        counting: how a message is counted: ``chat``, or as the reference does: ``reference``, ``reference-1.0``.
-        keep_input: ``accepted``: the input is kept before the model is asked, so that no crash loses it.
-            ``answered``: only together with an accepted answer, so that a blocked request leaves nothing.
-        read_only: nothing is kept; a bool, or a function of the request context.
-        title: makes a title for a thread that has none, of the messages of its first request; may be async. What it
-            raises is logged, and the thread stays without a title.
-        skip_tools: the tools whose calls are not kept: by default the working memory's.
-        on_error: what it means that the store fails: ``raise``, ``block``, or ``allow`` (the request goes on without).
-        id: its name in the graph.
+        storage: holds the threads.
+        last_messages: how many messages are loaded, 0 or more; None: all. ``auto`` (default): 10; with ``max_tokens``,
+            as many as fit.
+        max_tokens: how many tokens the loaded messages may have together, 0 or more. None: any number.
+        at_max_remove_tokens: how many more tokens are freed when there are too many, 0 to ``max_tokens``, so that
+            prompts begin the same for a while. None: a quarter of ``max_tokens``. The start of the history is stored in
+            the thread.
+        token_counter: counts tokens, as in `TokenLimiterProcessor`. None: ``encoding``.
+        encoding: the name of an encoding of tiktoken. Default ``o200k_base``, which comes with penstock.
+        counting: how a message is counted: ``chat`` (default), or as in the reference system: ``reference``,
+            ``reference-1.0``.
+        keep_input: ``accepted`` (default): the input is stored before the model is asked, so that no crash loses it.
+            ``answered``: only together with an accepted answer, so that a blocked request stores nothing.
+        read_only: whether nothing is stored: a bool, or a function from the request context to a bool.
+        title: makes a title for a thread without one, from the messages of its first request; may be async. If it
+            raises, the error is logged, and the thread has no title.
+        skip_tools: the names of tools whose calls are not stored. Default: those of the working memory.
+        on_error: what happens if the store fails: ``raise`` (default), ``block``, or ``allow`` (the request continues).
+        id: the name in graphs and records. Default ``message-history``.
+
+    Raises:
+        OptionError: a value is of the wrong type, or out of its range.
     """
 
     id = "message-history"
@@ -130,21 +395,18 @@ class MessageHistory(Processor[Kept]):
         on_error: ErrorPolicy = "raise",
         id: str | None = None,
     ) -> None:
-        """Check the options.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         name = type(self).__name__
         self._named = id is not None
         if id is not None:
             self.id = id
         self.storage = checked_storage(name, storage)
-        self._window = Window(name, last_messages, max_tokens, at_max_remove_tokens, token_counter, encoding, counting)
+        self._window = HistoryWindow(
+            name, last_messages, max_tokens, at_max_remove_tokens, token_counter, encoding, counting
+        )
         self.last_messages = last_messages
         self.max_tokens = max_tokens
         self.keep_input: str = one_of(name, "keep_input", keep_input, get_args(KeepInput))
-        self.read_only = _read_only(name, read_only)
+        self.read_only = checked_read_only(name, read_only)
         if title is not None and not callable(cast("object", title)):
             raise OptionError(name, "title", title, "a function of the messages, or None")
         self.title = title
@@ -155,7 +417,7 @@ class MessageHistory(Processor[Kept]):
         self.stores = read_only is not True
         self._halves: tuple[MessageHistory, ...] = ()
         self._halves = (
-            self._half(self.id, _LOADING, stores=self.stores and self._window.moves),
+            self._half(self.id, _LOADING, stores=self.stores and self._window.moves_start),
             self._half(f"{self.id}-saver", _SAVING, stores=self.stores),
         )
 
@@ -166,17 +428,17 @@ class MessageHistory(Processor[Kept]):
 
     @property
     def saver(self) -> MessageHistory:
-        """The half that keeps; the same object each time, so that it has one state in all places of a request."""
+        """The half that stores. It is the same object each time, so all its places share one state in a request."""
         return self._halves[1] if self._halves else self
 
     @property
     def loads(self) -> bool:
-        """Whether it is the loading half, or both."""
+        """Whether this is the loading half, or both."""
         return _LOADING[0] in self._hooks
 
     @property
     def saves(self) -> bool:
-        """Whether it is the keeping half, or both."""
+        """Whether this is the storing half, or both."""
         return _SAVING[0] in self._hooks
 
     def _half(self, id: str, stages: tuple[str, ...], *, stores: bool) -> MessageHistory:
@@ -186,39 +448,43 @@ class MessageHistory(Processor[Kept]):
         half.stores = stores
         return half
 
-    def new_state(self) -> Kept:
-        """Return that nothing is kept yet."""
-        return Kept()
+    def new_state(self) -> HistoryState:
+        """Return the state of a new request."""
+        return HistoryState()
 
     # Loading
 
-    async def process_input(self, ctx: InputContext[Kept]) -> MessageList | None:
-        """Put the thread's last messages before the input.
+    async def process_input(self, ctx: InputContext[HistoryState]) -> MessageList | None:
+        """Put the last messages of the thread before the input.
 
         Raises:
-            OwnershipError: the thread is another resource's.
+            OwnershipError: the thread belongs to another resource.
             StorageError: the store failed.
         """
-        thread_id = thread_of(ctx)
+        thread_id = thread_id_of(ctx)
         if thread_id is None:
             return None
         storage, resource_id = self.storage, ctx.resource_id
-        thread = own(storage, await storage.thread(thread_id), resource_id) if self._window.moves else None
+        thread = None
+        if self._window.moves_start:
+            thread = check_owner(storage, await storage.thread(thread_id), resource_id)
         recent = await self._window.read(storage, thread_id, resource_id, thread)
-        if thread is None and not recent.rows:  # it is new, or another's: what was found, was the resource's own
-            thread = own(storage, await storage.thread(thread_id), resource_id)
+        if thread is None and not recent.rows:  # the thread is new, or belongs to another resource
+            thread = check_owner(storage, await storage.thread(thread_id), resource_id)
             if thread is None:
                 ctx.note(loaded=0)
                 return None
         listed = ctx.message_list
-        made = joined(listed, [*await self._sent_again(thread_id, recent, listed.input), *recent.rows])
-        if thread is not None and recent.beginning is not None and not self._reads_only(ctx):
-            await self._move(thread, recent.beginning)
+        made = join_history(listed, [*await self._stored_input(thread_id, recent, listed.input), *recent.rows])
+        if thread is not None and recent.start is not None and not self._reads_only(ctx):
+            await self._move_start(thread, recent.start)
         ctx.note(loaded=made.loaded)
         return made.messages
 
-    async def _sent_again(self, thread_id: str, recent: Recent, sent: Sequence[Message]) -> Sequence[StoredMessage]:
-        """Return what is stored of the messages that the caller sent, beyond what was loaded."""
+    async def _stored_input(
+        self, thread_id: str, recent: RecentMessages, sent: Sequence[Message]
+    ) -> Sequence[StoredMessage]:
+        """Return the stored versions of messages that the caller sent, beyond what was loaded."""
         known = {row.message.id for row in recent.rows}
         unknown = [message.id for message in sent if message.id not in known]
         if recent.whole or not unknown:
@@ -226,42 +492,41 @@ class MessageHistory(Processor[Kept]):
         found = await self.storage.messages_by_id(unknown)
         return [row for row in found if row.message.thread_id == thread_id]
 
-    async def _move(self, thread: Thread, beginning: int) -> None:
-        metadata = {**thread.metadata, BEGINNING: beginning}
+    async def _move_start(self, thread: Thread, start: int) -> None:
+        metadata = {**thread.metadata, START_KEY: start}
         try:
             await self.storage.update_thread(thread.id, metadata=metadata, expected=thread.version)
         except (StorageConflictError, NotStoredError):
-            return  # another request was faster, or it is gone: the next one that finds too much moves it
+            return  # another request was faster, or the thread is deleted; a later request will try again
 
-    # Keeping
+    # Storing
 
-    def process_input_step(self, ctx: InputStepContext[Kept]) -> None:
-        """Look at the conversation as it stays; what shapes the prompt behind this holds for its call only."""
+    def process_input_step(self, ctx: InputStepContext[HistoryState]) -> None:
+        """Note the conversation. Later processors may change it for the prompt of one call only."""
         ctx.state.asked = ctx.message_list.entries
 
-    async def process_llm_request(self, ctx: LLMRequestContext[Kept]) -> None:
-        """Keep the input: nothing that may block it runs after this, unless checks run beside the model.
+    async def process_llm_request(self, ctx: LLMRequestContext[HistoryState]) -> None:
+        """Store the input: nothing that may block it runs after this, unless checks run beside the model.
 
         Raises:
             StorageError: the store failed.
         """
         asked = ctx.state.asked
         if self.keep_input == "accepted" and asked is not None and not ctx.unchecked:
-            kept = await self._keep(ctx, [entry.message for entry in asked if entry.source == "input"])
-            ctx.state.early |= kept
+            ctx.state.early |= await self._store(ctx, [entry.message for entry in asked if entry.source == "input"])
 
-    async def process_llm_response(self, ctx: LLMResponseContext[Kept]) -> None:
-        """Keep the input, if that was not done before: by now all checks of it have let it pass.
+    async def process_llm_response(self, ctx: LLMResponseContext[HistoryState]) -> None:
+        """Store the input, if that was not done before: by now all checks have let it pass.
 
         Raises:
             StorageError: the store failed.
         """
         ctx.state.early.clear()
         if self.keep_input == "accepted":
-            await self._keep(ctx, ctx.message_list.input)
+            await self._store(ctx, ctx.message_list.input)
 
-    async def process_output_result(self, ctx: OutputResultContext[Kept]) -> None:
-        """Keep the answers, and what of the input is not kept as it is now.
+    async def process_output_result(self, ctx: OutputResultContext[HistoryState]) -> None:
+        """Store the answers, and input that was not stored as it is now.
 
         Raises:
             StorageError: the store failed.
@@ -271,100 +536,94 @@ class MessageHistory(Processor[Kept]):
             return
         ctx.state.answers.update(message.id for message in listed.response)
         new = [entry.message for entry in listed.entries if entry.source in ("input", "response")]
-        await self._keep(ctx, new)
+        await self._store(ctx, new)
         if self.title is not None and ctx.state.stored:
-            await self._entitle(ctx, self.title, new)
+            await self._set_title(ctx, self.title, new)
 
-    async def _keep(self, ctx: AnyContext, messages: Iterable[Message]) -> set[str]:
-        """Store what is new or has changed; return the ids of what was stored."""
-        thread_id = thread_of(ctx)
-        kept: Kept = ctx.state
-        fresh = [message for message in messages if kept.messages.get(message.id) != message]
+    async def _store(self, ctx: AnyContext, messages: Iterable[Message]) -> set[str]:
+        """Store messages that are new or have changed. Return their ids."""
+        thread_id = thread_id_of(ctx)
+        state: HistoryState = ctx.state
+        fresh = [message for message in messages if state.messages.get(message.id) != message]
         if thread_id is None or not fresh or self._reads_only(ctx):
             return set()
-        if kept.owner is None:
-            kept.owner = await self._owner(thread_id, ctx.resource_id)
-        if not kept.is_told:
-            kept.is_told = True
-            ctx.at_end(lambda ended: self._settle(ended, kept, thread_id))
-        kept.tokenise = tokeniser(ctx)
-        rows = self._rows(fresh, kept, thread_id)
+        if state.owner is None:
+            state.owner = await self._owner(thread_id, ctx.resource_id)
+        if not state.is_registered:
+            state.is_registered = True
+            ctx.at_end(lambda ended: self._at_end(ended, state, thread_id))
+        state.redact = message_redactor(ctx)
+        rows = self._rows(fresh, state, thread_id)
         if rows:
             await self.storage.save_messages(rows)
-        emptied = kept.stored.intersection(message.id for message in fresh).difference(row.id for row in rows)
+        emptied = state.stored.intersection(message.id for message in fresh).difference(row.id for row in rows)
         if emptied:
             await self.storage.delete_messages(sorted(emptied))
         ids = {row.id for row in rows}
-        kept.messages.update((message.id, message) for message in fresh)
-        kept.stored = (kept.stored | ids) - emptied
+        state.messages.update((message.id, message) for message in fresh)
+        state.stored = (state.stored | ids) - emptied
         ctx.note(stored=len(rows))
         return ids
 
-    def _rows(self, messages: Sequence[Message], kept: Kept, thread_id: str) -> list[Message]:
-        """Return what is stored of messages, as ones of the thread at hand."""
-        left = [filed(message, self.skip_tools) for message in kept.tokenise(messages)]
+    def _rows(self, messages: Sequence[Message], state: HistoryState, thread_id: str) -> list[Message]:
+        """Return messages as they are stored in the current thread."""
+        stored = [storable_message(message, self.skip_tools) for message in state.redact(messages)]
         return [
-            replace(message, thread_id=thread_id, resource_id=kept.owner) for message in left if message is not None
+            replace(message, thread_id=thread_id, resource_id=state.owner) for message in stored if message is not None
         ]
 
     async def _owner(self, thread_id: str, resource_id: str | None) -> str:
-        """Return whose the thread is to be: if nobody is named, whose it is, or its own. The store sees to the rest."""
+        """Return the owner for new messages: the named resource, else that of the thread, else the id of the thread."""
         if resource_id is not None:
             return resource_id
         thread = await self.storage.thread(thread_id)
         return thread_id if thread is None else thread.resource_id
 
-    async def _entitle(self, ctx: AnyContext, title: Title, messages: Sequence[Message]) -> None:
-        """Give a thread that has no title one."""
-        thread = await self.storage.thread(cast("str", thread_of(ctx)))
+    async def _set_title(self, ctx: AnyContext, title: Title, messages: Sequence[Message]) -> None:
+        """Set a title, if the thread has none."""
+        thread = await self.storage.thread(cast("str", thread_id_of(ctx)))
         if thread is None or thread.title:
             return
         try:
-            text = await _entitled(title, tokeniser(ctx)(messages))
-        except Exception as error:  # noqa: BLE001 - a title is not worth a request
-            _LOG.warning("a thread stays without a title: %s", type(error).__name__)
+            text = await _title_text(title, message_redactor(ctx)(messages))
+        except Exception as error:  # noqa: BLE001 - a missing title must not fail the request
+            _LOG.warning("a thread has no title, because the function failed: %s", type(error).__name__)
             return
         try:
             await self.storage.update_thread(thread.id, title=text, expected=thread.version)
         except (StorageConflictError, NotStoredError):
-            return  # another request has given it one, or it is gone
+            return  # another request has set one, or the thread is deleted
 
-    def _settle(self, ended: RunEnd, kept: Kept, thread_id: str) -> Awaitable[None] | None:
-        """Return what is left to do at the end: take back what a verdict behind this processor has rejected."""
-        stored = kept.answers & kept.stored
+    def _at_end(self, ended: RunEnd, state: HistoryState, thread_id: str) -> Awaitable[None] | None:
+        """Return what is left to do at the end: delete rejected messages, or store changed answers again."""
+        stored = state.answers & state.stored
         if ended.tripwire is not None:
-            rejected = stored | (kept.early if ended.tripwire.stage == "process_llm_request" else set[str]())
-            return self._take_back(sorted(rejected)) if rejected else None
-        said = {message.id: message for message in ended.message_list.response}
-        changed = [said[id] for id in stored if id in said and said[id] != kept.messages[id]]
-        rows = self._rows(changed, kept, thread_id) if changed else []
-        return self._mend(rows) if rows else None
+            rejected = stored | (state.early if ended.tripwire.stage == "process_llm_request" else set[str]())
+            return self._delete_rejected(sorted(rejected)) if rejected else None
+        returned = {message.id: message for message in ended.message_list.response}
+        changed = [returned[id] for id in stored if id in returned and returned[id] != state.messages[id]]
+        rows = self._rows(changed, state, thread_id) if changed else []
+        return self._save_changed(rows) if rows else None
 
-    async def _take_back(self, ids: Sequence[str]) -> None:
-        _LOG.warning("a processor behind the history has rejected what was kept; place the history behind all others")
+    async def _delete_rejected(self, ids: Sequence[str]) -> None:
+        _LOG.warning("a processor after the history rejected stored messages; place the history after all others")
         await self.storage.delete_messages(ids)
 
-    async def _mend(self, rows: Sequence[Message]) -> None:
+    async def _save_changed(self, rows: Sequence[Message]) -> None:
         await self.storage.save_messages(rows)
 
     def _reads_only(self, ctx: AnyContext) -> bool:
         return self.read_only(ctx.request_context) if callable(self.read_only) else self.read_only
 
 
-async def _entitled(title: Title, messages: Sequence[Message]) -> str:
-    """Return the title that a function makes.
+async def _title_text(title: Title, messages: Sequence[Message]) -> str:
+    """Return the title that the function makes.
 
     Raises:
-        UsageError: it is no text.
+        UsageError: it is not a str.
     """
-    said = title(messages)
-    text = await said if inspect.isawaitable(said) else said
+    returned = title(messages)
+    text = await returned if inspect.isawaitable(returned) else returned
     if not isinstance(cast("object", text), str):
-        raise UsageError("the function that makes titles must return a str")
-    return storable(text)
-
-
-def _read_only(owner: str, given: ReadOnly) -> ReadOnly:
-    if not isinstance(given, bool) and not callable(cast("object", given)):
-        raise OptionError(owner, "read_only", given, "True, False, or a function of the request context")
-    return given
+        raise UsageError("the function of title= must return a str")
+    return storable_text(text)

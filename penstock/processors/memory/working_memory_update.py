@@ -1,42 +1,324 @@
-"""`working_memory_tool`: the tool by which a model changes a working memory. It knows storage, and no prompt."""
+"""`working_memory_tool`: the tool with which a model changes a working memory, and how its arguments change the text.
+
+Changes of single fields name them by JSON Pointers (RFC 6901): ``/address/city``; ``~1`` stands for a slash in a name,
+``~0`` for a tilde.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
 from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError, PenstockError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.stored import MemoryScope
 from penstock.processors.memory._options import checked_storage
-from penstock.processors.memory._working_prompt import shown
-from penstock.processors.memory._working_records import Notebook, Whose
-from penstock.processors.memory._working_shapes import nested, partial
-from penstock.processors.memory._working_templates import template_of, way_of, written
-from penstock.processors.memory._working_updates import Refusal, becomes
+from penstock.processors.memory._working_records import MemoryOwner, Refusal, WorkingMemoryRecords
+from penstock.processors.memory._working_templates import (
+    checked_update,
+    memory_element,
+    parse_template,
+    split_definitions,
+    to_json,
+    without_required,
+)
 from penstock.tools.errors import ToolFailed
 from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import TypeIs
+
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.ports import Storage
     from penstock.engine.values.stored import MemoryRecord
-    from penstock.processors.memory._working_templates import Template, TemplateOption, Way
-    from penstock.processors.memory._working_updates import Becomes
+    from penstock.processors.memory._working_templates import MemorySchema, Template, TemplateOption, UpdateMode
     from penstock.tools.context import ToolContext
+
+
+# Changes of single fields
+
+_MOST_NAMES = 50
+"""How many names a path may have."""
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+class InvalidPathError(Exception):
+    """A change that cannot be made at its path. The text says why, and quotes no value."""
+
+
+def apply_changes(document: dict[str, Value], changes: Sequence[Values]) -> dict[str, Value]:
+    """Return the object after all changes, in order.
+
+    Args:
+        document: the object.
+        changes: each with ``op`` (``set``, ``append`` or ``delete``), ``path``, and ``value``.
+
+    Raises:
+        InvalidPathError: a change cannot be made; the text says which one.
+    """
+    made = copy.deepcopy(document)
+    for place, change in enumerate(changes):
+        try:
+            _change(made, change["op"], _path_names(change["path"]), change.get("value"))
+        except InvalidPathError as error:
+            raise InvalidPathError(f"changes[{place}]: {error}") from None
+    return made
+
+
+def _path_names(path: str) -> list[str]:
+    names = path.removeprefix("/").split("/")
+    if not path.strip("/") or len(names) > _MOST_NAMES:
+        raise InvalidPathError(f"a path must name a field, as in /address/city, with at most {_MOST_NAMES} names")
+    return [step.replace("~1", "/").replace("~0", "~") for step in names]
+
+
+def _change(document: Value, op: str, names: list[str], value: Value) -> None:
+    *above, last = names
+    deletes = op == "delete" or (op == "set" and value is None)
+    holder = document
+    for step in above:
+        child = _child(holder, step)
+        if child is None and deletes:
+            return
+        if child is None:
+            child = dict[str, "Value"]()
+            _put(holder, step, child)
+        holder = child
+    if deletes:
+        _delete(holder, last, value)
+    elif op == "append":
+        if value is None:
+            raise InvalidPathError("append needs a value")
+        _append(holder, last, value)
+    else:
+        _put(holder, last, value)
+
+
+def _child(holder: Value, step: str) -> Value:
+    if is_mapping(holder):
+        return holder.get(step)
+    return holder[_list_index(holder, step)]
+
+
+def _put(holder: Value, step: str, value: Value) -> None:
+    if is_mapping(holder):
+        holder[step] = value
+    else:
+        holder[_list_index(holder, step)] = value
+
+
+def _append(holder: Value, step: str, value: Value) -> None:
+    """Append a value to a list, unless it is in the list. A missing list is created."""
+    items = _child(holder, step)
+    if items is None:
+        _put(holder, step, [value])
+    elif not _is_list(items):
+        raise InvalidPathError("append is for lists; set replaces other values")
+    elif not any(_equal(item, value) for item in items):
+        items.append(value)
+
+
+def _delete(holder: Value, step: str, value: Value) -> None:
+    """Delete a field, or remove a value from a list. Missing ones are ignored."""
+    if value is None:
+        if is_mapping(holder):
+            holder.pop(step, None)
+        else:
+            del holder[_list_index(holder, step)]
+        return
+    items = _child(holder, step)
+    if _is_list(items):
+        items[:] = [item for item in items if not _equal(item, value)]
+    elif items is not None:
+        raise InvalidPathError("only lists have values to remove; to delete a field, give no value")
+
+
+def _list_index(holder: Value, step: str) -> int:
+    if not _is_list(holder):
+        raise InvalidPathError("the path goes on after a value that has no fields")
+    if not _NUMBER.fullmatch(step) or int(step) >= len(holder):
+        raise InvalidPathError("the list has no such index; the first is 0, and append adds at the end")
+    return int(step)
+
+
+def _is_list(value: object) -> TypeIs[list[Value]]:
+    return isinstance(value, list)
+
+
+def _equal(one: Value, other: Value) -> bool:
+    """Return whether both are the same JSON. 1 and true are not."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+# The text after a call
+
+_MOST_PROBLEMS = 8
+"""How many problems a model is told at once."""
+
+
+UpdatedText: TypeAlias = str | Refusal
+"""The new text of a memory, or why it is not changed."""
+
+
+def updated_text(mode: UpdateMode, template: Template, now: str, sent: Values, *, shared: bool) -> UpdatedText:
+    """Return the new text of a memory, or why it is not changed.
+
+    Args:
+        mode: how the memory is changed.
+        template: the template of the memory.
+        now: the current text; empty if nothing is known.
+        sent: the arguments of the call.
+        shared: whether the memory serves all threads of a resource.
+    """
+    if mode == "replace":
+        return _replace(template, now, sent["memory"])
+    if mode == "edit":
+        return _edit(template, now, sent, shared=shared)
+    try:
+        change = _merge_patch(template, sent) if mode == "merge" else _field_changes(sent)
+        return "" if change is None else _apply(template.schema, now, change)
+    except InvalidPathError as error:
+        return Refusal("does-not-fit", f"Nothing was changed. {error}.")
+
+
+def _replace(template: Template, now: str, memory: str | None) -> UpdatedText:
+    if memory is None:
+        return ""
+    if not memory.strip():
+        return Refusal("empty", "The memory given is empty. To delete all that is known, give null.")
+    return _template_only() if now and _same_words(memory, template.text) else memory
+
+
+def _template_only() -> Refusal:
+    return Refusal("template-only", "That is the empty template. Call again when there is something to fill in.")
+
+
+def _same_words(one: str, other: str) -> bool:
+    return one.split() == other.split()
+
+
+# Texts
+
+
+def _edit(template: Template, now: str, sent: Values, *, shared: bool) -> UpdatedText:
+    new, search = sent["new_memory"].strip("\n"), sent.get("search_string") or ""
+    why = sent.get("update_reason") or "append-new-memory"
+    if why == "append-new-memory":
+        return _append_text(template, now, new)
+    if not search:
+        reason = "To correct or replace something, give in search_string the text as it stands."
+        return Refusal("no-search-text", reason)
+    if shared and why == "replace-irrelevant-memory":
+        reason = (
+            "What this conversation does not need may be needed in others: nothing was replaced. Append, or clarify."
+        )
+        return Refusal("not-replaced", reason)
+    return now.replace(search, new, 1) if search in now else _append_text(template, now, new)
+
+
+def _append_text(template: Template, now: str, new: str) -> UpdatedText:
+    if not new.strip():
+        return Refusal("empty", "There is nothing in new_memory.")
+    if _same_words(new, template.text):
+        return _template_only()
+    lines = {line.strip() for line in now.splitlines()}
+    if all(line.strip() in lines for line in new.splitlines() if line.strip()):
+        return Refusal("duplicate", "All of that stands there already.")
+    return f"{now}\n{new}" if now else new
+
+
+# Objects
+
+_Change: TypeAlias = "Callable[[dict[str, Value]], dict[str, Value]]"
+
+
+def _merge_patch(template: Template, sent: Values) -> _Change | None:
+    """Return a function that merges the patch in the arguments; None if null asks to delete everything.
+
+    The wrapper ``memory`` may be missing, since models forget it.
+    """
+    fields: Values = template.schema.json_schema.get("properties", {}) if template.schema is not None else {}
+    wrapped = {*sent} == {"memory"} or ("memory" in sent and "memory" not in fields)
+    patch: Value = sent["memory"] if wrapped else dict(sent)
+    if patch is None:
+        return None
+    if not is_mapping(patch):
+        raise InvalidPathError("memory: it must be an object with the fields that change")
+    return lambda document: _merge(document, patch)
+
+
+def _merge(document: Value, patch: Value) -> Value:
+    """Return a document with a patch merged as in RFC 7396: null deletes, lists are replaced."""
+    if not is_mapping(patch):
+        return patch
+    made: dict[str, Value] = dict(document) if is_mapping(document) else {}
+    for name, item in patch.items():
+        if item is None:
+            made.pop(name, None)
+        else:
+            made[name] = _merge(made.get(name), item)
+    return made
+
+
+def _field_changes(sent: Values) -> _Change | None:
+    """Return a function that makes the changes in the arguments; None if the only one is to delete everything."""
+    changes: list[Values] = sent["changes"]
+    whole = [change for change in changes if change["path"] == "" and change["op"] == "delete"]
+    if whole and len(changes) == 1:
+        return None
+    return lambda document: apply_changes(document, changes)
+
+
+def _apply(schema: MemorySchema | None, now: str, change: _Change) -> UpdatedText:
+    """Return the object after a change. Problems that it had before are not counted."""
+    before = parse_document(now)
+    if before is None:
+        reason = (
+            "The stored memory is not a JSON object, so nothing was changed. It must be repaired; or delete all of it"
+        )
+        return Refusal("not-json", f"{reason} (null as the memory, or op delete with an empty path), and begin anew.")
+    after = change(before)
+    memory_message_text = {*schema.problems(before)} if schema is not None else set[str]()
+    found = [
+        problem
+        for problem in (schema.problems(after) if schema is not None else ())
+        if problem not in memory_message_text
+    ]
+    if found:
+        return Refusal("does-not-fit", f"It does not fit, and nothing was changed: {'; '.join(found[:_MOST_PROBLEMS])}")
+    return now if after == before else to_json(after)
+
+
+def parse_document(text: str) -> dict[str, Value] | None:
+    """Return the object in a memory, empty if nothing is known; None if the text is not an object."""
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if is_mapping(found) else None
+
+
+# The tool
 
 NAME = "update_working_memory"
 MAX_CHARACTERS = 16_000
-"""How long a memory may get: about 4,000 tokens, which each request then costs."""
+"""The default length limit of a memory: about 4,000 tokens, which each request then costs."""
 
 _LOG = logging.getLogger("penstock")
 
 _OWNER = "working_memory_tool"
 
-_TEXTS: dict[Way, str] = {
+_TEXTS: dict[UpdateMode, str] = {
     "replace": "Store what is known about the user, all of it, as one text in Markdown.",
     "edit": "Add to what is known about the user, or correct a piece of it.",
     "merge": "Store fields of what is known about the user. Fields that you leave out stay; null deletes one; a list "
@@ -48,8 +330,12 @@ _REASONS = ("append-new-memory", "clarify-existing-memory", "replace-irrelevant-
 
 
 @dataclass
-class Seen:
-    """Which version of a memory a model has seen, if that is known; of one request."""
+class ShownVersion:
+    """The version of a memory that the model was shown in one request.
+
+    Attributes:
+        version: the version; None if unknown.
+    """
 
     version: int | None = None
 
@@ -59,76 +345,90 @@ def working_memory_tool(
     *,
     template: TemplateOption | None = None,
     scope: MemoryScope = "resource",
-    update: Way | None = None,
+    update: UpdateMode | None = None,
     name: str = NAME,
     max_characters: int = MAX_CHARACTERS,
 ) -> Tool:
-    """Return the tool, for an agent without `WorkingMemory`, which brings its own.
+    """Return the tool with which a model changes a working memory, for agents without `WorkingMemory`.
 
-    The request context says whose memory it is: ``thread_id`` and ``resource_id``. Its result has ``success``; where
-    that is false, ``problem`` (a word for programs) and ``reason``, and nothing was changed.
+    `WorkingMemory` brings the tool along. The memory is found by ``thread_id`` and ``resource_id`` in the request
+    context. The result of a call has ``success``. If that is false, nothing was changed, ``problem`` names the reason
+    for programs, and ``reason`` for the model.
 
     Args:
-        storage: where it is kept.
-        template: see `WorkingMemory`.
-        scope: see `WorkingMemory`.
-        update: see `WorkingMemory`.
-        name: what the model calls it by.
-        max_characters: see `WorkingMemory`.
+        storage: holds the memory.
+        template: what the memory is to hold; see `WorkingMemory`.
+        scope: ``resource`` (default) or ``thread``; see `WorkingMemory`.
+        update: how the model changes it; see `WorkingMemory`.
+        name: the name of the tool. Default ``update_working_memory``.
+        max_characters: the length limit of the memory, 1 or more. Default 16,000.
 
     Raises:
-        OptionError: an option that is not allowed.
+        OptionError: a value is not allowed.
+        MissingExtraError: ``template`` is a JSON Schema, and the extra ``json-schema`` is not installed.
     """
-    made = template_of(_OWNER, template)
-    way = made.way(_OWNER, way_of(_OWNER, update))
-    return tool_of(notebook_of(_OWNER, storage, scope, max_characters), made, way, name)
+    made = parse_template(_OWNER, template)
+    mode = made.update_mode(_OWNER, checked_update(_OWNER, update))
+    return make_tool(records_of(_OWNER, storage, scope, max_characters), made, mode, name)
 
 
-def notebook_of(owner: str, storage: object, scope: object, max_characters: object) -> Notebook:
-    """Return the memories that options mean.
+def records_of(owner: str, storage: object, scope: object, max_characters: object) -> WorkingMemoryRecords:
+    """Return the memories for the options of a processor or tool.
 
     Raises:
-        OptionError: an option that is not allowed.
+        OptionError: a value is not allowed.
     """
     if type(max_characters) is not int or max_characters < 1:
         raise OptionError(owner, "max_characters", max_characters, "a number of characters, 1 or more")
     chosen = cast("MemoryScope", one_of(owner, "scope", scope, get_args(MemoryScope)))
-    return Notebook(checked_storage(owner, storage), chosen, max_characters)
+    return WorkingMemoryRecords(checked_storage(owner, storage), chosen, max_characters)
 
 
-def tool_of(notebook: Notebook, template: Template, way: Way, name: str, seen: Seen | None = None) -> Tool:
-    """Return the tool; ``seen``: which version the model was shown, without which nobody knows what it replaces."""
+def make_tool(
+    records: WorkingMemoryRecords, template: Template, mode: UpdateMode, name: str, seen: ShownVersion | None = None
+) -> Tool:
+    """Return the tool.
+
+    ``seen``: the version that the model was shown. With it, a model cannot replace a text that it has not seen.
+    """
 
     async def update(arguments: dict[str, object], ctx: ToolContext) -> dict[str, Value]:
-        _check(way, arguments)
-        # halves of surrogate pairs have no place in any store
+        _check(mode, arguments)
+        # no store accepts lone surrogates
         sent = json.loads(json.dumps(arguments, ensure_ascii=False).encode(errors="replace"))
         try:
-            return await _updated(notebook, template, way, sent, ctx, seen or Seen())
-        except PenstockError as error:  # told to the model by its kind, to whoever runs this in full
-            _LOG.warning("%s: a working memory could not be changed: %s", name, error)
+            return await _updated(records, template, mode, sent, ctx, seen or ShownVersion())
+        except PenstockError as error:  # the model is told its class only, the log has all of it
+            _LOG.warning("%s: the working memory could not be changed: %s", name, error)
             raise ToolFailed(f"The memory could not be changed ({type(error).__name__}).") from error
 
-    text = _TEXTS[way]
-    if way == "fields" and template.shape is not None:
-        text += written(partial(template.shape.schema))
+    text = _TEXTS[mode]
+    if mode == "fields" and template.schema is not None:
+        text += to_json(without_required(template.schema.json_schema))
     return Tool.from_schema(
-        update, name=name, parameters=_parameters(template, way), description=text, concurrent=way != "replace"
+        update, name=name, parameters=_parameters(template, mode), description=text, concurrent=mode != "replace"
     )
 
 
 async def _updated(
-    notebook: Notebook, template: Template, way: Way, sent: Values, ctx: ToolContext, seen: Seen
+    records: WorkingMemoryRecords,
+    template: Template,
+    mode: UpdateMode,
+    sent: Values,
+    ctx: ToolContext,
+    seen: ShownVersion,
 ) -> dict[str, Value]:
-    def change(record: MemoryRecord | None) -> Becomes:
+    def change(record: MemoryRecord | None) -> UpdatedText:
         version, now = (0, "") if record is None else (record.version, record.text)
-        if way == "replace" and seen.version not in (None, version):
+        if mode == "replace" and seen.version not in (None, version):
             seen.version = version
-            told = "Others changed the memory meanwhile, and nothing was replaced. This is how it stands; send it anew."
-            return Refusal("changed", f"{told}\n{shown(template, now)}")
-        return becomes(way, template, now, sent, shared=notebook.scope == "resource")
+            reason = (
+                "Others changed the memory meanwhile, and nothing was replaced. This is how it stands; send it anew."
+            )
+            return Refusal("changed", f"{reason}\n{memory_element(template, now)}")
+        return updated_text(mode, template, now, sent, shared=records.scope == "resource")
 
-    found = await notebook.change(Whose.of(ctx.request_context), change, ctx.run_id)
+    found = await records.change(MemoryOwner.of(ctx.request_context), change, ctx.run_id)
     if isinstance(found, Refusal):
         return {"success": False, "problem": found.problem, "reason": found.reason}
     if found is not None and seen.version is not None:
@@ -136,15 +436,17 @@ async def _updated(
     return {"success": True}
 
 
-def _parameters(template: Template, way: Way) -> dict[str, Value]:
-    if way == "replace":
+def _parameters(template: Template, mode: UpdateMode) -> dict[str, Value]:
+    if mode == "replace":
         memory = {"type": ["string", "null"], "description": "All that is to be kept. Null deletes all that is known."}
         return _object({"memory": memory}, required=["memory"])
-    if way == "edit":
+    if mode == "edit":
         return _object(_EDITS, required=["new_memory"])
-    if way == "fields":
+    if mode == "fields":
         return _object({"changes": _CHANGES}, required=["changes"])
-    schema, definitions = nested({} if template.shape is None else partial(template.shape.schema))
+    schema, definitions = split_definitions(
+        {} if template.schema is None else without_required(template.schema.json_schema)
+    )
     return {"type": "object", "properties": {"memory": schema}, **definitions}
 
 
@@ -176,21 +478,21 @@ _CHANGES: Values = {
 }
 
 
-def _check(way: Way, sent: Values) -> None:
-    """Refuse arguments of the wrong type; what is missing or unknown was refused already.
+def _check(mode: UpdateMode, sent: Values) -> None:
+    """Refuse arguments of the wrong type. Missing and unknown ones were refused before.
 
     Raises:
-        ToolFailed: they do not fit.
+        ToolFailed: an argument has the wrong type.
     """
-    if way == "replace" and not isinstance(sent["memory"], (str, type(None))):
+    if mode == "replace" and not isinstance(sent["memory"], (str, type(None))):
         raise ToolFailed("memory: it must be one text, or null")
-    if way == "edit":
+    if mode == "edit":
         odd = [field for field in _EDITS if not isinstance(sent.get(field, ""), (str, type(None)))]
         if odd or sent["new_memory"] is None:
             raise ToolFailed(f"{(odd or ['new_memory'])[0]}: it must be a text")
         if sent.get("update_reason") not in (None, "", *_REASONS):
             raise ToolFailed(f"update_reason: it must be one of {', '.join(_REASONS)}")
-    if way == "fields":
+    if mode == "fields":
         _check_changes(sent["changes"])
 
 

@@ -1,4 +1,4 @@
-"""Processors that shape the prompt: what a model is shown of the conversation. It knows no other family."""
+"""Processors that shape the prompt: filters for tool calls, repairs for other providers, and trailing answers."""
 
 from penstock.lazy import lazily
 

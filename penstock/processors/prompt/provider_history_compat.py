@@ -1,4 +1,4 @@
-"""`ProviderHistoryCompat`: makes a conversation with one provider fit for another. It knows rules, no format."""
+"""`ProviderHistoryCompat`: makes a conversation with one provider acceptable to another."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import OptionError
-from penstock.models.conversations.names import names_of
-from penstock.models.conversations.providers import recipient_of
-from penstock.processors.prompt._built_in_rules import BUILT_IN
-from penstock.processors.prompt.history_rules import HistoryRule, said_by
+from penstock.models.conversations import names_of
+from penstock.processors.prompt.history_rules import BUILT_IN, HistoryRule, error_texts
+from penstock.processors.prompt.recipient import recipient_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +23,22 @@ _SEEN = "step whose first failure was seen"
 
 
 class ProviderHistoryCompat(Processor):
-    """Repairs what a provider would refuse of a conversation.
+    """Repairs what a provider would refuse in a conversation.
 
-    Before each call it repairs that call's prompt alone; where a provider has refused, the conversation, once for each
-    call, which is then made again. It protects nothing, so its failure lets the prompt pass as it is.
+    Before each call, it repairs the prompt of that call only. After a refusal, it repairs the conversation and retries
+    the call, once for each call. If the processor itself fails, the prompt is sent as it is (``on_error`` is
+    ``allow``).
+
+    Args:
+        additional_rules: further rules, applied after the built-in ones, in order.
+        disabled_rules: the names of built-in rules to leave out.
+        id: the name in graphs and records. Default ``provider-history-compat``.
 
     Attributes:
-        built_in: the rules that are there from the start.
+        built_in: the built-in rules, in the order in which they are applied.
+
+    Raises:
+        OptionError: ``additional_rules`` is not a list of `HistoryRule`, or ``disabled_rules`` has an unknown name.
     """
 
     id = "provider-history-compat"
@@ -46,16 +54,6 @@ class ProviderHistoryCompat(Processor):
         disabled_rules: Iterable[str] = (),
         id: str | None = None,
     ) -> None:
-        """Check the options.
-
-        Args:
-            additional_rules: further rules; they are applied after the built-in ones, in order.
-            disabled_rules: the names of built-in rules to leave out.
-            id: its name in the graph.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         if id is not None:
             self.id = id
         self.additional_rules = _rules(type(self).__name__, additional_rules)
@@ -63,8 +61,8 @@ class ProviderHistoryCompat(Processor):
         known = [rule.name for rule in self.built_in]
         if not self.disabled_rules <= set(known):
             raise OptionError(type(self).__name__, "disabled_rules", disabled_rules, f"names out of {', '.join(known)}")
-        kept = [rule for rule in self.built_in if rule.name not in self.disabled_rules]
-        self._rules = (*kept, *self.additional_rules)
+        enabled = [rule for rule in self.built_in if rule.name not in self.disabled_rules]
+        self._rules = (*enabled, *self.additional_rules)
 
     def process_llm_request(self, ctx: LLMRequestContext) -> Sequence[Message] | None:
         """Apply the rules to the prompt of one model call."""
@@ -73,7 +71,9 @@ class ProviderHistoryCompat(Processor):
         applied: list[str] = []
         for rule in self._rules:
             made = rule.apply_to_prompt(prompt, recipient) if rule.apply_to_prompt is not None else None
-            if made and tuple(made) != prompt:  # a rule that leaves nothing is not followed: nothing can be asked then
+            if (
+                made and tuple(made) != prompt
+            ):  # a rule that leaves no message is not applied: a prompt must not be empty
                 prompt = tuple(made)
                 applied.append(rule.name)
         if prompt is before:
@@ -82,13 +82,13 @@ class ProviderHistoryCompat(Processor):
         return prompt
 
     def process_api_error(self, ctx: APIErrorContext) -> Retry | None:
-        """Repair the conversation if the error tells what is wrong with it, and have the call made again."""
+        """Repair the conversation and retry, if a rule is about the error."""
         if not _is_first(ctx):
             return None
-        said = said_by(ctx.error)
+        texts = error_texts(ctx.error)
         messages = ctx.messages
         for rule in self._rules:
-            made = rule.fix(messages) if rule.fix is not None and rule.is_about(said) else None
+            made = rule.fix(messages) if rule.fix is not None and rule.is_about(texts) else None
             if made and tuple(made) != messages:
                 ctx.note(rules=[rule.name])
                 ctx.state.pop(_SEEN, None)
@@ -97,7 +97,7 @@ class ProviderHistoryCompat(Processor):
 
 
 def _is_first(ctx: APIErrorContext) -> bool:
-    """Tell whether this call may be repaired: at its first failure, or when that was seen and somebody else retried."""
+    """Return whether this call may be repaired: at its first failure, or if another processor retried that one."""
     if ctx.retry_count == 0:
         ctx.state[_SEEN] = ctx.step_number
     return bool(ctx.state.get(_SEEN) == ctx.step_number)

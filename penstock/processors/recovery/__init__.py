@@ -1,6 +1,6 @@
-"""Processors for the moment when a model call has failed: whether, when and how changed it is made again.
+"""Processors that handle failed model calls: retries with backoff, circuit breaking, refused prefilled answers.
 
-They judge the error and wait for nothing: the agent does the waiting. They know no other family.
+They decide whether, when and with which messages a call is repeated. The agent does the waiting.
 """
 
 from penstock.lazy import lazily

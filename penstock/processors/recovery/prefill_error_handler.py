@@ -1,24 +1,23 @@
-"""`PrefillErrorHandler`: goes on where a model will not continue an answer that was begun for it. It asks nobody."""
+"""`PrefillErrorHandler`: repeats a call with one more message where a model refuses a prefilled answer."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor
+from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import Message
-from penstock.processors.recovery.options import text as check_text, texts
-from penstock.processors.recovery.reading import causes, said_in_answer
+from penstock.processors.recovery.provider_errors import causes, message_and_body
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.engine.processor.context import APIErrorContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
 
-# What providers say where a conversation ends with an answer, and the model takes none to go on from.
+# What providers answer if a conversation ends with an answer, and the model does not continue it.
 _PHRASES = (
     r"do(?:es)? not support assistant (?:message |response )?prefill",  # Anthropic
     r"assistant response prefill is incompatible with enable[-_ ]?thinking",  # Qwen
@@ -29,20 +28,34 @@ _PHRASES = (
 
 
 @dataclass(slots=True)
-class Handled:
-    """Whether the model call at hand was helped already. Lives as long as the request."""
+class PrefillState:
+    """The state of `PrefillErrorHandler` in one request.
+
+    Attributes:
+        done: whether the current model call was repeated with the message already.
+    """
 
     done: bool = False
 
 
-class PrefillErrorHandler(Processor[Handled]):
-    """Adds a short message where a model refuses a conversation that ends with an answer, and has it asked again.
+class PrefillErrorHandler(Processor[PrefillState]):
+    """Adds a short user message if a model refuses a conversation that ends with an answer, and retries the call.
 
-    Models that allow no prefilled answers refuse such conversations: of a client that wants the last answer continued,
-    or one that was moved from another model. It helps once for each call; all other errors are let be. The message
-    stays for the rest of the run, as context: neither as something that the user sent, nor as an answer.
+    Models without support for prefilled answers refuse such conversations. They come from clients that want the last
+    answer continued, and from requests that are moved to another model. The call is repeated once; other errors are
+    left as they are. The message stays for the rest of the run with the source ``context``, so histories do not store
+    it.
 
-    It protects nothing, so its own failure leaves the error as it is.
+    If the processor itself fails, the original error is raised (``on_error`` is ``allow``).
+
+    Args:
+        text: the text of the message; not blank. Default ``Continue.``
+        phrases: further error messages of providers. A message matches if it contains one of them, ignoring case. A
+            single str counts as one phrase.
+        id: the name in graphs and records. Default ``prefill-error-handler``.
+
+    Raises:
+        OptionError: ``text`` or one of the phrases is not a str, or blank.
     """
 
     id = "prefill-error-handler"
@@ -51,42 +64,44 @@ class PrefillErrorHandler(Processor[Handled]):
     edits = "anything"
 
     def __init__(self, *, text: str = "Continue.", phrases: Iterable[str] = (), id: str | None = None) -> None:
-        """Check the options.
-
-        Args:
-            text: what the message says; not blank.
-            phrases: what other providers say in such an error, each a part of it, in any case.
-            id: its name in the graph.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         if id is not None:
             self.id = id
         name = type(self).__name__
-        self.text = check_text(name, "text", text)
-        self.phrases = texts(name, "phrases", phrases)
+        self.text = _checked_text(name, "text", text)
+        self.phrases = _checked_texts(name, "phrases", phrases)
         known = [*_PHRASES, *(re.escape(phrase.strip()) for phrase in self.phrases)]
         self._known = re.compile("|".join(known), re.IGNORECASE)
 
-    def new_state(self) -> Handled:
-        """Return the state of a call that was not helped yet."""
-        return Handled()
+    def new_state(self) -> PrefillState:
+        """Return the state of a new request."""
+        return PrefillState()
 
-    def process_api_error(self, ctx: APIErrorContext[Handled]) -> Retry | None:
-        """Add the message and have the call made again, if that is what it failed of."""
+    def process_api_error(self, ctx: APIErrorContext[PrefillState]) -> Retry | None:
+        """Add the message and retry, if the model refused a prefilled answer."""
         state = ctx.state
         if ctx.retry_count == 0:
             state.done = False
-        if state.done or not self._is_meant(ctx.error):
+        if state.done or not self._is_prefill_error(ctx.error):
             return None
         state.done = True
         ctx.note(kind="prefill")
         reminder = Message.user(self.text, metadata={"penstock": {"added_by": self.id}})
         return Retry(messages=ctx.message_list.add(reminder, source="context"))
 
-    def _is_meant(self, error: object) -> bool:
+    def _is_prefill_error(self, error: object) -> bool:
         return any(
-            isinstance(one, BaseException) and self._known.search(said_in_answer(one)) is not None
+            isinstance(one, BaseException) and self._known.search(message_and_body(one)) is not None
             for one in causes(error)
         )
+
+
+def _checked_text(owner: str, option: str, given: object) -> str:
+    if not isinstance(given, str) or not given.strip():
+        raise OptionError(owner, option, given, "a text that is not blank")
+    return given
+
+
+def _checked_texts(owner: str, option: str, given: Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(cast("object", given), Iterable):
+        raise OptionError(owner, option, given, "a list")
+    return tuple(_checked_text(owner, option, one) for one in ([given] if isinstance(given, str) else given))

@@ -1,47 +1,197 @@
-"""`StreamErrorRetryProcessor`: has failed model calls made again where that may help. It waits for nothing itself."""
+"""`StreamErrorRetryProcessor`: retries failed model calls if their error is one that passes; the agent waits."""
 
 from __future__ import annotations
 
 import logging
 import random as chance
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor, flag, is_async
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.ports import SYSTEM_CLOCK, Clock
-from penstock.processors.recovery import options
-from penstock.processors.recovery.backoff import Backoff, is_number
-from penstock.processors.recovery.circuit_breaker import CircuitBreaker
-from penstock.processors.recovery.judging import judged
-from penstock.processors.recovery.kinds import PASSING
-from penstock.processors.recovery.matchers import FailedCall, RetryMatcher
+from penstock.processors.recovery.pacing import Backoff, CircuitBreaker, check_retries, check_seconds, is_number
+from penstock.processors.recovery.provider_errors import (
+    KINDS,
+    LASTING,
+    PASSING,
+    causes,
+    kind_along,
+    kind_of,
+    passes,
+    read_error,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from penstock.engine.processor.context import APIErrorContext, LLMRequestContext, LLMResponseContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
-    from penstock.processors.recovery.judging import Finding
-    from penstock.processors.recovery.kinds import ErrorKind
-    from penstock.processors.recovery.matchers import Delay, Matches, OnRetry
+    from penstock.processors.recovery.provider_errors import ErrorFacts, ErrorKind
 
 _LOG = logging.getLogger("penstock")
-_SHARED = ""  # the budget of all that have none of their own
+_SHARED = ""  # the budget of all errors that have none of their own
+_WITH_CALLS = ("process_llm_request", "process_api_error", "process_llm_response")
+
+
+# What callbacks receive, and what they may set
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """A failed model call that is to be retried. Functions for delays and callbacks receive it.
+
+    Attributes:
+        error: the exception of the call. Its text may quote the prompt; mind this when you log it.
+        kind: the kind of the error.
+        status: the HTTP status; None if the error has none.
+        model: the name of the model.
+        retry: how many retries the budget of this error has spent, from 0.
+        retry_after: how long the provider asks to wait, in seconds, before ``max_retry_after`` is applied; None if it
+            does not ask.
+        elapsed: the time since the call began, or since it first failed, in seconds.
+        after: how long the agent is going to wait, in seconds; 0 while the delay is being computed.
+    """
+
+    error: BaseException = field(repr=False)
+    kind: ErrorKind
+    status: int | None
+    model: str
+    retry: int
+    retry_after: float | None
+    elapsed: float
+    after: float = 0.0
+
+
+Matches: TypeAlias = Callable[[BaseException], bool]
+"""Returns whether an error is worth a retry. It is called with the error, then with each of its causes."""
+
+Delay: TypeAlias = "float | Backoff | Callable[[FailedCall], float | Awaitable[float]]"
+"""How long to wait: a number of seconds, a `Backoff`, or a function, async or not, that returns seconds.
+
+A result below 0, or one that is not a finite number, counts as 0.
+"""
+
+OnRetry: TypeAlias = "Callable[[FailedCall], object]"
+"""Called before each wait; may be async."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryMatcher:
+    """Errors that are worth a retry, with a budget, a delay and a callback of their own.
+
+    Attributes:
+        match: returns whether an error belongs here. It is called with the error, then with each of its causes.
+        max_retries: how many retries these errors may use, counted apart from others; 0 or more. None: they use the
+            processor's budgets.
+        delay: how long to wait: seconds (0 or more), a `Backoff`, or a function of the `FailedCall`. None: the
+            processor's ``delay``.
+        on_retry: called before each wait, in place of the processor's ``on_retry``. None: the processor's.
+
+    Raises:
+        OptionError: a value is of the wrong type, or below 0.
+    """
+
+    match: Matches
+    max_retries: int | None = None
+    delay: Delay | None = None
+    on_retry: OnRetry | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        owner = type(self).__name__
+        if not callable(cast("object", self.match)):
+            raise OptionError(owner, "match", self.match, "a function from an error to True or False")
+        if self.max_retries is not None:
+            check_retries(owner, "max_retries", self.max_retries)
+        if self.delay is not None:
+            _check_delay(owner, self.delay)
+        _check_callback(owner, "on_retry", self.on_retry)
+
+
+# Which errors are worth a retry
+
+
+@dataclass(frozen=True, slots=True)
+class RetryReason:
+    """Why a failed call is worth a retry.
+
+    Attributes:
+        kind: the kind of the error.
+        status: the HTTP status, if one is named.
+        wait: how long the provider asks to wait, in seconds, if it does.
+        matcher: the index of the user's matcher that matched, if one did.
+    """
+
+    kind: ErrorKind
+    status: int | None
+    wait: float | None
+    matcher: int | None = None
+
+
+def retry_reason(
+    error: object, matchers: Sequence[RetryMatcher], now: datetime, *, unknown: bool
+) -> RetryReason | None:
+    """Return why an error, or one of its causes, is worth a retry; None if it is not.
+
+    Args:
+        error: the exception of the call. Error events of streams may be mappings.
+        matchers: the user's matchers. They are asked first, also about errors that would count as final.
+        now: the current time.
+        unknown: whether unknown errors are worth a retry, unless their kind is one that does not pass.
+    """
+    chain = list(causes(error))
+    facts = [read_error(one, now) for one in chain]
+    for place, one in enumerate(chain):
+        for index, matcher in enumerate(matchers):
+            if matcher.match(cast("BaseException", one)):  # or an event, as a mapping
+                return _reason_at(facts, place, index)
+    known = _first_retryable(facts)
+    if known is not None:
+        return _reason_at(facts, known)
+    return _reason_at(facts, 0) if unknown and not any(kind_of(one) in LASTING for one in facts) else None
+
+
+def _first_retryable(facts: Sequence[ErrorFacts]) -> int | None:
+    """Return the index of the first error that says it is retryable, or is of a kind that passes.
+
+    Once an error has said that it is not retryable, its causes count only if they say themselves that they are.
+    """
+    refused = False
+    for place, one in enumerate(facts):
+        if one.retryable is True and kind_of(one) != "quota":
+            return place
+        refused = refused or one.retryable is False
+        if not refused and passes(one):
+            return place
+    return None
+
+
+def _reason_at(facts: Sequence[ErrorFacts], place: int, matcher: int | None = None) -> RetryReason:
+    """Return the reason for the error at an index. What it does not say is taken from its causes, then from before."""
+    chain = [*facts[place:], *reversed(facts[:place])]
+    status = next((one.status for one in chain if one.status is not None), None)
+    wait = next((one.wait for one in chain if one.wait is not None), None)
+    return RetryReason(kind_along(chain), status, wait, matcher)
+
+
+# The processor
 
 
 @dataclass(slots=True)
-class Tries:
-    """What is known of the model call at hand. Lives as long as the request; begins anew with each accepted answer.
+class RetryState:
+    """The current model call of one request. An accepted answer starts a new one.
 
     Attributes:
-        since: when it began, or first failed.
-        from_start: whether that is its beginning.
-        retries: how often it was made again, by budget.
+        since: when the call began, or when it first failed.
+        from_start: whether ``since`` is its beginning.
+        retries: how many retries were made, by budget.
     """
 
     since: datetime | None = None
@@ -49,17 +199,43 @@ class Tries:
     retries: dict[str, int] = field(default_factory=dict[str, int])
 
 
-class StreamErrorRetryProcessor(Processor[Tries]):
-    """Has a failed model call made again, after a wait, where the error is one of those that pass.
+class StreamErrorRetryProcessor(Processor[RetryState]):
+    """Retries a failed model call after a wait, if the error is one that passes.
 
-    It judges what the call raised, and what that came of: by the user's matchers, by what the error says itself, by
-    what providers are known to say (statuses, codes, events of streams). It returns `Retry`; the agent waits, and stops
-    waiting when its caller does. The agent's ``max_error_retries`` bounds all retries of one step together, so a budget
-    that is larger needs that to be raised too.
+    It looks at the exception of the call and at its causes: first with the user's matchers, then at what the error says
+    itself, then at what providers are known to say (statuses, codes, events of streams). It returns `Retry`; the agent
+    waits, and stops waiting if its caller is cancelled. The agent's ``max_error_retries`` limits all retries of a step
+    together. Raise it if your budgets are larger (see `wants_retries`).
 
-    With ``deadline`` or ``breaker``, place it with ``processors=``: it hears then when a call begins and is answered.
+    With ``deadline`` or ``breaker``, place the processor with ``processors=``: it then also sees when a call begins and
+    when it is answered.
 
-    It protects nothing, so its own failure leaves the error as it is.
+    If the processor itself fails, the original error is raised (its ``on_error`` is ``allow``).
+
+    Args:
+        max_retries: how many retries one call may use, for all errors without a budget of their own; 0 or more. Default
+            2.
+        matchers: further errors that are worth a retry: functions from an exception to True or False, which are called
+            with the error and each of its causes, or `RetryMatcher`. They are asked before everything else; the first
+            match counts.
+        budgets: how many retries one call may use for a kind of error, counted by itself. A mapping from `ErrorKind` to
+            numbers of 0 or more.
+        retry_unknown_errors: whether unknown errors are retried too, unless they are about the account or the key.
+            Default False.
+        delay: how long to wait: seconds (0 or more), a `Backoff`, or a function of the `FailedCall`, async or not.
+            None: a `Backoff()`. If the provider asks for a longer wait, that counts.
+        max_retry_after: the upper limit for waits that providers ask for, in seconds; 0 or more. Default 30.
+        deadline: how long one call may be tried, waits included, in seconds; 0 or more. No wait begins that would end
+            after it. None: no limit.
+        breaker: a `CircuitBreaker`, which stops retries of a model that fails again and again.
+        on_retry: called with the `FailedCall` before each wait; may be async. If it raises, the error is logged and the
+            call is retried all the same.
+        clock: the time for the deadline, the breaker, and waits that are given as a date.
+        random: returns numbers from 0 to 1 for the `Backoff`. None: `random.random`.
+        id: the name in graphs and records. Default ``stream-error-retry``.
+
+    Raises:
+        OptionError: a number is out of its range, a kind of error is unknown, or an option is of the wrong type.
     """
 
     id = "stream-error-retry"
@@ -84,102 +260,80 @@ class StreamErrorRetryProcessor(Processor[Tries]):
         random: Callable[[], float] | None = None,
         id: str | None = None,
     ) -> None:
-        """Check the options.
-
-        Args:
-            max_retries: how often one call may be made again, for all errors that have no budget of their own; 0 or
-                more.
-            matchers: further errors that are worth another try: functions from an exception to True or False, which are
-                shown the error and each of its causes, or `RetryMatcher` with values of their own. They go before all
-                else; the first that matches counts.
-            budgets: how often one call may be made again for a kind of errors, counted by itself.
-            retry_unknown_errors: also after errors that nobody knows, unless key or account are the reason.
-            delay: how long to wait: seconds; a `Backoff`; a function of the `FailedCall`, async or not. None: a
-                `Backoff()`. Where the provider asks for more, that counts.
-            max_retry_after: how many seconds of what a provider asks to wait are waited at most.
-            deadline: for how many seconds one call may be tried, waits included: no wait begins that would end later.
-            breaker: stops retries of a model that fails again and again, whoever asks it.
-            on_retry: is told before each wait.
-            clock: tells the time, for the deadline, the breaker, and waits that are told as a date.
-            random: gives numbers from 0 to 1, for the `Backoff`; None: Python's own.
-            id: its name in the graph.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         if id is not None:
             self.id = id
         name = type(self).__name__
-        self.max_retries = options.count(name, "max_retries", max_retries)
-        self.matchers = _matchers(name, matchers)
-        self.budgets = options.budgets(name, "budgets", budgets)
+        self.max_retries = check_retries(name, "max_retries", max_retries)
+        self.matchers = _checked_matchers(name, matchers)
+        self.budgets = _checked_budgets(name, budgets)
         self.retry_unknown_errors = flag(name, "retry_unknown_errors", retry_unknown_errors)
         self.delay: Delay = Backoff() if delay is None else delay
-        options.wait(name, "delay", self.delay)
-        self.max_retry_after = options.seconds(name, "max_retry_after", max_retry_after)
-        self.deadline = None if deadline is None else options.seconds(name, "deadline", deadline)
-        options.instance(name, "breaker", breaker, CircuitBreaker)
+        _check_delay(name, self.delay)
+        self.max_retry_after = check_seconds(name, "max_retry_after", max_retry_after)
+        self.deadline = None if deadline is None else check_seconds(name, "deadline", deadline)
+        if breaker is not None and not isinstance(cast("object", breaker), CircuitBreaker):
+            raise OptionError(name, "breaker", breaker, "a CircuitBreaker, or None")
         self.breaker = breaker
-        options.callback(name, "on_retry", on_retry)
+        _check_callback(name, "on_retry", on_retry)
         self.on_retry = on_retry
         if not isinstance(cast("object", clock), Clock):
             raise OptionError(name, "clock", clock, "a Clock: an object with now()")
         self._clock = clock
-        options.callback(name, "random", random)
+        _check_callback(name, "random", random)
         self._random = random or chance.random
-        self._prepare()
+        self._select_stages()
 
-    def _prepare(self) -> None:
-        """Claim the stages that the options need, and to be awaited if one of the user's functions is."""
+    def _select_stages(self) -> None:
+        """Claim the stages that the options need, and be awaited if one of the functions is async."""
         if self.deadline is not None or self.breaker is not None:
-            self.stages = _HEARING
+            self.stages = _WITH_CALLS
         own = [self.delay, self.on_retry, *(one for m in self.matchers for one in (m.delay, m.on_retry))]
         if any(is_async(one) for one in own):
             self.awaits = True
 
     @property
     def wants_retries(self) -> int:
-        """How many error retries of one step an agent must allow for all the budgets to be used."""
+        """How many error retries of one step the agent must allow, so that all budgets can be used."""
         own = sum(matcher.max_retries or 0 for matcher in self.matchers)
         return self.max_retries + sum(self.budgets.values()) + own
 
-    def new_state(self) -> Tries:
-        """Return what is known of a call that nobody made yet."""
-        return Tries()
+    def new_state(self) -> RetryState:
+        """Return the state of a new request."""
+        return RetryState()
 
     # Stages
 
-    def process_llm_request(self, ctx: LLMRequestContext[Tries]) -> Awaitable[None] | None:
-        """Note when the call begins; its retries belong to it."""
-        tries = ctx.state
-        if tries.since is None:
-            tries.since, tries.from_start = self._clock.now(), True
-        return _nothing() if self.awaits else None
+    def process_llm_request(self, ctx: LLMRequestContext[RetryState]) -> Awaitable[None] | None:
+        """Note when the call begins. Its retries belong to the same call."""
+        state = ctx.state
+        if state.since is None:
+            state.since, state.from_start = self._clock.now(), True
+        return _return_none() if self.awaits else None
 
-    def process_llm_response(self, ctx: LLMResponseContext[Tries]) -> Awaitable[None] | None:
-        """Note that the model answered."""
+    def process_llm_response(self, ctx: LLMResponseContext[RetryState]) -> Awaitable[None] | None:
+        """Note that the model answered, and close its circuit."""
         ctx.state.since = None
         if self.breaker is not None and not ctx.from_cache:
-            self.breaker.succeeded(_name(ctx.model))
-        return _nothing() if self.awaits else None
+            self.breaker.succeeded(_model_name(ctx.model))
+        return _return_none() if self.awaits else None
 
-    def process_api_error(self, ctx: APIErrorContext[Tries]) -> Awaitable[Retry | None] | Retry | None:
-        """Judge a failed call; return how long to wait before it is made again, or None to let the error be."""
-        deciding = self._decided(ctx)
+    def process_api_error(self, ctx: APIErrorContext[RetryState]) -> Awaitable[Retry | None] | Retry | None:
+        """Return a `Retry` with the wait, or None to let the error be raised."""
+        deciding = self._decide(ctx)
         return deciding if self.awaits else run_without_loop(deciding, self.id)
 
     # The decision
 
-    async def _decided(self, ctx: APIErrorContext[Tries]) -> Retry | None:
+    async def _decide(self, ctx: APIErrorContext[RetryState]) -> Retry | None:
         now = self._clock.now()
-        tries = _begun(ctx, now)
-        found = judged(ctx.error, self.matchers, now, unknown=self.retry_unknown_errors)
+        state = _call_state(ctx, now)
+        found = retry_reason(ctx.error, self.matchers, now, unknown=self.retry_unknown_errors)
         if found is None:
             ctx.note(stopped="final")
             return None
         budget, most = self._budget(found)
-        done = tries.retries.get(budget, 0)
-        call = self._call(ctx, found, tries, now, done)
+        done = state.retries.get(budget, 0)
+        call = self._call(ctx, found, state, now, done)
         stop = self._stop(call, most)
         after = 0.0 if stop else await self._wait(call, found)
         if not stop and self.deadline is not None and call.elapsed + after > self.deadline:
@@ -187,17 +341,19 @@ class StreamErrorRetryProcessor(Processor[Tries]):
         if stop:
             ctx.note(kind=call.kind, status=call.status, retry=done, stopped=stop)
             return None
-        tries.retries[budget] = done + 1
-        await self._tell(replace(call, after=after), found)
+        state.retries[budget] = done + 1
+        await self._call_back(replace(call, after=after), found)
         ctx.note(kind=call.kind, status=call.status, retry=done + 1, after=round(after, 3))
         return Retry(after)
 
-    def _call(self, ctx: APIErrorContext[Tries], found: Finding, tries: Tries, now: datetime, done: int) -> FailedCall:
-        elapsed = 0.0 if tries.since is None else max((now - tries.since).total_seconds(), 0.0)
-        return FailedCall(ctx.error, found.kind, found.status, _name(ctx.model), done, found.wait, elapsed)
+    def _call(
+        self, ctx: APIErrorContext[RetryState], found: RetryReason, state: RetryState, now: datetime, done: int
+    ) -> FailedCall:
+        elapsed = 0.0 if state.since is None else max((now - state.since).total_seconds(), 0.0)
+        return FailedCall(ctx.error, found.kind, found.status, _model_name(ctx.model), done, found.wait, elapsed)
 
-    def _budget(self, found: Finding) -> tuple[str, int]:
-        """Return which budget an error counts on, and how large it is."""
+    def _budget(self, found: RetryReason) -> tuple[str, int]:
+        """Return the name and the size of the budget that an error uses."""
         own = None if found.matcher is None else self.matchers[found.matcher].max_retries
         if own is not None:
             return f"matcher {found.matcher}", own
@@ -206,66 +362,88 @@ class StreamErrorRetryProcessor(Processor[Tries]):
         return _SHARED, self.max_retries
 
     def _stop(self, call: FailedCall, most: int) -> str | None:
-        """Return what keeps the call from being made again, if anything does.
+        """Return why the call is not retried: ``breaker`` or ``budget``; None if it is retried.
 
-        The breaker is told of a model that is not well; what is wrong with a request is none of its business.
+        The breaker counts only errors that pass: an invalid request says nothing about the health of a model.
         """
         if self.breaker is not None and call.kind in PASSING and not self.breaker.failed(call.model, self._clock.now()):
             return "breaker"
         return "budget" if call.retry >= most else None
 
-    async def _wait(self, call: FailedCall, found: Finding) -> float:
-        """Return the wait: the configured one, or what the provider asks, up to its cap, if that is more."""
+    async def _wait(self, call: FailedCall, found: RetryReason) -> float:
+        """Return the wait in seconds: the configured one, or the one that the provider asks for, if it is longer."""
         asked = min(found.wait or 0.0, self.max_retry_after)
         own = None if found.matcher is None else self.matchers[found.matcher].delay
         delay = self.delay if own is None else own
         if isinstance(delay, Backoff):
             wait = delay.seconds(call.retry, self._random)
             return max(wait, delay.spread(asked, self._random)) if asked else wait
-        told: object = delay(call) if callable(delay) else delay
-        if isawaitable(told):
-            told = await told
-        return max(told if is_number(told) else 0.0, asked, 0.0)
+        seconds: object = delay(call) if callable(delay) else delay
+        if isawaitable(seconds):
+            seconds = await seconds
+        return max(seconds if is_number(seconds) else 0.0, asked, 0.0)
 
-    async def _tell(self, call: FailedCall, found: Finding) -> None:
+    async def _call_back(self, call: FailedCall, found: RetryReason) -> None:
         own = None if found.matcher is None else self.matchers[found.matcher].on_retry
-        tell = self.on_retry if own is None else own
+        callback = self.on_retry if own is None else own
         try:
-            told = None if tell is None else tell(call)
-            if isawaitable(told):
-                await told
-        except Exception as error:  # noqa: BLE001 - whether the call is made again does not hang on it
+            returned = None if callback is None else callback(call)
+            if isawaitable(returned):
+                await returned
+        except Exception as error:  # noqa: BLE001 - a failing callback does not stop the retry
             _LOG.warning("on_retry of %r failed: %s", self.id, type(error).__name__)
 
 
-_HEARING = ("process_llm_request", "process_api_error", "process_llm_response")
+async def _return_none() -> None:
+    """Return None to callers that await the hook."""
 
 
-async def _nothing() -> None:
-    """Return nothing, to whoever awaits it."""
-
-
-def _begun(ctx: APIErrorContext[Tries], now: datetime) -> Tries:
-    """Return what is known of the call; where it failed for the first time, all is counted from here."""
-    tries = ctx.state
+def _call_state(ctx: APIErrorContext[RetryState], now: datetime) -> RetryState:
+    """Return the state of the current call. At its first failure, counting starts anew."""
+    state = ctx.state
     if ctx.retry_count == 0:
-        tries.retries.clear()
-        if not tries.from_start:
-            tries.since = now
-    if tries.since is None:
-        tries.since = now
-    return tries
+        state.retries.clear()
+        if not state.from_start:
+            state.since = now
+    if state.since is None:
+        state.since = now
+    return state
 
 
-def _name(model: object) -> str:
-    """Return a model's name; it may be given as that, too."""
+def _model_name(model: object) -> str:
+    """Return the name of a model, which may be given as a str."""
     return str(getattr(model, "name", model) or "")
 
 
-def _matchers(owner: str, given: Iterable[Matches | RetryMatcher]) -> tuple[RetryMatcher, ...]:
+def _checked_matchers(owner: str, given: Iterable[Matches | RetryMatcher]) -> tuple[RetryMatcher, ...]:
     found: list[RetryMatcher] = []
-    for one in options.listed(owner, "matchers", given):
+    if not isinstance(cast("object", given), Iterable):
+        raise OptionError(owner, "matchers", given, "a list")
+    for one in given:
         if not isinstance(one, RetryMatcher) and not callable(one):
             raise OptionError(owner, "matchers", one, "functions from an error to True or False, or RetryMatcher(...)")
         found.append(one if isinstance(one, RetryMatcher) else RetryMatcher(one))
     return tuple(found)
+
+
+def _checked_budgets(owner: str, given: Mapping[ErrorKind, int] | None) -> dict[str, int]:
+    if given is None:
+        return {}
+    if not is_mapping(given):
+        raise OptionError(owner, "budgets", given, "a dict from kinds of errors to numbers of retries")
+    for kind in given:
+        if kind not in KINDS:
+            raise OptionError(owner, "budgets", kind, f"of the kinds {', '.join(map(repr, KINDS))}")
+    return {str(kind): check_retries(owner, f"budgets[{kind!r}]", most) for kind, most in given.items()}
+
+
+def _check_delay(owner: str, given: object) -> None:
+    if isinstance(given, Backoff) or callable(given):
+        return
+    if not is_number(given) or given < 0:
+        raise OptionError(owner, "delay", given, "a number of seconds from 0 on, a Backoff, or a function")
+
+
+def _check_callback(owner: str, option: str, given: object) -> None:
+    if given is not None and not callable(given):
+        raise OptionError(owner, option, given, "a function, or None")

@@ -1,4 +1,4 @@
-"""Processors that decide what a model call is made with: a callback's word, a model by request. It knows no family."""
+"""Processors that set what model calls are made with: `ModelSelectionProcessor` and `PrepareStepProcessor`."""
 
 from penstock.lazy import lazily
 

@@ -1,4 +1,4 @@
-"""`PrepareStepProcessor`: a callback that says what a model call is made with. It knows no agent and no model."""
+"""`PrepareStepProcessor`: a callback that sets what each model call is made with."""
 
 from __future__ import annotations
 
@@ -25,15 +25,25 @@ Prepared: TypeAlias = "Overrides | MessageList | Sequence[Message] | Values | No
 """What a callback may return: what `process_input_step` may, or a mapping of the fields of `Overrides`."""
 
 PrepareStep: TypeAlias = "Callable[[InputStepContext], Prepared | Awaitable[Prepared]]"
-"""Called before every model call."""
+"""A function that is called before every model call."""
 
 _FIELDS = tuple(field.name for field in fields(Overrides))
 
 
 class PrepareStepProcessor(Processor):
-    """Calls a function before every model call; what it returns holds for that call, as of any such step.
+    """Calls a function before every model call. What it returns counts for that call.
 
-    The function is its user's code: what it raises is raised, unless the step that it is placed in says otherwise.
+    The function is application code: its exceptions are raised, unless the step in which it is placed says otherwise.
+
+    Args:
+        prepare_step: called with the `InputStepContext`; async or not. It returns None for no change, messages, a list
+            derived from ``ctx.message_list``, `Overrides`, or a mapping of their fields.
+        provides: the facts that the function puts.
+        requires: the facts that must be there before it is called.
+        id: the name in graphs and records. Default ``prepare-step``.
+
+    Raises:
+        OptionError: ``prepare_step`` is not callable.
     """
 
     id = "prepare-step"
@@ -48,18 +58,6 @@ class PrepareStepProcessor(Processor):
         requires: Iterable[AnyKey] = (),
         id: str | None = None,
     ) -> None:
-        """Check the options.
-
-        Args:
-            prepare_step: called with the step's context; async or not. It returns None for no change, messages, a list
-                derived from ``ctx.message_list``, `Overrides`, or a mapping of their fields.
-            provides: the facts that it puts.
-            requires: the facts that must be there before it is called.
-            id: its name in the graph.
-
-        Raises:
-            OptionError: an option that is not allowed.
-        """
         if id is not None:
             self.id = id
         if not callable(cast("object", prepare_step)):
@@ -72,23 +70,25 @@ class PrepareStepProcessor(Processor):
     def process_input_step(self, ctx: InputStepContext) -> Value:
         """Call the function."""
         made: Value = self.prepare_step(ctx)
-        return _awaited(made) if self.awaits else _settled(made)
+        return _await_hook_result(made) if self.awaits else _as_hook_result(made)
 
 
-async def _awaited(made: Awaitable[Prepared]) -> Value:
-    return _settled(await made)
+async def _await_hook_result(made: Awaitable[Prepared]) -> Value:
+    return _as_hook_result(await made)
 
 
-def _settled(made: Value) -> Value:
+def _as_hook_result(made: Value) -> Value:
     """Return what a hook may return.
 
     Raises:
-        WrongReturnError: a mapping has other keys than the fields of `Overrides`.
+        WrongReturnError: a mapping has keys that are not fields of `Overrides`.
     """
     if not isinstance(made, Mapping):
         return made
-    told = cast("Values", made)
-    odd = [name for name in told if name not in _FIELDS]
-    if odd:
-        raise WrongReturnError(f"it returned a mapping with {', '.join(map(repr, odd))}; it takes {', '.join(_FIELDS)}")
-    return Overrides(**told) if told else None
+    values = cast("Values", made)
+    unknown = [name for name in values if name not in _FIELDS]
+    if unknown:
+        raise WrongReturnError(
+            f"it returned a mapping with {', '.join(map(repr, unknown))}; it takes {', '.join(_FIELDS)}"
+        )
+    return Overrides(**values) if values else None

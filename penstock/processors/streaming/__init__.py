@@ -1,4 +1,4 @@
-"""Processors for streams alone, which judge nothing. Names are loaded when used."""
+"""Processors that change how a stream is cut into chunks, not what it says."""
 
 from penstock.lazy import lazily
 

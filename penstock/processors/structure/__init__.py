@@ -1,4 +1,4 @@
-"""Processors that make objects of answers. It knows no other family."""
+"""Processors that turn answers into validated objects."""
 
 from penstock.lazy import lazily
 

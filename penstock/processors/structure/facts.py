@@ -1,4 +1,4 @@
-"""What is found out about the object of an answer, as facts; it knows no processor."""
+"""The facts about the object of an answer; apart from the processor, so that agents read them without loading it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Literal, NamedTuple
 from penstock.engine.values.facts import Key
 
 OBJECT: Key[object] = Key("object")
-"""The object of the answer: validated, of the type that was asked for, made of what the guards left."""
+"""The object of the answer: validated, of the requested type, and parsed from what the guards left."""
 
 
-class Draft(NamedTuple):
-    """Where the object of the answer at hand stands until the run's end.
+class ObjectPlace(NamedTuple):
+    """The place of the current answer's object until the end of the run.
 
     Attributes:
-        kind: ``answer``: in the text of the answer itself; ``beside``: in a message of its own, for the guards to see;
-            ``fallback``: there is none, and the value set for that case counts; ``none``: there is none.
-        message_id: the message that it stands in.
-        parts: into how many parts it is written there, if it stands beside.
+        kind: ``answer``: in the text of the answer; ``beside``: in a message of its own, for the guards to see;
+            ``fallback``: there is no object, and ``fallback_value`` is used; ``none``: there is no object.
+        message_id: the id of the message that holds it.
+        parts: the number of text parts of that message, if ``kind`` is ``beside``.
     """
 
     kind: Literal["answer", "beside", "fallback", "none"]
@@ -25,9 +25,9 @@ class Draft(NamedTuple):
     parts: int = 0
 
 
-NO_DRAFT = Draft("none")
+NO_OBJECT = ObjectPlace("none")
 
 
-def draft_key(processor_id: str) -> Key[Draft]:
-    """Return the key of a processor's draft."""
+def place_key(processor_id: str) -> Key[ObjectPlace]:
+    """Return the key under which a processor stores the place."""
     return Key(f"{processor_id}.draft")

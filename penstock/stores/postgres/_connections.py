@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import anyio
 
 from penstock.engine.values.errors import MissingExtraError, UsageError
 
-try:
+_IS_INSTALLED = find_spec("asyncpg") is not None
+
+if TYPE_CHECKING or _IS_INSTALLED:
     import asyncpg
-except ImportError as error:
-    raise MissingExtraError("PostgresStorage", "postgres") from error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -27,14 +28,9 @@ if TYPE_CHECKING:
     Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
     Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
-DRIVER_ERRORS = (
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    OSError,
-    EOFError,
-    UnicodeError,
-)
+DRIVER_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, UnicodeError)
+if _IS_INSTALLED:
+    DRIVER_ERRORS += (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What the driver raises where the server, the network or a value is at fault."""
 
 AT_THE_END = 5.0
@@ -66,9 +62,14 @@ class Connections:
         most: how many connections there may be at most.
         timeout: seconds for a connection to be made or to become free, and for one statement.
         options: more for `asyncpg.create_pool`: ``ssl``, ``password`` (a function, too), ``statement_cache_size`` …
+
+    Raises:
+        MissingExtraError: asyncpg is not installed.
     """
 
     def __init__(self, url: str, most: int, timeout: float, options: Values) -> None:
+        if not _IS_INSTALLED:
+            raise MissingExtraError("PostgresStorage", "postgres")
         self._url = url
         self._most = most
         self._timeout = timeout

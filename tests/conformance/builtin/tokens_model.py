@@ -18,7 +18,7 @@ from tiktoken_ext import openai_public
 
 from tests.conformance.builtin.frame import Fields
 
-VOCABULARY = Path(__file__).parents[3] / "penstock/processors/tokens/vocabulary/o200k_base.tiktoken"
+VOCABULARY = Path(__file__).parents[3] / "penstock/models/tokens/vocabulary/o200k_base.tiktoken"
 SIGNS = r"[.,!?;(){}\[\]<>:/\\|@#$%^&*+=`~_-]+"
 BLANK = r"[\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+"
 WIDE = (

@@ -10,8 +10,7 @@ import anyio
 from penstock import Message, MessageList, ToolPart, Workflow
 from penstock.engine.run.run import Run
 from penstock.engine.values.frozen import thaw
-from penstock.processors.discovery.tool_access import ToolAccess
-from penstock.processors.discovery.tool_search import ToolSearchProcessor
+from penstock.processors.discovery.tool_search import ToolAccess, ToolSearchProcessor
 from penstock.testing import VirtualClock
 from penstock.tools.tool import Tool
 from tests.conformance.builtin import tool_search_invented, tool_search_rules

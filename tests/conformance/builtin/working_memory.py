@@ -10,7 +10,7 @@ import anyio
 
 from penstock import MessageList, Outcome, Workflow
 from penstock.engine.values.errors import OptionError
-from penstock.processors.memory._working_templates import STANDARD
+from penstock.processors.memory._working_templates import DEFAULT_TEMPLATE
 from penstock.processors.memory.working_memory import WorkingMemory
 from tests.conformance.builtin import working_memory_invented, working_memory_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
@@ -22,7 +22,7 @@ DEFAULTS = {"template": None, "scope": "resource", "use_v_next": False, "read_on
 def run(given: Given) -> Fields:
     """Show a memory, or tell what the template is that counts by default."""
     if given.method == "default_template":
-        return {"heading": STANDARD.splitlines()[0], "fields": re.findall(r"\*\*(.*?)\*\*", STANDARD)}
+        return {"heading": DEFAULT_TEMPLATE.splitlines()[0], "fields": re.findall(r"\*\*(.*?)\*\*", DEFAULT_TEMPLATE)}
     try:
         return anyio.run(played, given)
     except OptionError as error:
@@ -80,16 +80,16 @@ def counted(outcome: Outcome) -> Fields:
 def seen(outcome: Outcome, tools: Fields) -> Fields:
     """Return what the system message says, and what stands in the message that shows the memory."""
     told = "".join(message.text for message in outcome.message_list.tagged("memory"))
-    shown = "".join(message.text for message in outcome.message_list.of("context"))
+    memory_element = "".join(message.text for message in outcome.message_list.of("context"))
     if not told:
         return {}
     fields = {name for tool in tools.values() for name in tool.spec.parameters["properties"]}
     words = [word for word in ("JSON", "Markdown") if word in told]
-    example = element("working_memory_empty", shown)
+    example = element("working_memory_empty", memory_element)
     return {
         "variant": "vnext" if "new_memory" in fields else "tool" if tools else "read_only",
-        "data_block": element("working_memory_data", shown),
-        "template_block": element("working_memory_template", shown),
+        "data_block": element("working_memory_data", memory_element),
+        "template_block": element("working_memory_template", memory_element),
         "format_word": words[0] if words else None,
         "empty_json_object": None if example is None else json.loads(example),
         "mentions_tool": any(name in told for name in tools),

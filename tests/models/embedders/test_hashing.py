@@ -67,7 +67,9 @@ def test_lone_surrogates_are_text_too():
 
 def test_another_process_gives_the_same_vectors():
     """What was indexed yesterday is found today."""
-    code = "from penstock import HashingEmbedder; print(repr(HashingEmbedder(dimensions=16).vector('some text')))"
+    code = (
+        "from penstock.models import HashingEmbedder; print(repr(HashingEmbedder(dimensions=16).vector('some text')))"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == repr(HashingEmbedder(dimensions=16).vector("some text"))
 

@@ -34,7 +34,7 @@ async def test_all_that_a_request_asks_of_models_counts() -> None:
     result = await agent.generate("How deep?", request_context=ADA)
     assert (result.text, len(judge.requests)) == ("Nine.", 3)
     assert ledger.breakdown("user:ada") == {"main": 20, "judge": 30}
-    assert not ledger._accounts["user:ada"].holds
+    assert not ledger._keys["user:ada"].holds
 
 
 async def test_an_answer_that_is_cut_off_costs_what_was_estimated() -> None:
@@ -56,7 +56,7 @@ async def test_an_answer_from_the_cache_is_free() -> None:
     for _ in range(2):
         assert (await agent.generate("How deep?", request_context=ADA)).text == "Nine."
     assert ledger.total("user:ada") == 10
-    assert not ledger._accounts["user:ada"].holds
+    assert not ledger._keys["user:ada"].holds
 
 
 async def test_a_hundred_agents_at_once_keep_to_the_budget() -> None:

@@ -495,7 +495,7 @@ async def test_a_run_may_go_on_with_a_cheaper_model() -> None:
         run.spend("m", Usage(25, 0))
         assert (await run.process_input_step(model="m")).overrides["model"] == "cheap"
         assert not (await run.process_llm_request("hi", model="cheap")).blocked
-        held = ledger._accounts["resource:r"].holds
+        held = ledger._keys["resource:r"].holds
         assert [cost for cost, _ in held.values()] == [Decimal("0.08")]
         run.spend("cheap", Usage(600, 0))
         outcome = await run.process_input_step(model="cheap")
@@ -568,4 +568,4 @@ async def test_a_limit_that_is_none_blocks(given: object, caplog: pytest.LogCapt
     """Whoever sets it wrongly has set none."""
     outcome = await Workflow("w").then(control(lambda context: given)).check("hi", request_context=RES)
     assert outcome.blocked
-    assert "must give a number of 0 or more" in caplog.text
+    assert "must return a number of 0 or more" in caplog.text

@@ -20,7 +20,7 @@ from penstock.processors.budgets import (
     PriceList,
     Standing,
     TokenCostControl,
-    list_prices,
+    prices as price_module,
 )
 from penstock.testing import ScriptedModel, run_stage
 
@@ -51,7 +51,7 @@ async def test_a_model_without_a_price_is_an_error(caplog: pytest.LogCaptureFixt
     async with Workflow("w").then(control()).start(request_context=RES) as run:
         await run.process_input("hi")
         assert (await run.process_input_step(model="x")).blocked
-    assert "no price is known of the model 'x': give prices=" in caplog.text
+    assert "the price of the model 'x' is unknown: pass prices=" in caplog.text
     assert await spent(control(), "x") == (True, False)
 
 
@@ -132,7 +132,7 @@ async def test_what_cannot_be_entered_blocks_the_next_call_not_who_spent_it(capl
     async with Workflow("w").then(item).start(request_context=RES) as run:
         await run.process_input("hi")
         run.spend("m", Usage(1, 1))
-        assert "could not be entered: ConnectionError" in caplog.text
+        assert "could not be recorded: ConnectionError" in caplog.text
         assert (await run.process_input_step()).blocked
 
 
@@ -162,7 +162,7 @@ def test_what_a_dropped_run_cannot_give_back_is_logged(caplog: pytest.LogCapture
     del run
     gc.collect()
     run_stage(control(), "process_input")
-    assert "could not be given back: ConnectionError" in caplog.text
+    assert "could not be released: ConnectionError" in caplog.text
 
 
 async def test_a_callback_that_breaks_spoils_no_verdict(caplog: pytest.LogCaptureFixture) -> None:
@@ -234,8 +234,8 @@ async def test_a_ledger_may_be_async() -> None:
     async with Workflow("w").then(control(200, ledger=ledger)).start(request_context=RES) as run:
         await run.process_input("hi")
         await run.process_input_step(model="m", model_settings={"max_tokens": 1})
-        assert ledger.inner._accounts["resource:r"].holds
-    assert not ledger.inner._accounts["resource:r"].holds
+        assert ledger.inner._keys["resource:r"].holds
+    assert not ledger.inner._keys["resource:r"].holds
 
 
 def test_a_ledger_that_waits_is_refused_in_sync_form() -> None:
@@ -322,7 +322,7 @@ def test_what_a_strategy_needs_must_be_given(option: str, options: dict[str, Any
 
 def test_without_list_prices_a_mapping_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without one, the extra is named."""
-    monkeypatch.setattr(list_prices.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(price_module.importlib.util, "find_spec", lambda name: None)
     assert control(prices={"m": FREE})._pricing.table == PriceList({"m": FREE})
     with pytest.raises(MissingExtraError, match="prices"):
         TokenCostControl(1)

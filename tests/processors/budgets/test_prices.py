@@ -9,8 +9,8 @@ import pytest
 from penstock import OptionError
 from penstock.engine import MissingExtraError, Usage
 from penstock.engine.values.frozen import FrozenDict
-from penstock.processors.budgets import FREE, GenaiPrices, Price, PriceList, TokenCostControl, list_prices
-from penstock.processors.budgets.money import amount, told
+from penstock.processors.budgets import FREE, GenaiPrices, Price, PriceList, TokenCostControl, prices as price_module
+from penstock.processors.budgets.prices import exact_amount, format_amount
 from penstock.testing import run_stage
 
 MILLION = 1_000_000
@@ -44,8 +44,8 @@ def test_what_a_price_does_not_say_costs_what_it_is_part_of() -> None:
 def test_amounts_are_exact() -> None:
     """A tenth is a tenth."""
     assert Price(0.1, "0.2").of(Usage(3 * MILLION, 0)) == Decimal("0.3")
-    assert [amount(given) for given in (True, "nan", -1, float("inf"), "x", None)] == [None] * 6
-    assert [told(Decimal(given)) for given in ("0.30000000000000004", "2", "100", "0.0000001")] == [
+    assert [exact_amount(given) for given in (True, "nan", -1, float("inf"), "x", None)] == [None] * 6
+    assert [format_amount(Decimal(given)) for given in ("0.30000000000000004", "2", "100", "0.0000001")] == [
         "0.3",
         "2",
         "100",
@@ -112,7 +112,7 @@ def test_list_prices_come_without_the_network() -> None:
     """The library can fetch newer ones in a thread of its own: that is never begun."""
     prices = GenaiPrices()
     prices.prepare()
-    list_prices._finish()
+    price_module._join_threads()
     prices.cost("openai/gpt-4o", Usage(1, 1))
     from genai_prices import data_snapshot, wait_prices_updated_sync
 
@@ -124,6 +124,6 @@ def test_list_prices_come_without_the_network() -> None:
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as list prices are wanted."""
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    monkeypatch.setattr(list_prices.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(price_module.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"penstock\[prices\]"):
         GenaiPrices()

@@ -303,7 +303,7 @@ async def test_an_answer_to_a_prompt_that_was_changed_behind_the_cache_is_not_ke
     shared = Shared()
     await Agent(said("Hi"), processors=[ResponseCache(shared), adds]).generate("hello", request_context={"who": "ann"})
     assert shared.answers == []
-    assert "place it last" in caplog.text
+    assert "place the cache last" in caplog.text
     model = said("Hi")
     agent = Agent(model, processors=[adds, ResponseCache(shared)])
     for who in ("ann", "bob", "ann"):
@@ -548,7 +548,7 @@ async def test_a_cache_that_breaks_or_hangs_costs_no_answer(
     with anyio.fail_after(5):
         texts = [(await agent.generate("hello")).text for _ in range(2)]
     assert (texts, len(model.requests), shared.answers) == (["Hi", "Hi"], 2, [])
-    assert "the cache of answers could not be" in caplog.text
+    assert "the response cache could not be" in caplog.text
     assert "secret" not in caplog.text
 
 

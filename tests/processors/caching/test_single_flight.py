@@ -252,8 +252,8 @@ async def test_nothing_is_left_when_all_are_gone() -> None:
     agent = Agent(model, processors=[cache])
     texts = iter(["a", "b", "c"])
     await together(3, lambda: agent.generate(next(texts)), model)
-    assert cache._flights is not None
-    assert cache._flights._home() == {}
+    assert cache._pending is not None
+    assert cache._pending._of_this_loop() == {}
 
 
 def test_event_loops_do_not_know_each_other() -> None:

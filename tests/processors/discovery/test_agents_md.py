@@ -365,7 +365,7 @@ async def test_nothing_is_searched_where_nothing_is_new(repo: Path, monkeypatch:
     await run.process_input(MessageList(worked_on(repo / "x")))
     for _ in range(2):
         await run.process_input_step()
-    monkeypatch.setattr("penstock.processors.discovery._instruction_files.Tree.files", None)
+    monkeypatch.setattr("penstock.processors.discovery.agents_md.InstructionTree.files", None)
     outcome = await run.process_input_step()
     assert [record.status for record in outcome.records] == ["passed"]
 

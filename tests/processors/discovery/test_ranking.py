@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock.processors.discovery.ranking import MOST_WORDS, MUCH, Index, hits_of, index_of
+from penstock.processors.discovery.ranking import LARGE_TEXT, MOST_WORDS, TextIndex, ranked_texts, text_index
 
 TOOLS = {
     "create_issue": "Create a GitHub issue in a repository",
@@ -13,7 +13,7 @@ TOOLS = {
     "compile_cpp": "Compiles C++ with/without optimisation",
     "mausam": "मौसम की जानकारी",
 }
-INDEX = Index(TOOLS.items())
+INDEX = TextIndex(TOOLS.items())
 
 
 def found(query: str) -> list[str]:
@@ -54,13 +54,13 @@ def test_what_nothing_is_about_finds_nothing() -> None:
 
 def test_an_empty_index_finds_nothing() -> None:
     """Nor do names without a word divide by zero."""
-    assert Index([]).search("x") == []
-    assert Index([("_", "")]).search("x") == []
+    assert TextIndex([]).search("x") == []
+    assert TextIndex([("_", "")]).search("x") == []
 
 
 def test_a_rare_word_weighs_more_than_a_common_one() -> None:
     """And more of a word more than less of it, but not without end."""
-    index = Index([("a1", "disk disk disk"), ("b1", "disk"), ("c1", "disk tape")])
+    index = TextIndex([("a1", "disk disk disk"), ("b1", "disk"), ("c1", "disk tape")])
     assert [hit.place for hit in index.search("tape")] == [2]
     [first, *_] = index.search("disk")
     assert first.place == 0
@@ -69,25 +69,25 @@ def test_a_rare_word_weighs_more_than_a_common_one() -> None:
 
 def test_equal_scores_keep_the_order_given() -> None:
     """So the same query gives the same list."""
-    index = Index([(name, "the same words") for name in ("z", "m", "a")])
+    index = TextIndex([(name, "the same words") for name in ("z", "m", "a")])
     assert [hit.place for hit in index.search("words")] == [0, 1, 2]
 
 
 def test_the_index_of_equal_texts_is_made_once() -> None:
     """Requests with the same tools share it."""
-    assert index_of((("a", "b"),)) is index_of((("a", "b"),))
+    assert text_index((("a", "b"),)) is text_index((("a", "b"),))
 
 
 async def test_much_is_read_in_a_thread_with_the_same_hits() -> None:
     """So that no other request waits for it."""
-    texts = [("one", "word " * MUCH), ("two", "needle")]
-    assert await hits_of("needle", texts) == Index(texts).search("needle")
+    texts = [("one", "word " * LARGE_TEXT), ("two", "needle")]
+    assert await ranked_texts("needle", texts) == TextIndex(texts).search("needle")
 
 
 @given(st.text(max_size=40), st.lists(st.tuples(st.text(max_size=12), st.text(max_size=40)), max_size=6))
 def test_any_text_can_be_searched_for_and_in(query: str, texts: list[tuple[str, str]]) -> None:
     """Scores are above 0, the best first."""
-    scores = [hit.score for hit in Index(texts).search(query)]
+    scores = [hit.score for hit in TextIndex(texts).search(query)]
     assert all(score > 0 for score in scores)
     assert scores == sorted(scores, reverse=True)
 

@@ -21,7 +21,7 @@ from penstock import (
     processor,
 )
 from penstock.engine import DataPart, ReasoningPart, StepStartPart
-from penstock.processors.memory._filing import filed, without_elements
+from penstock.processors.memory._storing import storable_message, without_working_memory
 from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
@@ -49,27 +49,27 @@ def texts(messages: Any) -> list[str]:
 )
 def test_elements_of_the_working_memory_are_taken_out_of_texts(text: str, left: str) -> None:
     """The text is trimmed if there were any; one that is not closed stays."""
-    assert without_elements(text) == left
+    assert without_working_memory(text) == left
 
 
 def test_a_hundred_thousand_openings_are_read_in_no_time() -> None:
     """Each place is looked at once: nothing is closed, so there is nothing to look for."""
     text = "<working_memory>" * 100_000
-    assert without_elements(text) == text
+    assert without_working_memory(text) == text
 
 
 def test_what_is_no_message_of_the_thread_is_not_kept() -> None:
     """The system's, what is meant for one run, what is not whole, the working memory's; the rest as it is."""
-    assert filed(Message.system("obey")) is None
-    assert filed(Message.user("note", metadata={"transient": True})) is None
-    assert filed(Message.user("note", metadata={"signal": {"transient": True}})) is None
-    assert filed(Message.assistant([StepStartPart(), ToolPart("c", "f", state="partial")])) is None
-    assert filed(Message.assistant([ToolPart("c", "update_working_memory", state="result")])) is None
-    assert filed(Message.assistant("<working_memory>x</working_memory>")) is None
+    assert storable_message(Message.system("obey")) is None
+    assert storable_message(Message.user("note", metadata={"transient": True})) is None
+    assert storable_message(Message.user("note", metadata={"signal": {"transient": True}})) is None
+    assert storable_message(Message.assistant([StepStartPart(), ToolPart("c", "f", state="partial")])) is None
+    assert storable_message(Message.assistant([ToolPart("c", "update_working_memory", state="result")])) is None
+    assert storable_message(Message.assistant("<working_memory>x</working_memory>")) is None
     whole = Message.assistant([ReasoningPart("hm"), TextPart("yes"), ToolPart("c", "f"), DataPart("x", 1)])
-    assert filed(whole) is whole
+    assert storable_message(whole) is whole
     shown = Message.assistant([TextPart("yes"), DataPart("x", 1, {"transient": True})])
-    assert filed(shown) == shown.with_parts([TextPart("yes")])
+    assert storable_message(shown) == shown.with_parts([TextPart("yes")])
 
 
 async def saved(history: MessageHistory, listed: MessageList, **context: Any) -> None:
@@ -156,7 +156,7 @@ async def test_in_the_wrong_place_it_takes_back_what_is_rejected_behind_it(caplo
         await run.process_output_result(MessageList("hi").add(Message.assistant("bad")))
         assert storage.of() == ["user:hi", "assistant:bad"]
     assert storage.of() == ["user:hi"]
-    assert "behind all others" in caplog.text
+    assert "after all others" in caplog.text
 
     @processor(edits="nothing")
     def asks(ctx: LLMRequestContext) -> None:
@@ -208,7 +208,7 @@ async def test_a_title_is_not_worth_a_request(title: Any, caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING):
         await saved(MessageHistory(storage, title=title), MessageList("secret"))
     assert storage.of() == ["user:secret"]
-    assert "without a title" in caplog.text
+    assert "has no title" in caplog.text
     assert "secret" not in caplog.text
 
 

@@ -10,7 +10,7 @@ import pytest
 from penstock import Message, MessageHistory, MessageList, OptionError, TextPart, ToolPart, Workflow, WorkflowError
 from penstock.engine import StepFailedError
 from penstock.engine.values.stored import Thread
-from penstock.processors.memory._window import BEGINNING
+from penstock.processors.memory.message_history import START_KEY
 from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
@@ -179,13 +179,13 @@ async def test_more_is_freed_than_must_be_so_that_prompts_begin_alike() -> None:
     await storage.save_messages([Message.user("m14", id="h14", thread_id="t", resource_id="u")])
     assert await budgeted(storage, max_tokens=40) == [f"m{at}" for at in range(9, 15)]
     thread = await storage.held()
-    assert thread.metadata == {BEGINNING: storage.rows["h9"].order}
+    assert thread.metadata == {START_KEY: storage.rows["h9"].order}
 
 
 async def test_where_a_history_begins_is_anybodys_note() -> None:
     """One that is no number is passed over; one that changed meanwhile, or in a reader's hands, is left alone."""
     storage = await talk(12)
-    await storage.update_thread("t", metadata={BEGINNING: "x", "mine": 1})
+    await storage.update_thread("t", metadata={START_KEY: "x", "mine": 1})
     storage.calls.clear()
     history = MessageHistory(storage, token_counter=words, max_tokens=40, read_only=True)
     assert len((await loaded(history)).remembered) == 6

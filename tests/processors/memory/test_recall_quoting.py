@@ -8,7 +8,7 @@ import pytest
 
 from penstock import Message, PromptInjectionDetector, Workflow
 from penstock.engine.values.message_list import MessageList
-from penstock.processors.memory._recalled import INTRODUCTION, quotable, quotation
+from penstock.processors.memory._quoting import INTRODUCTION, quotation, quote
 from tests.processors.memory.recall_cases import asked, indexed, made, quoted, recalled, said
 
 HOSTILE = [
@@ -99,7 +99,7 @@ def test_of_a_long_message_the_piece_that_was_found_is_quoted():
     """With marks where something is left out."""
     text = " ".join(f"Sentence number {number} is here." for number in range(300))
     message = Message.user(text, id="o", created_at=datetime(2026, 1, 1, tzinfo=UTC))
-    first, middle, last = (quotable(message, piece, 500) for piece in (0, 3, 9))
+    first, middle, last = (quote(message, piece, 500) for piece in (0, 3, 9))
     assert first is not None
     assert middle is not None
     assert last is not None
@@ -109,13 +109,13 @@ def test_of_a_long_message_the_piece_that_was_found_is_quoted():
     assert middle.text.endswith("[…]")
     assert last.text.startswith("[…]")
     assert all(len(each.text) < 520 for each in (first, middle, last))
-    assert quotable(message, 99, 20_000) == (message, text)
-    assert quotable(Message.user("", id="o"), 0, 500) is None
+    assert quote(message, 99, 20_000) == (message, text)
+    assert quote(Message.user("", id="o"), 0, 500) is None
 
 
 def test_a_message_without_a_time_has_none():
     """Nothing is made up."""
-    found = quotable(Message.user("cat", id="o"), 0, 500)
+    found = quote(Message.user("cat", id="o"), 0, 500)
     assert found is not None
     assert '<message role="user">' in quotation([found]).text
 

@@ -22,8 +22,7 @@ from penstock import (
 )
 from penstock.engine import DataPart, ReasoningPart, StepStartPart, UnknownPart
 from penstock.engine.processor.context import APIErrorContext
-from penstock.models.conversations.providers import Recipient
-from penstock.processors.prompt import HistoryRule
+from penstock.processors.prompt import HistoryRule, Recipient
 from penstock.testing import ScriptedModel
 
 REFUSED = ModelError(

@@ -347,6 +347,11 @@ _any = _Anything()
         ({"classifier": len, "select": str, "min_probability": 0.5}, "min_probability"),
         ({"classifier": len, "select": str, "instructions": "x"}, "instructions"),
         ({"classifier": len, "select": str, "provider_options": {}}, "provider_options"),
+        ({"classifier": len, "select": str, "timeout": -5}, "timeout"),
+        ({"classifier": len, "select": str, "timeout": float("nan")}, "timeout"),
+        ({"classifier": len, "select": str, "retries": -1}, "retries"),
+        ({"model": saying("x"), "choices": [SMALL, LARGE], "timeout": 0}, "timeout"),
+        ({"model": saying("x"), "choices": [SMALL, LARGE], "retries": 0.5}, "retries"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], option: str) -> None:

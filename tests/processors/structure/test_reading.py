@@ -6,9 +6,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from penstock.processors.structure._forms import form_of
-from penstock.processors.structure._problems import UnfitError
-from penstock.processors.structure._reading import read, stands_in
+from penstock.processors.structure.reading import is_shown_in, parse_object
+from penstock.processors.structure.schemas import SchemaMismatchError
+from penstock.processors.structure.structured_output import schema_of
 
 
 class Weather(BaseModel):
@@ -21,15 +21,15 @@ class Weather(BaseModel):
 PARIS = Weather(city="Paris", temp=21)
 
 
-def found(text: str, schema: Any = Weather, *, guesses: bool = False) -> Any:
+def found(text: str, schema: Any = Weather, *, repair: bool = False) -> Any:
     """Return the object that an answer holds."""
-    return read(text, form_of(schema), guesses=guesses).value
+    return parse_object(text, schema_of(schema), repair=repair).value
 
 
-def refused(text: str, schema: Any = Weather, *, guesses: bool = False) -> str:
+def refused(text: str, schema: Any = Weather, *, repair: bool = False) -> str:
     """Return why an answer holds none."""
-    with pytest.raises(UnfitError) as caught:
-        found(text, schema, guesses=guesses)
+    with pytest.raises(SchemaMismatchError) as caught:
+        found(text, schema, repair=repair)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None or caught.value.__suppress_context__
     return str(caught.value)
@@ -61,7 +61,7 @@ def test_an_object_is_found_however_it_is_wrapped(text: str) -> None:
         ("It is 21 in Paris.", "there is no JSON in it"),
         ("  ", "it is empty"),
         ('{"city": "Paris", "te', "cut off"),
-        ('{"city": "Paris", "temp": 21} or {"city": "Rome", "temp": 3}', "they differ"),
+        ('{"city": "Paris", "temp": 21} or {"city": "Rome", "temp": 3}', "that differ"),
         ('{"city": "Paris", "temp": 21, "temp": 3}', "twice"),
         ('{"city": "Paris", "temp": NaN}', "no"),
         ('{"city": "Paris"}', r"the whole: Field required (temp)"),
@@ -127,20 +127,20 @@ def test_what_is_held_wrongly_is_told_of_as_it_stands() -> None:
 def test_broken_json_is_guessed_on_demand_only(text: str) -> None:
     """Missing ends, quotes and commas are no slips of which it is certain what was meant."""
     assert refused(text)
-    assert found(text, guesses=True) == PARIS
+    assert found(text, repair=True) == PARIS
 
 
 def test_guesses_have_limits() -> None:
     """What has no beginning, or what not even the library dares to guess, is refused."""
-    assert refused("nothing", guesses=True)
-    assert refused('{"city" "Paris" "temp" 21}', guesses=True)
-    assert refused("{" * 50_000, guesses=True)
+    assert refused("nothing", repair=True)
+    assert refused('{"city" "Paris" "temp" 21}', repair=True)
+    assert refused("{" * 50_000, repair=True)
 
 
 def test_more_than_can_be_read_is_refused() -> None:
     """A model may never end, and may write thousands of objects."""
     assert "more than 1,000,000 characters" in refused("x" * 1_000_001)
-    assert "too much JSON" in refused('{"a": 1} ' * 101)
+    assert "too many JSON" in refused('{"a": 1} ' * 101)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_more_than_can_be_read_is_refused() -> None:
 )
 def test_what_escapes_hide_does_not_stand_in_a_text(data: Any, text: str, stands: bool) -> None:
     """A guard that has read the text has read an object only if all of its words stand there."""
-    assert stands_in(data, text) is stands
+    assert is_shown_in(data, text) is stands
 
 
 @pytest.mark.parametrize("schema", [Weather, dict[str, str | float], {"type": "object"}])
@@ -167,6 +167,6 @@ def test_half_a_surrogate_pair_is_refused_as_any_other_slip(schema: Any) -> None
 def test_words_are_looked_for_in_their_order() -> None:
     """Those that stand elsewhere are found too, up to a number that keeps long objects from taking long."""
     numbers = list(range(10_000, 14_000))
-    assert stands_in(numbers, str(numbers))
-    assert stands_in(numbers[:900][::-1], str(numbers))
-    assert not stands_in(numbers[::-1], str(numbers))
+    assert is_shown_in(numbers, str(numbers))
+    assert is_shown_in(numbers[:900][::-1], str(numbers))
+    assert not is_shown_in(numbers[::-1], str(numbers))

@@ -153,9 +153,10 @@ async def test_with_a_warning_there_is_no_object(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING, "penstock.structure"):
         outcome = await answered(StructuredOutputProcessor(Weather, error_strategy="warn"), PROSE)
     assert (outcome.blocked, outcome.fact(OBJECT), outcome.data) == (False, None, ())
-    assert [record.getMessage() for record in caplog.records] == [
-        "structured-output-processor: there is no object: the whole: there is no JSON in it"
-    ]
+    warning = (
+        "structured-output-processor: the answer holds no object that fits the schema: the whole: there is no JSON"
+    )
+    assert [record.getMessage() for record in caplog.records] == [f"{warning} in it"]
 
 
 async def test_a_fallback_takes_the_place_of_the_object() -> None:

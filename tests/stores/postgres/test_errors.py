@@ -5,6 +5,7 @@ import traceback
 import pytest
 
 from penstock import OptionError, StorageError
+from penstock.engine import MissingExtraError
 from penstock.stores.postgres import PostgresStorage
 from penstock.stores.postgres._failures import passes, problem, quotes_data
 
@@ -114,3 +115,10 @@ def test_errors_that_quote_data_are_nobodys_cause():
     assert quotes_data(Failure("23505"))
     assert quotes_data(Failure("22P05"))
     assert not quotes_data(Failure("57P01"))
+
+
+def test_without_the_extra_it_says_which_one_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is made; importing it costs nothing (tests/core)."""
+    monkeypatch.setattr("penstock.stores.postgres._connections._IS_INSTALLED", False)
+    with pytest.raises(MissingExtraError, match=r"penstock\[postgres\]"):
+        PostgresStorage("postgresql://127.0.0.1/none")

@@ -1,0 +1,176 @@
+"""What was spent, and what is set aside: the ledger of one process."""
+
+import copy
+import logging
+import pickle
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from threading import Thread
+
+import pytest
+
+from penstock import OptionError
+from penstock.processors.budgets import CostLedger, InMemoryLedger, Standing, fits
+
+NOW = datetime(2026, 11, 22, 12, 30, 30, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=10)
+
+
+def reserve(
+    ledger: InMemoryLedger, cost: str, holder: str = "a", *, limit: str | None = "1", at: datetime = NOW
+) -> Standing:
+    """Set aside an amount."""
+    bound = None if limit is None else Decimal(limit)
+    return ledger.reserve("k", holder, Decimal(cost), limit=bound, since=None, at=at, until=LATER)
+
+
+def test_it_is_a_ledger() -> None:
+    """As the protocol has it."""
+    assert isinstance(InMemoryLedger(), CostLedger)
+
+
+def test_it_knows_what_was_spent_by_key_and_model() -> None:
+    """To the digit."""
+    ledger = InMemoryLedger()
+    for _ in range(10):
+        ledger.add("k", "m", Decimal("0.1"), NOW)
+    ledger.add("k", "n", Decimal(2), NOW)
+    ledger.add("other", "m", Decimal(5), NOW)
+    assert (ledger.total("k"), ledger.breakdown("k")) == (3, {"m": 1, "n": 2})
+    assert (ledger.total("nobody"), ledger.breakdown("nobody")) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("ago", "since", "counts"),
+    [
+        (timedelta(minutes=59), timedelta(hours=1), True),
+        (timedelta(minutes=62), timedelta(hours=1), False),
+        (timedelta(hours=23), timedelta(hours=24), True),
+        (timedelta(hours=26), timedelta(hours=24), False),
+        (timedelta(days=29), timedelta(days=30), True),
+        (timedelta(days=32), timedelta(days=30), False),
+        (timedelta(days=364), timedelta(days=365), True),
+        (timedelta(days=500), timedelta(days=365), False),
+    ],
+)
+def test_a_window_counts_what_lies_in_it(ago: timedelta, since: timedelta, counts: bool) -> None:
+    """Whatever was spent since, so that old amounts have moved into wider buckets."""
+    ledger = InMemoryLedger()
+    for place in range(20):
+        ledger.add("k", "m", Decimal(1), NOW - ago)
+        ledger.add("k", "m", Decimal(0), NOW - timedelta(minutes=place))
+    assert ledger.total("k", NOW - since) == (20 if counts else 0)
+    assert ledger.total("k") == 20
+
+
+def test_what_lies_at_the_edge_of_a_window_counts() -> None:
+    """Buckets count whole, so never less than what was spent is told."""
+    ledger = InMemoryLedger()
+    ledger.add("k", "m", Decimal(1), NOW)
+    assert ledger.total("k", NOW + timedelta(seconds=20)) == 1
+    assert ledger.total("k", NOW + timedelta(seconds=30)) == 0
+
+
+def test_its_memory_is_bounded_however_long_it_counts() -> None:
+    """Of two years by the quarter of an hour, the minutes of 8 hours, the hours of 8 days and 401 days are left."""
+    ledger = InMemoryLedger()
+    at = NOW - timedelta(days=730)
+    while at < NOW:
+        ledger.add("k", "m", Decimal(1), at)
+        at += timedelta(minutes=15)
+    minutes, hours, days = ledger._keys["k"].models["m"]._levels
+    assert len(minutes) <= 33
+    assert len(hours) <= 194
+    assert len(days) <= 402
+    assert ledger.total("k") == 730 * 96
+    assert 7 * 96 <= ledger.total("k", NOW - timedelta(days=7)) <= 7 * 96 + 4
+
+
+@pytest.mark.parametrize(
+    ("spent", "held", "cost", "limit", "granted"),
+    [
+        ("0", "0", "1", "1", True),
+        ("0", "0", "1.01", "1", False),
+        ("0.5", "0.4", "0.1", "1", True),
+        ("0.5", "0.4", "0.2", "1", False),
+        ("1", "0", "0", "1", False),
+        ("0.9", "0.1", "0", "1", False),
+        ("0", "0", "0", "0", False),
+        ("5", "5", "5", None, True),
+    ],
+)
+def test_an_amount_fits_up_to_the_limit(spent: str, held: str, cost: str, limit: str | None, granted: bool) -> None:
+    """A limit that is reached lets nothing through, not even what costs nothing."""
+    ledger = InMemoryLedger()
+    ledger.add("k", "m", Decimal(spent), NOW)
+    assert reserve(ledger, held, "b", limit=None).granted
+    found = reserve(ledger, cost, limit=limit)
+    assert found == Standing(Decimal(spent), Decimal(held), granted)
+    bound = None if limit is None else Decimal(limit)
+    assert fits(Decimal(spent), Decimal(held), Decimal(cost), bound) is granted
+
+
+def test_what_a_holder_sets_aside_replaces_what_it_had() -> None:
+    """And one that does not get it has nothing any more."""
+    ledger = InMemoryLedger()
+    assert reserve(ledger, "0.9").granted
+    assert reserve(ledger, "1").granted
+    assert not reserve(ledger, "1.1").granted
+    assert reserve(ledger, "1", "b") == Standing(Decimal(0), Decimal(0), granted=True)
+
+
+def test_what_nobody_comes_for_is_forgotten() -> None:
+    """When its time is over; or at once, when it is given back, twice if need be."""
+    ledger = InMemoryLedger()
+    reserve(ledger, "1")
+    assert reserve(ledger, "1", "b").held == 1
+    assert reserve(ledger, "1", "b", at=LATER).granted
+    ledger.release("k", "b")
+    ledger.release("k", "b")
+    assert ledger.keys == ()
+
+
+def test_the_keys_that_were_not_used_for_longest_are_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    """Which is logged once."""
+    ledger = InMemoryLedger(most_keys=2)
+    with caplog.at_level(logging.WARNING):
+        for key in ("a", "b", "a", "c", "d"):
+            ledger.add(key, "m", Decimal(1), NOW)
+    assert (ledger.keys, len(caplog.records)) == (("c", "d"), 1)
+    assert repr(ledger) == "InMemoryLedger(2 of 2 keys)"
+
+
+def test_threads_at_once_lose_nothing_and_get_no_more_than_there_is() -> None:
+    """Each sets aside, enters and gives back; what is granted never exceeds the limit."""
+    ledger = InMemoryLedger()
+    granted: list[int] = []
+
+    def work(number: int) -> None:
+        for round_ in range(200):
+            if reserve(ledger, "0.01", f"{number}-{round_}").granted:
+                ledger.add("k", "m", Decimal("0.01"), NOW)
+                ledger.release("k", f"{number}-{round_}")
+                granted.append(1)
+
+    threads = [Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (sum(granted), ledger.total("k")) == (100, 1)
+
+
+def test_it_can_be_copied_and_pickled() -> None:
+    """With what it holds; what is entered in the copy is not in it."""
+    ledger = InMemoryLedger()
+    ledger.add("k", "m", Decimal(1), NOW)
+    for other in (pickle.loads(pickle.dumps(ledger)), copy.deepcopy(ledger)):  # noqa: S301 - our own
+        other.add("k", "m", Decimal(1), NOW)
+        assert (other.total("k"), ledger.total("k")) == (2, 1)
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, True])
+def test_a_number_of_keys_that_cannot_be_is_refused(most: object) -> None:
+    """With its name."""
+    with pytest.raises(OptionError, match="most_keys"):
+        InMemoryLedger(most_keys=most)  # type: ignore[arg-type]
