@@ -45,11 +45,13 @@ class Subject(NamedTuple):
         chunk: the chunk that holds the texts; of a streamed text, a chunk to make its pieces of.
         kind: the kind of part that a streamed text stands in: ``text`` or ``reasoning``.
         texts: the texts in the chunk; None for a streamed text.
+        joined: these texts as they are fed at first.
     """
 
     chunk: Chunk
     kind: str = ""
     texts: tuple[Text, ...] | None = None
+    joined: str = ""
 
     @property
     def gap(self) -> int:
@@ -58,8 +60,8 @@ class Subject(NamedTuple):
 
     def texts_of(self, text: str, borders: Sequence[int]) -> list[Text]:
         """Return the texts of a chunk as they were fed: where steps before have edited them, as these left them."""
-        if not self.texts:
-            return []
+        if not self.texts or text == self.joined:
+            return list(self.texts or ())
         starts = [0, *borders]
         ends = [*(border - len(GAP) for border in borders), len(text)]
         return [
@@ -111,8 +113,9 @@ async def judge_chunk(lane: Lane, chunk: Chunk, texts: Sequence[Text]) -> dict[T
     for text in texts[:-1]:
         at += len(text.text) + len(GAP)
         borders.append(at)
-    track = lane.open(Subject(chunk, texts=tuple(texts)))
-    decided = await track.feed(GAP.join([text.text for text in texts]), borders, final=True)
+    joined = GAP.join([text.text for text in texts])
+    track = lane.open(Subject(chunk, texts=tuple(texts), joined=joined))
+    decided = await track.feed(joined, borders, final=True)
     if not decided.edits:
         return {}
     parts = by_part(decided.edits, [0, *borders])
@@ -371,6 +374,8 @@ class GuardChunkTrack:
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
             self._step.broke(error)
             return Decided((), len(text))
+        if not edits:
+            return Decided((), len(text))
         for place, made in edits.items():
             self._step.note_edits(place, made)
         starts = zip(texts, (0, *borders), strict=True) if texts else ()
@@ -393,6 +398,8 @@ class GuardChunkTrack:
         else:
             made = await self._guard.judged(ctx, texts)
         self._step.keep_written()
+        if not made and not cuts:
+            return {}
         if any(text.fixed and text.place in made for text in texts):
             raise WrongReturnError("it edits a number, which cannot be edited as text; abort instead")
         path = self._step.step.path

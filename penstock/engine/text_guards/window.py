@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
     from typing import Self
 
-    from penstock.engine.text_guards.guard import TextGuard
-
     Scanned = tuple[Sequence["Found"], int]
     Scan = Callable[["TextWindow"], Scanned | Awaitable[Scanned]]
 
@@ -217,6 +215,17 @@ class _Moving:
             self.begins = False
 
 
+class Reads(Protocol):
+    """What a reader needs to know of a guard; `TextGuard` describes it."""
+
+    lookback: int
+    read_parts_separately: bool
+
+    def overrides(self, within: Found, across: Found) -> bool:
+        """Tell whether a finding within a part replaces one across parts."""
+        ...
+
+
 class TextReader:
     """Searches a text for a guard: a text that arrives in pieces, or a whole one as one final piece.
 
@@ -244,7 +253,7 @@ class TextReader:
 
     def __init__(
         self,
-        guard: TextGuard,
+        guard: Reads,
         scan: Scan,
         kind: str,
         *,
