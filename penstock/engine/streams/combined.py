@@ -319,7 +319,7 @@ class _DagJoin:
         until = self._base + len(self._text)
         if not final:
             until = self._reach(until)
-        borders = [border for border in self._borders if border < until]
+        borders = [border for border in self._borders if border < until + final]
         indexes = list(self._branches)
         own = [branch.own(until, borders, final=final) for branch in self._branches.values()]
         edits = merged_parts(

@@ -198,7 +198,7 @@ class Merger:
         taken = [track.take(until, final=final) for track in self._tracks]
         if not any(taken):
             return ()
-        borders = [border for border in self._borders if border < until]
+        borders = [border for border in self._borders if border < until + final]  # the last part may be empty
         made = merged_parts(
             self._text[: until - self._base],
             [border - self._base for border in borders],
