@@ -99,11 +99,12 @@ class Lane(NamedTuple):
 
 def combined_lane(lanes: Sequence[Lane], combine: Callable[[Subject, list[Track]], Track]) -> Lane:
     """Return a lane whose tracks combine those of other lanes."""
-    return Lane(
-        lambda subject: combine(subject, [lane.open(subject) for lane in lanes]),
-        frozenset[str]().union(*(lane.kinds for lane in lanes)),
-        any(lane.guards for lane in lanes),
-    )
+
+    def open_track(subject: Subject) -> Track:
+        return combine(subject, [lane.open(subject) for lane in lanes])
+
+    kinds = frozenset[str]().union(*(lane.kinds for lane in lanes))
+    return Lane(open_track, kinds, any(lane.guards for lane in lanes))
 
 
 async def judge_chunk(lane: Lane, chunk: Chunk, texts: Sequence[Text]) -> dict[TextPlace, Edits]:
@@ -142,7 +143,12 @@ class PassTrack:
 
 def pass_lane() -> Lane:
     """Return the lane of an arm without steps of this stage."""
-    return Lane(lambda _: PassTrack())
+
+    def open_track(subject: Subject) -> Track:
+        del subject
+        return PassTrack()
+
+    return Lane(open_track)
 
 
 class WatchTrack:
@@ -185,7 +191,11 @@ def watch_lane(
         guards: whether it is a guard.
         shows_end: whether it is shown the end of a text, too.
     """
-    return Lane(lambda subject: WatchTrack(subject, show(subject), shows_end=shows_end), frozenset(PART_KINDS), guards)
+
+    def open_track(subject: Subject) -> Track:
+        return WatchTrack(subject, show(subject), shows_end=shows_end)
+
+    return Lane(open_track, frozenset(PART_KINDS), guards)
 
 
 class ShownHook:
