@@ -23,7 +23,6 @@ from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWin
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit
 from penstock.engine.values.errors import (
-    BlockedError as BlockedError,
     ModelError as ModelError,
     OptionError as OptionError,
     PenstockError as PenstockError,
@@ -33,7 +32,7 @@ from penstock.engine.values.errors import (
 from penstock.engine.values.facts import Key as Key
 from penstock.engine.values.message_list import MessageList as MessageList
 from penstock.engine.values.messages import Message as Message, TextPart as TextPart, ToolPart as ToolPart
-from penstock.engine.values.tripwire import Tripwire as Tripwire
+from penstock.engine.values.tripwire import BlockedError as BlockedError, Tripwire as Tripwire
 from penstock.engine.workflow import Workflow as Workflow, member as member
 from penstock.models.judges.judge import Judge as Judge
 from penstock.models.naming import model as model

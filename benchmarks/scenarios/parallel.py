@@ -101,7 +101,7 @@ def joined(payload: Payload, found: list[MessageList | None]) -> Payload:
     changes: dict[TextPlace, list[Edit]] = {}
     for messages in found:
         if messages is not None:
-            for place, edits in messages.recorded_edits.items():
+            for place, edits in messages.known_edits.texts.items():
                 changes.setdefault(place, []).extend(edits)
     merged = {place: edit_ops.in_order(edits) for place, edits in changes.items()}
     return Payload(payload.message_list.edit_text(merged))

@@ -1,4 +1,7 @@
-"""The engine: what a workflow is, and how it runs."""
+"""The engine: workflows, the values that flow through them, and how they run.
+
+The public names stand in ``__init__.pyi`` and are loaded when they are first used.
+"""
 
 from penstock.lazy import lazily
 

@@ -37,10 +37,8 @@ from penstock.engine.values.answers import collected as collected
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit
 from penstock.engine.values.errors import (
-    BlockedError as BlockedError,
     DefinitionError as DefinitionError,
     EditError as EditError,
-    JudgeError as JudgeError,
     MergeConflictError as MergeConflictError,
     MessageError as MessageError,
     MissingExtraError as MissingExtraError,
@@ -73,6 +71,7 @@ from penstock.engine.values.messages import (
     UnknownPart as UnknownPart,
 )
 from penstock.engine.values.model import (
+    JudgeError as JudgeError,
     ModelAnswer as ModelAnswer,
     ModelRequest as ModelRequest,
     ResponseFormat as ResponseFormat,
@@ -100,6 +99,6 @@ from penstock.engine.values.stored import (
     VectorHit as VectorHit,
 )
 from penstock.engine.values.texts import TextPlace as TextPlace
-from penstock.engine.values.tripwire import Record as Record, Tripwire as Tripwire
+from penstock.engine.values.tripwire import BlockedError as BlockedError, Record as Record, Tripwire as Tripwire
 from penstock.engine.values.usage import UsageEntry as UsageEntry
 from penstock.engine.workflow import Workflow as Workflow, member as member

@@ -20,10 +20,14 @@ T = TypeVar("T")
 
 
 def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
-    """Run a coroutine that does not suspend, without an event loop.
+    """Run a coroutine that does not suspend, without an event loop, and return its result.
+
+    Args:
+        stepping: the coroutine.
+        what: what it does, for the error.
 
     Raises:
-        UsageError: it suspends after all.
+        UsageError: it suspends.
     """
     try:
         stepping.send(None)
@@ -35,7 +39,7 @@ def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
 
 
 def new_task_group() -> AsyncioTaskGroup | AnyioTaskGroup:
-    """Return a task group for the event loop that runs: asyncio's own, which costs a quarter of anyio's, or anyio's."""
+    """Return a task group for the running event loop: asyncio's own, which costs a quarter of anyio's, or anyio's."""
     import asyncio
 
     try:
@@ -58,12 +62,12 @@ class AsyncioTaskGroup:
         self.cancelled = False
 
     def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
-        """Start a task; nothing after the group was cancelled."""
+        """Start a task; do nothing if the group was cancelled."""
         if not self.cancelled:
             self._tasks.append(self._group.create_task(work(*args)))
 
     def cancel(self) -> None:
-        """Cancel every task but the one that calls."""
+        """Cancel every task but the calling one."""
         self.cancelled = True
         import asyncio
 
@@ -85,7 +89,7 @@ class AsyncioTaskGroup:
 
 
 class AnyioTaskGroup:
-    """The same on whatever anyio runs on."""
+    """The same on any event loop that anyio supports."""
 
     __slots__ = ("_group", "cancelled")
 
@@ -96,7 +100,7 @@ class AnyioTaskGroup:
         self.cancelled = False
 
     def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
-        """Start a task; nothing after the group was cancelled."""
+        """Start a task; do nothing if the group was cancelled."""
         if not self.cancelled:
             self._group.start_soon(work, *args)
 
@@ -118,11 +122,11 @@ class AnyioTaskGroup:
 
 
 async def gather(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Return what each work gives, in order. One by itself is done in the caller's own task.
+    """Run functions concurrently; return their results in order. A single one runs in the caller's own task.
 
     Raises:
-        TripwireSignal: a verdict of one; it cancels the others. Of several the first in order.
-        Exception: what the first in order raised, if no verdict was given.
+        TripwireSignal: one gave a verdict, which cancels the others. Of several, the first in order.
+        Exception: no one gave a verdict, and some raised: the first in order.
     """
     if len(works) <= 1:
         return [await work() for work in works]
@@ -134,7 +138,7 @@ async def gather(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
         async def run(index: int, work: Callable[[], Awaitable[T]]) -> None:
             try:
                 done[index] = await work()
-            except Exception as error:  # noqa: BLE001 - raised below: another may yet give a verdict, which beats it
+            except Exception as error:  # noqa: BLE001 - raised below, unless another gives a verdict
                 ends[index] = error
             except TripwireSignal as verdict:
                 ends[index] = verdict
@@ -148,12 +152,12 @@ async def gather(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     return cast("list[T]", done)
 
 
-PATIENCE = 10.0
-"""Seconds that a run waits for its shadows when it is closed; what takes longer is cancelled."""
+SHADOW_SECONDS = 10.0
+"""Seconds that a run waits for its shadow steps when it is closed; those that take longer are cancelled."""
 
 
 class BackgroundTasks:
-    """Tasks that belong to a run. Lives from the run's ``async with`` to its end."""
+    """The background tasks of a run (shadow steps). Lives as long as the run's ``async with`` block."""
 
     __slots__ = ("_group", "_scopes")
 
@@ -164,11 +168,11 @@ class BackgroundTasks:
         self._scopes: set[anyio.CancelScope] = set()
 
     async def open(self) -> None:
-        """Make room for tasks."""
+        """Open the group of tasks."""
         await self._group.__aenter__()
 
     def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
-        """Start a task; it must deal with its own errors."""
+        """Start a task; it must handle its own errors."""
         self._group.start_soon(self._run, work, args)
 
     async def _run(self, work: Callable[..., Coroutine[object, None, None]], args: tuple[object, ...]) -> None:
@@ -182,12 +186,12 @@ class BackgroundTasks:
                 self._scopes.discard(scope)
 
     def cancel(self) -> None:
-        """Cancel every task, and nothing else."""
+        """Cancel every task."""
         for scope in list(self._scopes):
             scope.cancel()
 
     async def close(self, error: BaseException | None) -> None:
-        """Wait for the tasks, `PATIENCE` at most; after an error they are cancelled at once."""
+        """Wait for the tasks, `SHADOW_SECONDS` at most; after an error they are cancelled at once."""
         import anyio
 
         if isinstance(error, anyio.get_cancelled_exc_class()):
@@ -195,5 +199,5 @@ class BackgroundTasks:
         else:
             if error is not None:
                 self.cancel()  # and leave the error as it is: a task group would wrap it
-            self._group.cancel_scope.deadline = anyio.current_time() + PATIENCE
+            self._group.cancel_scope.deadline = anyio.current_time() + SHADOW_SECONDS
             await self._group.__aexit__(None, None, None)

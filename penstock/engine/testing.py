@@ -1,6 +1,6 @@
-"""Tools for testing processors and workflows: fakes of the ports, and one call to run a stage. For users' tests too.
+"""Tools for testing processors and workflows: fakes of the ports, and functions that run one stage.
 
-They are deterministic and need no network. They know the engine's public values only.
+They are deterministic, need no network, and are public: use them in your own tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class RecordingObserver:
-    """An observer that keeps every record, in the order they came."""
+    """An observer that keeps every record, in order.
+
+    Attributes:
+        records: the records.
+    """
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -38,7 +42,7 @@ class RecordingObserver:
 
 
 class VirtualClock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that stands still until `advance` is called; it starts at 2026-01-01, 0:00 UTC, by default."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
@@ -48,12 +52,12 @@ class VirtualClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the time forward by that many seconds."""
         self._now += timedelta(seconds=seconds)
 
 
 class CountingIds:
-    """Ids that count, from ``id-1`` on."""
+    """Ids that count: ``id-1``, ``id-2``, …; with another ``prefix``, that one instead of ``id-``."""
 
     def __init__(self, prefix: str = "id-") -> None:
         self._prefix = prefix
@@ -74,14 +78,14 @@ def run_stage(
     """Run one stage of a processor or a workflow on messages, without an event loop.
 
     Args:
-        item: what to run; a processor stands in a workflow of its own.
+        item: a workflow, or a processor, which runs in a workflow of its own.
         stage: the stage, for example ``process_output_step``.
-        messages: a str, messages, chat dicts, or a list; for the tools' stages a JSON value.
-        details: what else the stage tells its hooks, for example ``finish_reason``.
+        messages: a str, messages, chat dicts, or a `MessageList`; for the tools' stages a JSON value.
+        details: details of the call for its hooks, for example ``finish_reason``.
 
     Raises:
-        UsageError: a hook is async and waits; use ``await Workflow("test").then(processor).check(...)`` then.
-        StepFailedError: the processor broke, and its policy is to raise.
+        UsageError: a hook waits; use ``await Workflow("test").then(processor).check(...)`` then.
+        StepFailedError: the processor failed, and its policy is to raise.
     """
     workflow = item if isinstance(item, Workflow) else Workflow("test").then(item)
     return run_without_loop(workflow.check(messages, stage=stage, **details), f"{stage} of {workflow.name!r}")
@@ -93,7 +97,7 @@ def run_stream(
     """Run `process_output_stream` of a processor or a workflow on chunks, without an event loop.
 
     Args:
-        item: what to run; a processor stands in a workflow of its own.
+        item: a workflow, or a processor, which runs in a workflow of its own.
         source: the chunks of an answer; a str is a piece of text.
         release: when they may leave; see `Run.process_output_stream`.
 
@@ -102,7 +106,7 @@ def run_stream(
 
     Raises:
         UsageError: a hook is async.
-        StepFailedError: the processor broke, and its policy is to raise.
+        StepFailedError: the processor failed, and its policy is to raise.
     """
     workflow = item if isinstance(item, Workflow) else Workflow("test").then(item)
     with workflow.start_sync(records=True).process_output_stream(source, release=release) as chunks:

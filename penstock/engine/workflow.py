@@ -1,4 +1,4 @@
-"""`Workflow`: an immutable description of a graph of processors, and the ways to run, check, join and draw it."""
+"""`Workflow`: an immutable graph of processors, and how to build, check, run and draw it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from penstock.engine.graph.nodes import (
 )
 from penstock.engine.graph.plans import Plans
 from penstock.engine.processor.processor import claims_of, one_of
-from penstock.engine.processor.stages import STAGES, Array
+from penstock.engine.processor.stages import STAGES, ProcessorList
 from penstock.engine.run.run import Run
 from penstock.engine.run.sync import SyncRun
 from penstock.engine.tasks import run_without_loop
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
 
 Item: TypeAlias = "AnyProcessor | Workflow"
-"""What can be placed in a workflow: a processor, or another workflow."""
+"""What can be added to a workflow: a processor, or another workflow."""
 
 
 class Workflow:
-    """A graph of processors: an inert, immutable value. Each call returns a new one; equal graphs are equal.
+    """A graph of processors: an immutable value. Each method that adds to it returns a new one; equal graphs are equal.
 
-    Nothing runs, and nothing is checked as a whole, before it is used; `validate` tells all problems at once.
+    The graph as a whole is checked when it is first used, or by `validate`; all problems are reported at once.
     """
 
     __slots__ = ("_plans", "name", "root")
@@ -79,7 +79,7 @@ class Workflow:
     # Building
 
     def then(self, item: Item, *, id: str | None = None, **policy: Unpack[PolicyOptions]) -> Workflow:
-        """Return the workflow with a step behind all others.
+        """Return the workflow with one more step, after all others.
 
         Args:
             item: a processor, or a workflow as one step.
@@ -89,13 +89,13 @@ class Workflow:
         return self._with(_node(item, policy_of(policy), id))
 
     def parallel(self, *items: Item, merge: MergePolicy = None, **policy: Unpack[PolicyOptions]) -> Workflow:
-        """Return the workflow with steps beside each other on one payload, and a join where they meet.
+        """Return the workflow with steps that run in parallel on one payload, and a join that merges their edits.
 
         Args:
             items: processors and workflows, in declared order.
-            merge: how edits that disagree are settled: ``"first"``, ``"last"``, ``pick("id")``, ``"sequence"`` (one
-                after the other instead), or a function of a `Conflict`. None: a conflict fails the join.
-            policy: as in `then`, for each of the items; a timeout holds for those that can be stopped.
+            merge: how conflicting edits are resolved: ``"first"``, ``"last"``, ``pick("id")``, ``"sequence"`` (the
+                items run one after another instead), or a function of a `Conflict`. None: a conflict fails the join.
+            policy: as in `then`, for each of the items; a timeout applies to those that can be stopped.
         """
         given = policy_of(policy)
         nodes = tuple(_node(item, given) for item in items)
@@ -112,14 +112,14 @@ class Workflow:
         merge: MergePolicy = None,
         on_error: Literal["block", "raise"] = "raise",
     ) -> Workflow:
-        """Return the workflow with a choice: the first arm whose condition holds, or with ``match="all"`` each of them.
+        """Return the workflow with a branch: the first arm whose condition holds, or every such arm (``match="all"``).
 
         Args:
             arms: pairs of a condition ``(ctx) -> bool`` (sync or async) and what to run.
-            otherwise: what to run where none holds; without it the payload passes through.
+            otherwise: what to run if none holds; without it the payload passes through.
             match: ``first`` (if, elif, else) or ``all`` (in parallel).
             merge: as in `parallel`, for ``match="all"``.
-            on_error: what a condition that raises means; never *false*.
+            on_error: what happens if a condition raises: ``block`` or ``raise``; it never counts as *false*.
         """
         one_of("branch", "match", match, ("first", "all"))
         one_of("branch", "on_error", on_error, ("block", "raise"))
@@ -130,14 +130,19 @@ class Workflow:
         return self._with(Branch(made, rest, match, merge_policy(merge), on_error))
 
     def dag(self, *members: DagMember, merge: MergePolicy = None) -> Workflow:
-        """Return the workflow with members that name the ones they come `after`; see `member`."""
+        """Return the workflow with a dag: its members name the ones that they come after; see `member`.
+
+        Args:
+            members: made by `member`, in declared order.
+            merge: as in `parallel`, without ``"sequence"``.
+        """
         for given in cast("tuple[object, ...]", members):
             if not isinstance(given, DagMember):
                 raise UsageError(f"dag() takes members: member(processor, after=...), not {type(given).__name__}")
         if not members:
             raise UsageError("dag() needs at least one member")
         if merge == "sequence":
-            raise UsageError("dag() cannot run members one after another: say so with after=")
+            raise UsageError("dag() has no merge='sequence'; to run members one after another, give them after=")
         return self._with(Dag(numbered(members), merge_policy(merge)))
 
     def named(self, name: str) -> Workflow:
@@ -146,10 +151,15 @@ class Workflow:
 
     @classmethod
     def from_graph(cls, graph: Graph, name: str | None = None) -> Workflow:
-        """Return the workflow of a networkx graph: node attribute ``step`` (or ``processor``), edge attribute ``when``.
+        """Return the workflow of a networkx graph.
+
+        Args:
+            graph: a `networkx.DiGraph`. The node attribute ``step`` (or ``processor``) is what to run; the edge
+                attribute ``when`` is a condition.
+            name: the workflow's name; None for the name of the graph.
 
         Raises:
-            WorkflowError: a node carries neither, or an edge's ``when`` is no condition.
+            WorkflowError: a node has neither attribute, or an edge's ``when`` is no condition.
         """
         from penstock.engine.graph.networks import dag_from
 
@@ -158,7 +168,7 @@ class Workflow:
 
     @property
     def graph(self) -> Graph:
-        """The workflow as a networkx graph, which `from_graph` reads."""
+        """The workflow as a `networkx.DiGraph`, which `from_graph` reads."""
         from penstock.engine.graph.networks import to_graph
 
         return to_graph(self.name, self.root)
@@ -172,7 +182,7 @@ class Workflow:
 
         Args:
             format: ``mermaid`` (a flowchart), ``dot`` (for graphviz), ``text`` (for a terminal), or ``json``.
-            stage: draw only what has this stage.
+            stage: draw only the steps that have this stage; None: all steps.
         """
         from penstock.engine.render import render
 
@@ -184,7 +194,7 @@ class Workflow:
         """Check the graph as a whole.
 
         Args:
-            stage: a stage it is going to be used at, which some step of it must then have.
+            stage: a stage that it will be used for, and that at least one step must have.
 
         Raises:
             WorkflowError: it has problems; all of them at once.
@@ -198,7 +208,7 @@ class Workflow:
 
     @property
     def plans(self) -> Plans:
-        """The graph compiled, a stage at a time; made once and shared by all runs."""
+        """The compiled graph, one plan for each stage; made once and shared by all runs."""
         if self._plans is None:
             object.__setattr__(self, "_plans", made := Plans(self.name, self.root))
             return made
@@ -242,16 +252,17 @@ class Workflow:
         """Run one stage alone, as a run of its own.
 
         Args:
-            messages: a str, messages, dicts in a known chat format, or a list; for the tools' stages a JSON value.
+            messages: a str, messages, dicts in a known chat format, or a `MessageList`; for the tools' stages a JSON
+                value.
             stage: the stage to run.
-            request_context: a mapping for the hooks.
-            records: whether the outcome tells what each step did.
-            details: what else the stage tells its hooks, for example ``tool_name``.
+            request_context: the caller's mapping, which hooks can read.
+            records: whether the outcome has a record of what each step did.
+            details: details of the call for its hooks, for example ``tool_name``.
 
         Raises:
             WorkflowError: the graph has problems.
             MessageError: a message is malformed.
-            StepFailedError: a step broke, and its policy is to raise.
+            StepFailedError: a step failed, and its policy is to raise.
         """
         self._check_stage(messages, stage)
         run = self.start(request_context=request_context, records=records)
@@ -268,7 +279,7 @@ class Workflow:
         records: bool = True,
         **details: object,
     ) -> Outcome:
-        """Do what `check` does without an event loop; works inside a running one too.
+        """Do what `check` does, without an event loop; it works inside a running one, too.
 
         Raises:
             UsageError: a step of that stage is async.
@@ -281,8 +292,8 @@ class Workflow:
         return run_without_loop(run.stage(stage, messages, **details), f"workflow {self.name!r}")
 
     def _check_stage(self, messages: object, stage: str) -> None:
-        """Refuse to run a stage that no step has: nothing would be checked."""
-        if messages is None and stage not in ("process_tool_call", "process_tool_result"):
+        """Refuse a call that would check nothing: without messages, or for a stage that no step has."""
+        if messages is None and not (stage in STAGES and STAGES[stage].value):
             raise UsageError("there is nothing to check: give a str, messages, or chat dicts")
         if stage in STAGES and self.root.nodes and self.plans.stage(stage) is None:
             self.validate(stage)
@@ -293,17 +304,21 @@ class Workflow:
         return Workflow(self.name, Sequence((*self.root.nodes, node)))
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both have one name and equal graphs."""
+        """Return whether both have the same name and equal graphs."""
         return isinstance(other, Workflow) and (self.name, self.root) == (other.name, other.root)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[type[Workflow], tuple[str, Sequence]]:
-        """Copy and pickle as name and graph; its processors must allow it."""
+        """Copy and pickle the name and the graph; its processors must support it."""
         return (type(self), (self.name, self.root))
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a workflow does not change."""
+        """Refuse to change a workflow.
+
+        Raises:
+            AttributeError: always.
+        """
         raise AttributeError(f"a workflow does not change: {name} cannot be set; its methods return new workflows")
 
     def __repr__(self) -> str:
@@ -327,7 +342,7 @@ def member(
     Args:
         item: a processor, or a workflow.
         id: its id; by default the processor's or the workflow's own.
-        after: the ids it comes after; as a mapping, with the condition under which each way is taken.
+        after: the ids that it comes after; as a mapping, with the condition of each edge.
         policy: as in `Workflow.then`.
     """
     own = id or (item.name if isinstance(item, Workflow) else None)
@@ -341,7 +356,7 @@ def _node(item: object, policy: Policy, id: str | None = None) -> Node:
     if isinstance(item, Workflow):
         return Sequence(item.root.nodes, id or item.name, policy)
     step = Step(processor_of(item), policy, id or "")
-    _ = step.claims  # what a processor declares is checked as soon as it is placed
+    _ = step.claims  # checks what the processor declares
     return step
 
 
@@ -352,34 +367,34 @@ def _arm(arm: Layer, number: int) -> Arm:
     return Arm(condition, _node(item, DEFAULT))
 
 
-ARRAYS: tuple[Array, ...] = get_args(Array)
+PROCESSOR_LISTS: tuple[ProcessorList, ...] = get_args(ProcessorList)
 
 
-def stages_of(array: Array) -> tuple[str, ...]:
-    """Return the stages that an array serves, in the order of a run."""
-    return tuple(name for name, stage in STAGES.items() if stage.array == array)
+def stages_of(processors: ProcessorList) -> tuple[str, ...]:
+    """Return the stages that a processor list serves, in the order of a run."""
+    return tuple(name for name, stage in STAGES.items() if stage.processor_list == processors)
 
 
-def arrayed(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
-    """Return the plans of a run in which each array's items serve its stages, in the order given.
+def plans_of_lists(name: str, lists: Mapping[ProcessorList, Iterable[Item]]) -> Plans:
+    """Return the plans of a run in which the items of each processor list serve the list's stages, in the order given.
 
     Raises:
-        OptionError: what stands in an array is no processor and no workflow, stands there twice, or has no stage that
-            the array serves.
+        OptionError: an item is neither a processor nor a workflow, stands twice in one list, or has no stage that its
+            list serves.
         WorkflowError: the items together have problems; all of them at once.
     """
-    plans = _together(name, arrays)
-    _ = plans.resolved  # what has problems does not start
+    plans = _unchecked_plans(name, lists)
+    _ = plans.resolved  # raises where there are problems
     return plans
 
 
-def check_some(name: str, arrays: Mapping[Array, Iterable[Item]]) -> None:
-    """Refuse items that cannot stand in the arrays, whatever else will stand there: facts may come from that.
+def check_lists(name: str, lists: Mapping[ProcessorList, Iterable[Item]]) -> None:
+    """Check processor lists to which further items will be added: those may provide facts that are missing now.
 
     Raises:
-        OptionError, WorkflowError: as in `arrayed`.
+        OptionError, WorkflowError: as in `plans_of_lists`.
     """
-    plans = _together(name, arrays)
+    plans = _unchecked_plans(name, lists)
     found = problems(plans.root, None, plans.orders)
     lacking = set(unmet_facts(resolve(plans.root), plans.orders)) if found else set[str]()
     if lacking.issuperset(found):
@@ -387,46 +402,44 @@ def check_some(name: str, arrays: Mapping[Array, Iterable[Item]]) -> None:
     raise WorkflowError(name, [problem for problem in found if problem not in lacking])
 
 
-def _together(name: str, arrays: Mapping[Array, Iterable[Item]]) -> Plans:
-    """Return the plans of the items, not checked yet."""
+def _unchecked_plans(name: str, lists: Mapping[ProcessorList, Iterable[Item]]) -> Plans:
     items: list[Item] = []
     nodes: list[Node] = []
     orders: dict[str, tuple[int, ...]] = {}
-    for array in ARRAYS:
+    for processors in PROCESSOR_LISTS:
         order: list[int] = []
-        for place, item in enumerate(arrays.get(array, ())):
+        for place, item in enumerate(lists.get(processors, ())):
             index = next((index for index, known in enumerate(items) if known is item), len(items))
             if index == len(items):
-                nodes.append(_placed(name, array, place, item))
+                nodes.append(_list_node(name, f"{processors}_processors[{place}]", item))
                 items.append(item)
-            _check_serves(name, array, nodes[index])
+            _check_serves(name, processors, nodes[index])
             if index in order:
-                raise OptionError(name, f"{array}_processors", _called(nodes[index]), "each item once")
+                raise OptionError(name, f"{processors}_processors", _node_name(nodes[index]), "each item once")
             order.append(index)
-        orders[array] = tuple(order)
+        orders[processors] = tuple(order)
     return Plans(name, Sequence(tuple(nodes)), orders)
 
 
-def _placed(name: str, array: str, place: int, item: Item) -> Node:
+def _list_node(name: str, place: str, item: Item) -> Node:
     try:
         return Workflow(name).then(item).root.nodes[0]
     except PenstockError as error:
-        raise OptionError(name, f"{array}_processors[{place}]", item, f"a processor or a workflow: {error}") from error
+        raise OptionError(name, place, item, f"a processor or a workflow: {error}") from error
 
 
-def _check_serves(name: str, array: Array, node: Node) -> None:
-    """Refuse what would never be called there."""
-    serves = stages_of(array)
+def _check_serves(name: str, processors: ProcessorList, node: Node) -> None:
+    """Refuse an item with no stage that the list serves: it would never be called."""
+    serves = stages_of(processors)
     has = {stage for step in steps_of(node) for stage in step.claims.hooks}
     if has and not has.intersection(serves):
-        elsewhere = sorted({STAGES[stage].array for stage in has})
+        elsewhere = sorted({STAGES[stage].processor_list for stage in has})
         cure = " or ".join(f"{other}_processors=" for other in elsewhere)
         allowed = f"what has one of {', '.join(serves)}; it has {', '.join(sorted(has))}: place it in {cure}"
-        raise OptionError(name, f"{array}_processors", _called(node), f"{allowed}, or in processors=")
+        raise OptionError(name, f"{processors}_processors", _node_name(node), f"{allowed}, or in processors=")
 
 
-def _called(node: Node) -> str:
-    """Return what a placed item is called."""
+def _node_name(node: Node) -> str:
     if isinstance(node, Sequence):
         return node.name
     return next((step.id or step.claims.id for step in steps_of(node)), "")

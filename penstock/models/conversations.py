@@ -126,4 +126,4 @@ def list_with_entries(messages: MessageList, entries: Iterable[Entry]) -> Messag
     """Return the list with other entries, for a hook to return, in linear time."""
     made = messages.with_entries([entry._replace(message=messages.completed(entry.message)) for entry in entries])
     # A second derivation, from a list of the same hook, marks that more than texts has changed.
-    return made if messages.watch is None else made.watched(messages.watch).remove()
+    return made if messages.return_check is None else made.for_hook(messages.return_check).remove()

@@ -1,7 +1,7 @@
 """Messages and mappings as the JSON text that a store keeps, and times as ISO text; it knows no store.
 
 Messages have Penstock's own form (`penstock.engine.formats.native`). What a store wrote itself is built without asking
-pydantic, which takes a fifth of the time; whatever does not fit is left to the codec, which says what is wrong.
+pydantic, which takes a fifth of the time; whatever does not fit is left to the format, which says what is wrong.
 """
 
 from __future__ import annotations

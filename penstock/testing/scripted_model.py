@@ -32,15 +32,15 @@ class ScriptedModel:
     """A `Model` that needs no network; the same script gives the same chunks, ids included.
 
     Args:
-        script: what it says, in order: a str, a `Turn`, or a mapping that makes one, such as the ``model_turns`` of the
-            oracle's scenarios; or a callable, async or not, that is given the request and returns one of those. One
-            callable instead of the list answers all requests.
-        repeat_last: whether the last answer stands for all that follow, too.
-        name: what it is called.
+        script: the answers, one for each request, in order: a str, a `Turn`, a mapping of the fields of a `Turn`, or a
+            callable, async or not, that gets the request and returns one of those. One callable instead of the list
+            answers all requests.
+        repeat_last: whether the last answer also answers all further requests. If not, they are an error.
+        name: the model's name.
 
     Attributes:
-        requests: what it was asked, in order.
-        streaming: how many of its answers are being read at the moment.
+        requests: the requests so far, in order.
+        streaming: how many answers are being read at the moment.
     """
 
     def __init__(self, script: ModelScript, *, repeat_last: bool = False, name: str = "scripted") -> None:

@@ -25,21 +25,20 @@ class Turn:
     """One answer of a model, or its failure.
 
     Attributes:
-        text: what it says, in one piece; None says nothing.
-        deltas: the same in pieces; used instead of ``text`` if given.
-        object: a JSON value to say; used if neither of the two is given.
-        reasoning: what it thinks first; a sequence comes in pieces.
-        refusal: says that it will not, in these words.
-        tool_calls: what it calls: mappings of ``name``, ``args`` (a JSON value; a str is sent as it stands, broken or
-            not) and ``id`` (left out: ``call-1`` …).
-        stream_tool_input: whether the arguments come in pieces.
-        usage: the tokens it took, by the names of `penstock.engine.values.model.Usage`; None: a token a word.
-        finish_reason: why it stopped, one of `FINISH_REASONS`; None: ``tool-calls`` if it calls
-            any, else ``stop``.
-        error: it cannot be asked: ``status``, ``message``, and if wanted ``code``, ``retry_after`` (seconds) and
-            ``retryable``; a str is a message without a status.
-        plain_error: it breaks down without an answer; a str says how.
-        stream_error: it breaks down behind what it has said by then, as ``error``.
+        text: the text of the answer, in one piece; None: no text.
+        deltas: the text in pieces; takes the place of ``text``.
+        object: a JSON value as the text of the answer, if there is neither ``text`` nor ``deltas``.
+        reasoning: reasoning before the text; a sequence is sent in pieces.
+        refusal: the words of a refusal.
+        tool_calls: mappings with ``name``, ``args`` (a JSON value; a str is sent unchanged, whether it is JSON or not)
+            and optionally ``id`` (default: ``call-1`` and so on).
+        stream_tool_input: whether the arguments are streamed in pieces.
+        usage: the tokens, by the field names of `penstock.engine.values.model.Usage`; None: one token for each word.
+        finish_reason: one of `FINISH_REASONS`; None: ``tool-calls`` if there are tool calls, else ``stop``.
+        error: the call fails before any answer: a mapping with ``status``, ``message``, and optionally ``code``,
+            ``retry_after`` (seconds) and ``retryable``; a str is a message without a status.
+        plain_error: the model raises a `RuntimeError` without an answer; a str is its message.
+        stream_error: the call fails after the content of this turn; same form as ``error``.
     """
 
     text: str | None = None

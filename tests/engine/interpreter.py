@@ -8,6 +8,7 @@ cancelled first), so a verdict is a set of them.
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock import MessageList, Processor, Retry
@@ -122,7 +123,7 @@ async def _step(step: Step, call: StageCall, payload: State) -> State:
         return payload
     placed = _Placed(step)
     try:
-        after = await _hooked(placed, claims.edits, hook.call, call, payload)
+        after = await _hooked(placed, claims, hook.call, call, payload)
     except Verdicts:
         if step.policy.mode == "shadow":
             return payload
@@ -135,7 +136,7 @@ async def _step(step: Step, call: StageCall, payload: State) -> State:
     return payload if step.policy.mode == "shadow" else after
 
 
-async def _hooked(placed: _Placed, claim: str, hook: Any, call: StageCall, payload: State) -> State:
+async def _hooked(placed: _Placed, claims: Any, hook: Any, call: StageCall, payload: State) -> State:
     """Call one hook, whatever it does to its verdict, and put what it returned into the payload."""
     stage, before = STAGES[call.stage.name], payload.payload
     ctx = stage.context(call, placed, before)
@@ -155,11 +156,15 @@ async def _hooked(placed: _Placed, claim: str, hook: Any, call: StageCall, paylo
     after = before if result is None else stage.accept(stage, before, result)
     told = {spot: edits for place, edits in _told(result).items() if edits and (spot := spot_of(before, place))}
     edits = edits_of(before, after, told, placed.path)
-    if beyond_claim(claim, before, after, edits):
+    if claims.role == "guard":  # all that it takes away is hidden
+        edits = {
+            spot: tuple(replace(e, hides=e.hides or e.start < e.end) for e in made) for spot, made in edits.items()
+        }
+    if beyond_claim(claims.edits, before, after, edits):
         raise _BrokeError
     facts = after.facts if effects is None else FrozenDict({**after.facts, **(effects.facts or {})})
     data = after.data if effects is None else (*after.data, *(effects.data or ()))
-    return payload.then(Payload(after.message_list, facts, after.fields, data, None, after.settled), edits)
+    return payload.then(Payload(after.message_list, facts, after.fields, data, None, after.finished), edits)
 
 
 def _told(result: object) -> dict[TextPlace, Edits]:
@@ -167,7 +172,7 @@ def _told(result: object) -> dict[TextPlace, Edits]:
     if isinstance(result, TextEdits):
         return {TextPlace("", 0, path): tuple(edits) for path, edits in result.changes.items()}
     messages = result.messages if isinstance(result, (Overrides, Retry)) else result
-    return dict(messages.recorded_edits) if isinstance(messages, MessageList) else {}
+    return dict(messages.known_edits.texts) if isinstance(messages, MessageList) else {}
 
 
 async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCall, payload: State) -> State:
@@ -246,8 +251,8 @@ async def _dag(node: Dag, call: StageCall, payload: State) -> State:
     everyone = frozenset(walk.ends)
     after = walk.state(everyone)
     data = payload.payload.data + tuple(chunk for end in walk.ends.values() for chunk in end.data)
-    settled = any(end.settled for end in walk.ends.values())
-    met = Payload(after.message_list, after.facts, after.fields, data, None, settled)
+    finished = any(end.finished for end in walk.ends.values())
+    met = Payload(after.message_list, after.facts, after.fields, data, None, finished)
     return payload.then(met, walk.since(frozenset(), everyone))
 
 
@@ -297,9 +302,9 @@ class _DagWalk:
 
     async def _run(self, member: DagMember, before: Members) -> None:
         met = self.state(before)
-        settled = any(self.ends[name].settled for name in before)
-        seen = forked(Payload(met.message_list, met.facts, met.fields, (), None, settled))
-        if settled or not await _reached(self.node, member, seen.payload, self.ran, self.call):
+        finished = any(self.ends[name].finished for name in before)
+        seen = forked(Payload(met.message_list, met.facts, met.fields, (), None, finished))
+        if finished or not await _reached(self.node, member, seen.payload, self.ran, self.call):
             return
         self.ran.add(member.id)
         end = await _node(member.node, self.call, seen)

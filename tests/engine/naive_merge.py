@@ -327,7 +327,7 @@ class State:
 def forked(payload: Payload) -> State:
     """Return the state with which each branch begins."""
     return State(
-        Payload(payload.message_list, payload.facts, payload.fields, (), None, payload.settled), texts(payload)
+        Payload(payload.message_list, payload.facts, payload.fields, (), None, payload.finished), texts(payload)
     )
 
 
@@ -439,7 +439,7 @@ class Join:
         if self.culprits:
             raise ConflictError(self.culprits)
         data = self.base.data + tuple(chunk for _, end in ends for chunk in end.data)
-        done = any(end.settled for _, end in ends)
+        done = any(end.finished for _, end in ends)
         after = Payload(messages, facts, FrozenDict(fields), data, None, done)
         return State(after, texts(self.base), self.edits)
 

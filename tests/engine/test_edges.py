@@ -219,7 +219,7 @@ class Reads(Processor):
 
 def test_the_text_of_an_answer_is_not_there_while_it_streams() -> None:
     """The error says what to do."""
-    with pytest.raises(StepFailedError, match="not there while it streams"):
+    with pytest.raises(StepFailedError, match="not available while it streams"):
         run_stream(Reads(), ["a"])
 
 

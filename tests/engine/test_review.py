@@ -28,7 +28,7 @@ from penstock import (
 from penstock.engine import MessageError, ProcessorError, StepFailedError, UsageError
 from penstock.engine.execution import executor
 from penstock.engine.graph.plan import PlanSteps
-from penstock.engine.values.errors import BlockedError
+from penstock.engine.values.tripwire import BlockedError
 from penstock.testing import VirtualClock
 
 SECRET = "s3cret"

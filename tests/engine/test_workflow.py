@@ -126,7 +126,7 @@ def test_a_name_that_cannot_be_is_refused(name: Any) -> None:
         (lambda w: w.branch((always, Say("a")), (3, Say("a"))), "arm 1"),
         (lambda w: w.dag(), "dag\\(\\) needs at least one member"),
         (lambda w: w.dag(Say("a")), "dag\\(\\) takes members"),
-        (lambda w: w.dag(member(Say("a")), merge="sequence"), "say so with after="),
+        (lambda w: w.dag(member(Say("a")), merge="sequence"), "one after another, give them after="),
         (lambda w: w.then(Say("a"), retries=3), "no policy is called retries; there are timeout, on_error"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Running a compiled plan over one payload, up to its outcome."""
+"""Run a compiled plan over one payload, up to its outcome."""

@@ -1,12 +1,11 @@
-"""The step boundary: what a hook did becomes a payload, a verdict, or a failure; the one place where signals end.
+"""The step boundary: turns what a hook returned or raised into a payload, a verdict, or a failure.
 
-It knows plans and values; it runs nothing. Caller cancellation and interrupts pass through it: they are neither
-verdicts nor failures.
+`TripwireSignal` is caught here and nowhere else. Cancellation by the caller and interrupts pass through: they are
+neither verdicts nor failures.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import sys
@@ -16,59 +15,62 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.graph.plan import plan_steps
-from penstock.engine.merging.changes import Gone
-from penstock.engine.merging.diff import compose_hints, diff, only_removes, text_changes
-from penstock.engine.processor.payload import Overrides, Payload, Retry
-from penstock.engine.processor.stages import WrongReturnError, told_edits
-from penstock.engine.values.errors import BlockedError, EditError, JudgeError, StepFailedError, UsageError
+from penstock.engine.merging.changes import followed_by
+from penstock.engine.merging.diff import diff, edits_to_record, only_removes
+from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
+from penstock.engine.processor.stages import WrongReturnError, known_edits
+from penstock.engine.values.errors import EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.tripwire import Record, Tripwire, TripwireSignal
+from penstock.engine.values.model import JudgeError
+from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
     from penstock.engine.graph.plan import Block, PlanPolicy, PlanStep
     from penstock.engine.processor.context import AnyContext, Effects
+    from penstock.engine.processor.payload import Changes, PayloadPath
     from penstock.engine.processor.state import StageCall
-    from penstock.engine.values.edits import Edit, Edits
-    from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.edits import Edit
+    from penstock.engine.values.texts import KnownEdits, TextPlace
     from penstock.engine.values.tripwire import Status
 
 log = logging.getLogger("penstock")
 
-_SPEAKING = (WrongReturnError, StepFailedError, EditError, UsageError)
-"""The errors whose text quotes nothing of what was judged, so that it may be told on."""
+_QUOTABLE = (WrongReturnError, StepFailedError, EditError, UsageError)
+"""The errors whose text quotes nothing of what was judged, so that it may be shown."""
 
 
-def settle(
+def apply_result(
     call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, result: object, started: float
 ) -> Payload:
-    """Return the payload after a hook that returned; ``started`` is 0 where nobody listens."""
+    """Return the payload after a hook that returned; ``started`` is 0 where no records are wanted."""
     effects = ctx.effects
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, started)
     try:
         after = _applied(step, payload, effects, result)
         changes = _changes(step, payload, after, result, listening=started > 0)
-    except Exception as error:  # noqa: BLE001 - whatever a result breaks is the step's failure
+    except Exception as error:  # noqa: BLE001 - a result that cannot be applied is the step's failure
         return fail(call, step, payload, error, started, effects)
-    if changes is not None and payload.hints is not None:
-        after.hints = compose_hints(payload.hints, changes)
+    if payload.changes is not None:
+        after.changes = followed_by(payload.changes, changes)
     if started:
         edited = after is not payload and (after.message_list, after.fields) != (payload.message_list, payload.fields)
         status: Status = "edited" if edited else "passed"
-        edits = tuple(masked(place, edit) for place, made in (changes or {}).items() for edit in made)
+        texts = edits_to_record(payload, changes, step.path)
+        edits = tuple(masked(place, edit) for place, made in texts.items() for edit in made)
         record(call, step, status, started, effects, edits=edits)
     return after
 
 
-def settle_error(
+def apply_error(
     call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, error: BaseException, started: float
 ) -> Payload:
-    """Return the payload after a hook that raised, or raise what is neither verdict nor failure."""
+    """Return the payload after a hook that raised; raise the error again if it is neither verdict nor failure."""
     effects = ctx.effects
     if passes_through(error):
         if effects is not None and effects.tripwire is not None:
-            call.run.verdicts[step.path] = effects.tripwire  # for a timeout that is about to end this step
+            call.run.verdicts[step.path] = effects.tripwire  # in case a timeout is about to end this step
         raise error
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, started)
@@ -89,10 +91,10 @@ def verdict_in(error: BaseException) -> Tripwire | None:
 
 
 def truth(held: object) -> bool:
-    """Return what a condition says.
+    """Return the result of a condition as a bool.
 
     Raises:
-        WrongReturnError: it says nothing: a forgotten ``return`` must not pass for *false*.
+        WrongReturnError: it is None: a forgotten ``return`` must not count as *false*.
     """
     if held is None:
         raise WrongReturnError("the condition returned None; return True or False (for a fact: ctx.get(KEY, False))")
@@ -122,34 +124,34 @@ def after_failure(
     verdict: Tripwire | None = None,
     owner: PlanStep | PlanPolicy | None = None,
 ) -> Payload:
-    """Return the payload that a failure leads to: stopped (block), unchanged (allow); or raise it."""
+    """Return the payload after a failure: stopped (``block``) or unchanged (``allow``); otherwise raise the failure."""
     if on_error == "block":
-        log.warning("%s%s; what it checks is blocked", failure, _told_why(failure))
+        log.warning("%s%s; what it checks is blocked", failure, _judge_reason(failure))
         return payload.stopped(verdict or failure_verdict(failure), failure)
     if on_error == "allow":
-        if owner is not None and not owner.told_open:  # once a plan
-            owner.told_open = True
+        if owner is not None and not owner.warned_open:  # once for each plan
+            owner.warned_open = True
             log.warning("%s; its policy lets the run go on without it (said once)", failure)
         return payload
     raise failure from failure.__cause__
 
 
-def _told_why(failure: StepFailedError) -> str:
-    """Return what a judge's error says of itself, which quotes no text."""
+def _judge_reason(failure: StepFailedError) -> str:
+    """Return the reason and the model of a judge's error, which quote no text."""
     cause = failure.__cause__
     return f" ({cause.reason}: {cause.model})" if isinstance(cause, JudgeError) else ""
 
 
 def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -> StepFailedError:
-    """Return what went wrong as a `StepFailedError`; a foreign error's text stays out of its message."""
-    problem = str(error) if isinstance(error, _SPEAKING) else f"{type(error).__name__} was raised{_origin(error)}"
+    """Return an error as a `StepFailedError`; its message does not quote the texts of foreign errors."""
+    problem = str(error) if isinstance(error, _QUOTABLE) else f"{type(error).__name__} was raised{_origin(error)}"
     failure = StepFailedError(path, processor_id, stage, problem)
     failure.__cause__ = error
     return failure
 
 
 def _origin(error: BaseException) -> str:
-    """Return where an error was raised, for people: file, line and function, which quote no text."""
+    """Return where an error was raised: file, line and function, which quote no text."""
     last = list(traceback.walk_tb(error.__traceback__))[-1:]
     return "".join(
         f" ({frame.f_code.co_filename.rsplit('/', 1)[-1]}:{line} in {frame.f_code.co_name})" for frame, line in last
@@ -167,12 +169,13 @@ def failure_verdict(failure: StepFailedError) -> Tripwire:
 
 
 def passes_through(error: BaseException) -> bool:
-    """Tell whether an error is neither verdict nor failure: an interrupt, or a cancellation that comes from outside."""
+    """Return whether an error is neither verdict nor failure: an interrupt, or a cancellation from outside."""
     if isinstance(error, (Exception, TripwireSignal)):
         return False
     if isinstance(error, BaseExceptionGroup):
         return any(passes_through(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
-    if isinstance(error, asyncio.CancelledError):
+    asyncio = sys.modules.get("asyncio")  # where it is not loaded, nothing can raise its error
+    if asyncio is not None and isinstance(error, asyncio.CancelledError):
         return _being_cancelled()
     if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
         return True
@@ -181,6 +184,8 @@ def passes_through(error: BaseException) -> bool:
 
 
 def _being_cancelled() -> bool:
+    import asyncio  # takes long to import; here it is loaded already
+
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -188,8 +193,8 @@ def _being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class Place(NamedTuple):
-    """What a record is about where it is no step: a nested workflow, a join, a condition."""
+class RecordTarget(NamedTuple):
+    """What a record is about if it is not a step: a nested workflow, a join, or a condition."""
 
     path: str
     processor_id: str
@@ -197,7 +202,7 @@ class Place(NamedTuple):
 
 def record(
     call: StageCall,
-    step: PlanStep | Place,
+    step: PlanStep | RecordTarget,
     status: Status,
     started: float,
     effects: Effects | None = None,
@@ -206,7 +211,7 @@ def record(
     tripwire: Tripwire | None = None,
     error: str | None = None,
 ) -> None:
-    """Note what a step did, and tell the observers."""
+    """Add a record of what a step did, and pass it to the observers."""
     notes = EMPTY if effects is None or effects.notes is None else effects.notes
     seconds = perf_counter() - started if started else 0.0
     made = Record(
@@ -223,21 +228,21 @@ def record(
 
 
 def record_failure(call: StageCall, failure: StepFailedError, on_error: str | None, started: float = 0.0) -> None:
-    """Put on record that something other than a hook failed."""
+    """Record the failure of something other than a hook."""
     if call.run.listening:
         verdict = failure_verdict(failure) if on_error == "block" else None
         kind = type(failure.__cause__ or failure).__name__
-        record(call, Place(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
+        record(call, RecordTarget(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
 
 
 def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
-    """Return the verdict of a step in a block that was cut off after it aborted, if there is one."""
+    """Return the verdict of a step in a block that was cancelled after it aborted; None if there is none."""
     found = [call.run.verdicts.pop(step.path, None) for step in plan_steps(block)]
     return next((verdict for verdict in found if verdict is not None), None)
 
 
 def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedError:
-    """Return the failure of a block that gave no result in time, which then is on record."""
+    """Return the failure of a block that gave no result in time, and record it."""
     cause = TimeoutError(f"no result within {block.timeout} s")
     problem = f"it gave no result within {block.timeout} s"
     failure = StepFailedError(block.path, block.path.rsplit("/", 1)[-1], call.stage.name, problem)
@@ -249,8 +254,8 @@ def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedE
 def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
     """Return an edit and its place for a record, which quotes no text.
 
-    What a redaction wrote may be shown; other words, a guard may refuse yet. The keys of a JSON value may be what is to
-    be hidden, so they are stars.
+    The replacement of a redaction may be shown. Other replacements are dotted out: a guard may yet refuse them. Keys of
+    a JSON value are replaced by stars, since they may be what has to be hidden.
     """
     field, *rest = place.path
     if rest:
@@ -272,9 +277,9 @@ def _tripped(
 
 
 def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: object) -> Payload:
-    """Return the payload with a hook's result and effects in it; the same one if there is nothing."""
+    """Return the payload with a hook's result and effects; the same one if there are none."""
     if result is None:
-        if effects is not None and effects.watch is not None and effects.watch.derived:
+        if effects is not None and effects.return_check is not None and effects.return_check.derived:
             raise WrongReturnError(
                 "it derived a list from ctx.message_list and returned nothing; did you forget to return it?"
             )
@@ -285,52 +290,69 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
             raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
         _check_own(effects, result)
         after = step.stage.accept(step.stage, payload, result)
-        _check_claim(step, payload, after, result)
     if effects is None or (effects.facts is None and effects.data is None):
         return after
     facts = after.facts if effects.facts is None else FrozenDict({**after.facts, **effects.facts})
     data = after.data if effects.data is None else (*after.data, *effects.data)
-    return Payload(after.message_list, facts, after.fields, data, None, after.settled, after.hints, after.edits_only)
+    return Payload(after.message_list, facts, after.fields, data, None, after.finished, after.changes)
 
 
 def _check_own(effects: Effects | None, result: object) -> None:
-    """Refuse a list that was not derived from this call's: one kept from before would undo what was done since."""
+    """Refuse a list that was not derived from this call's: an older one would undo what was done since."""
     returned = result.messages if isinstance(result, (Overrides, Retry)) else result
-    if isinstance(returned, MessageList) and (effects is None or returned.watch is not effects.watch):
+    if isinstance(returned, MessageList) and (effects is None or returned.return_check is not effects.return_check):
         raise WrongReturnError(
-            "it returned a MessageList that is not derived from this call's ctx.message_list; keep none from before"
+            "it returned a MessageList that is not derived from this call's ctx.message_list; "
+            "do not keep a list from an earlier call"
         )
 
 
-def _check_claim(step: PlanStep, before: Payload, after: Payload, result: object) -> None:
-    """Refuse changes that go beyond what the processor declares."""
-    if step.edits == "anything" or after is before:
+def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool) -> Changes:
+    """Return what a step changed, checked against what its processor declares.
+
+    The payloads are compared once, and only if a join, a record, or the check needs it.
+    """
+    if after is before:
+        return NO_CHANGES
+    known = known_edits(result)
+    if not listening and before.changes is None and not _needs_check(step, before, after, known):
+        return NO_CHANGES
+    changes = diff(before, after, step.path, known, hides=step.role == "guard")
+    _check_claim(step, after, changes, known)
+    return changes
+
+
+def _needs_check(step: PlanStep, before: Payload, after: Payload, known: KnownEdits) -> bool:
+    """Return whether a step may have changed more than its processor declares; quick for what changes most often."""
+    if step.edits != "spans":
+        return step.edits == "nothing" and (after.message_list, after.fields) != (before.message_list, before.fields)
+    if after.fields is not before.fields:
+        return True
+    was, now = before.message_list, after.message_list
+    return now is not was and not known.complete and not only_removes(was, now)
+
+
+def _check_claim(step: PlanStep, after: Payload, changes: Changes, known: KnownEdits) -> None:
+    """Refuse changes beyond those that the processor declares."""
+    if step.edits == "anything" or (step.edits == "spans" and not changes.others):
         return
-    if (
-        step.edits == "spans"
-        and isinstance(result, MessageList)
-        and (result.edits_only or only_removes(before.message_list, after.message_list))
-    ):
+    if after.finished:  # a `Retry`, which may bring changed messages
         return
-    changes = diff(before, after, step.path, told_edits(result))
-    beyond = [place for place, change in changes.items() if step.edits == "nothing" or not _is_slight(place, change)]
-    if beyond and not (step.stage.name == "process_api_error" and after.settled):
-        allowed = "nothing" if step.edits == "nothing" else "stretches of text and metadata, and remove messages"
+    others = {path: change for path, change in changes.others.items() if path[0] != "facts"}
+    if step.edits == "nothing":
+        allowed, beyond = "nothing", bool(changes.texts or others)
+    else:
+        allowed = "stretches of text and metadata, and remove messages"
+        beyond = not all(
+            _is_slight(path, change) or (known.complete and path[0] != "fields") for path, change in others.items()
+        )
+    if beyond:
         raise WrongReturnError(f"it declares that it edits {allowed}, but it changed more; declare edits='anything'")
 
 
-def _is_slight(place: tuple[object, ...], change: object) -> bool:
-    """Tell whether a change is to a stretch of text, takes a message out, or sets a key of a message's metadata."""
-    return isinstance(change, (tuple, Gone)) or (place[0] == "messages" and place[2:3] == ("metadata",))
-
-
-def _changes(
-    step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool
-) -> dict[TextPlace, Edits] | None:
-    """Return the text edits of this step, where a fork or a listener wants them."""
-    if after is before or (before.hints is None and not listening):
-        return None
-    return text_changes(before, after, told_edits(result), step.path)
+def _is_slight(path: PayloadPath, change: object) -> bool:
+    """Return whether a change removes something, or sets a key of a message's metadata."""
+    return isinstance(change, Gone) or (path[0] == "messages" and path[2:3] == ("metadata",))
 
 
 def close_awaitable(awaitable: object) -> None:

@@ -1,7 +1,7 @@
-"""The executor: runs a plan. The semantics of steps, forks, choices and meshes, each in one function.
+"""The executor: runs a plan, one function for each kind of block.
 
-It knows plans and the step boundary, and never asks which stage it runs. Its functions are coroutines that suspend only
-where a hook does, so a plan of sync hooks can be driven without an event loop.
+It never asks which stage it runs. Its functions are coroutines that suspend only where a hook does, so a plan of sync
+hooks runs without an event loop.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import inspect
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-
 from penstock.engine.execution.boundary import (
     after_failure,
+    apply_error,
+    apply_result,
     as_failure,
     cut_off_verdict,
     log,
     passes_through,
     record_failure,
-    settle,
-    settle_error,
     timed_out,
     truth,
 )
@@ -54,11 +52,11 @@ T = TypeVar("T")
 
 
 def execute(block: Block, call: StageCall, payload: Payload) -> Awaitable[Payload]:
-    """Return the run of a block; its payload carries the verdict, if there was one."""
+    """Return an awaitable that runs a block; its payload carries the verdict, if there was one."""
     return _RUNNERS[type(block)](block, call, payload)
 
 
-async def _plain(block: PlanSteps, call: StageCall, payload: Payload) -> Payload:
+async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Payload:
     quiet = not call.run.listening
     started = 0.0 if quiet else perf_counter()
     for step, hook, awaits, context in block.calls:
@@ -67,32 +65,34 @@ async def _plain(block: PlanSteps, call: StageCall, payload: Payload) -> Payload
             result = hook(ctx)
             if awaits:
                 result = await result
-        except BaseException as error:  # noqa: BLE001 - sorted by `settle_error`, which lets interrupts pass
-            payload = settle_error(call, step, ctx, payload, error, started)
+        except BaseException as error:  # noqa: BLE001 - handled by `apply_error`, which lets interrupts pass
+            payload = apply_error(call, step, ctx, payload, error, started)
         else:
             if result is None and ctx.effects is None and quiet:
                 continue
-            payload = settle(call, step, ctx, payload, result, started)
-        if payload.settled:
+            payload = apply_result(call, step, ctx, payload, result, started)
+        if payload.finished:
             break
         if started:
             started = perf_counter()
     return payload
 
 
-async def _chain(block: PlanSequence, call: StageCall, payload: Payload) -> Payload:
+async def _run_sequence(block: PlanSequence, call: StageCall, payload: Payload) -> Payload:
     for inner in block.blocks:
         payload = await execute(inner, call, payload)
-        if payload.settled:
+        if payload.finished:
             break
     return payload
 
 
-async def _placed(block: PlanPolicy, call: StageCall, payload: Payload) -> Payload:
+async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> Payload:
     started = perf_counter() if call.run.listening else 0.0
     try:
         if block.timeout is None:
             return await execute(block.block, call, payload)
+        import anyio  # takes long to import, so it is loaded where something waits
+
         with anyio.move_on_after(block.timeout) as scope:
             after = await execute(block.block, call, payload)
             if after.tripwire is not None or not scope.cancel_called:
@@ -111,80 +111,80 @@ async def _placed(block: PlanPolicy, call: StageCall, payload: Payload) -> Paylo
     return after_failure(block.on_error, payload, failure, owner=block)
 
 
-async def _shadow(block: PlanShadow, call: StageCall, payload: Payload) -> Payload:
-    if call.run.shadow:  # within a shadow: it runs beside already
-        await _watch(block.block, call, payload)
+async def _run_shadow(block: PlanShadow, call: StageCall, payload: Payload) -> Payload:
+    if call.run.shadow:  # nested in another shadow, which runs beside already
+        await _run_unseen(block.block, call, payload)
         return payload
     beside = call.shadowed()
     if block.sync:
-        await _watch(block.block, beside, payload)
+        await _run_unseen(block.block, beside, payload)
     else:
         background = call.run.background
         if background is None:
             raise UsageError("this workflow has async shadow steps: use `async with workflow.start() as run`")
-        background.start(_watch, block.block, beside, payload)
+        background.start(_run_unseen, block.block, beside, payload)
     return payload
 
 
-async def _watch(block: Block, call: StageCall, payload: Payload) -> None:
-    """Run a shadow: only its records count, failures included; nothing that goes wrong in it concerns the run."""
+async def _run_unseen(block: Block, call: StageCall, payload: Payload) -> None:
+    """Run a shadow. Only its records count, failures included; no error of it reaches the run."""
     try:
         await execute(block, call, payload)
     except StepFailedError:
-        return  # on record already
+        return  # it is recorded already
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not reach the run
         log.error("a shadow broke (%s); the run goes on", type(error).__name__)
 
 
-async def _overlap(block: PlanOverlap, call: StageCall, payload: Payload) -> Payload:
+async def _run_overlap(block: PlanOverlap, call: StageCall, payload: Payload) -> Payload:
     if call.run.pending is None:
         return await execute(block.block, call, payload)
     call.run.pending.append((block.block, call, payload))
     return payload
 
 
-# Forks
+# Parallels
 
 
-async def _fork(block: PlanParallel, call: StageCall, payload: Payload) -> Payload:
-    return await _fan_out(block.ways, block, call, payload)
+async def _run_parallel(block: PlanParallel, call: StageCall, payload: Payload) -> Payload:
+    return await _run_arms(block.arms, block, call, payload)
 
 
-async def _fan_out(
-    ways: Sequence[PlanArm], block: PlanParallel | PlanBranch, call: StageCall, payload: Payload
+async def _run_arms(
+    arms: Sequence[PlanArm], block: PlanParallel | PlanBranch, call: StageCall, payload: Payload
 ) -> Payload:
-    """Run the ways on one payload and join them: those that cannot suspend first, the others beside each other."""
-    if len(ways) == 1:
-        return await execute(ways[0].block, call, payload)
+    """Run arms on one payload and join them: those that cannot suspend first, the others concurrently."""
+    if len(arms) == 1:
+        return await execute(arms[0].block, call, payload)
     base = payload.tracked()
-    ends: list[Payload | StepFailedError | None] = [None] * len(ways)
+    ends: list[Payload | StepFailedError | None] = [None] * len(arms)
     later: list[int] = []
-    for index, way in enumerate(ways):
-        if not way.block.sync:
+    for index, arm in enumerate(arms):
+        if not arm.block.sync:
             later.append(index)
             continue
-        ends[index] = end = await _end_of(way.block, call, base)
+        ends[index] = end = await _end_of(arm.block, call, base)
         if isinstance(end, Payload) and end.tripwire is not None:
-            skip([way for other, way in enumerate(ways) if ends[other] is None], call)
+            skip([arm for other, arm in enumerate(arms) if ends[other] is None], call)
             return payload.stopped(end.tripwire, end.failure)
     if len(later) == 1:
-        ends[later[0]] = await _end_of(ways[later[0]].block, call, base)
+        ends[later[0]] = await _end_of(arms[later[0]].block, call, base)
     elif later:
-        await _beside([ways[index].block for index in later], later, ends, call, base)
+        await _run_concurrently([arms[index].block for index in later], later, ends, call, base)
     for reached in ends:
         if reached is not base:
-            return join(ways, ends, block, call, payload, base)
-    return payload  # nobody did anything
+            return join(arms, ends, block, call, payload, base)
+    return payload  # no arm changed anything
 
 
-async def _beside(
+async def _run_concurrently(
     blocks: Sequence[Block],
     places: Sequence[int],
     ends: list[Payload | StepFailedError | None],
     call: StageCall,
     base: Payload,
 ) -> None:
-    """Run blocks in tasks of their own; the first verdict cancels the others."""
+    """Run each block in a task of its own, and put its end into ``ends``; the first verdict cancels the others."""
     async with new_task_group() as group:
 
         async def run(block: Block, place: int) -> None:
@@ -201,36 +201,36 @@ async def _beside(
     if not group.cancelled:
         for block, place in zip(blocks, places, strict=True):
             if ends[place] is None:
-                ends[place] = _cut_off(block, call)
+                ends[place] = _cancelled_block(block, call)
 
 
-def _cut_off(block: Block, call: StageCall) -> StepFailedError:
-    """Return the failure of a branch whose task somebody else cancelled: it gave no verdict, so it has not passed."""
+def _cancelled_block(block: Block, call: StageCall) -> StepFailedError:
+    """Return the failure of a branch whose task was cancelled from outside: without a verdict, it has not passed."""
     step = next(plan_steps(block))
-    return _lost(step.path, step.processor_id, call)
+    return _cancelled(step.path, step.processor_id, call)
 
 
-def _lost(path: str, culprit: str, call: StageCall) -> StepFailedError:
+def _cancelled(path: str, culprit: str, call: StageCall) -> StepFailedError:
     failure = StepFailedError(path, culprit, call.stage.name, "its task was cancelled from outside")
     record_failure(call, failure, None)
     return failure
 
 
 async def _end_of(block: Block, call: StageCall, base: Payload) -> Payload | StepFailedError:
-    """Return how one branch ended: with a payload, or a failure that is to be raised."""
+    """Return the payload of one branch, or the failure that it raised."""
     try:
         return await execute(block, call, base)
     except StepFailedError as error:
         return error
 
 
-# Choices
+# Branches
 
 
-async def _choice(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
+async def _run_branch(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
     if block.every:
-        return await _every(block, call, payload)
-    way = block.otherwise
+        return await _run_all_arms(block, call, payload)
+    arm = block.otherwise
     view = View(call, payload)
     number = 0
     try:
@@ -239,34 +239,36 @@ async def _choice(block: PlanBranch, call: StageCall, payload: Payload) -> Paylo
             if said is not True and said is not False:
                 said = truth(await said if inspect.isawaitable(said) else said)
             if said:
-                way = block.ways[number]
+                arm = block.arms[number]
                 break
             number += 1
-    except BaseException as error:  # noqa: BLE001 - sorted by `_unanswered`, which lets interrupts pass
-        return _unanswered(block, call, payload, number, error)
+    except BaseException as error:  # noqa: BLE001 - handled by `_condition_failed`, which lets interrupts pass
+        return _condition_failed(block, call, payload, number, error)
     if call.run.listening:
-        skip([other for other in (*block.ways, block.otherwise) if other is not None and other is not way], call)
-    return payload if way is None else await execute(way.block, call, payload)
+        skip([other for other in (*block.arms, block.otherwise) if other is not None and other is not arm], call)
+    return payload if arm is None else await execute(arm.block, call, payload)
 
 
-async def _every(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
+async def _run_all_arms(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
     taken: list[PlanArm | None] = []
     view = View(call, payload)
     for number, condition in enumerate(block.conditions):
         try:
             held = await holds(condition, view)
-        except BaseException as error:  # noqa: BLE001 - sorted by `_unanswered`, which lets interrupts pass
-            return _unanswered(block, call, payload, number, error)
+        except BaseException as error:  # noqa: BLE001 - handled by `_condition_failed`, which lets interrupts pass
+            return _condition_failed(block, call, payload, number, error)
         if held:
-            taken.append(block.ways[number])
-    ways = [way for way in (taken or [block.otherwise]) if way is not None]
+            taken.append(block.arms[number])
+    arms = [arm for arm in (taken or [block.otherwise]) if arm is not None]
     if call.run.listening:
-        skip([way for way in (*block.ways, block.otherwise) if way is not None and way not in ways], call)
-    return await _fan_out(ways, block, call, payload) if ways else payload
+        skip([arm for arm in (*block.arms, block.otherwise) if arm is not None and arm not in arms], call)
+    return await _run_arms(arms, block, call, payload) if arms else payload
 
 
-def _unanswered(block: PlanBranch, call: StageCall, payload: Payload, number: int, error: BaseException) -> Payload:
-    """Return the payload after a condition that broke, as the branch's policy says; never *false*."""
+def _condition_failed(
+    block: PlanBranch, call: StageCall, payload: Payload, number: int, error: BaseException
+) -> Payload:
+    """Return the payload after a condition that raised, as the branch's policy says; it never counts as *false*."""
     if passes_through(error):
         raise error
     failure = as_failure(f"{block.path}[{number}]", block.path, call.stage.name, error)
@@ -274,30 +276,30 @@ def _unanswered(block: PlanBranch, call: StageCall, payload: Payload, number: in
     return after_failure(block.on_error, payload, failure)
 
 
-# Meshes
+# Dags
 
 
-async def _mesh(block: PlanDag, call: StageCall, payload: Payload) -> Payload:
+async def _run_dag(block: PlanDag, call: StageCall, payload: Payload) -> Payload:
     run = DagRun(block, call, payload, execute)
     if block.sync:
-        for index in range(len(block.stops)):
-            await run.visit(index)
+        for index in range(len(block.members)):
+            await run.run_member(index)
             if run.stopped is not None:
                 break
     else:
-        await _mesh_beside(run)
+        await _run_dag_concurrently(run)
     return run.outcome(payload)
 
 
-async def _mesh_beside(run: DagRun) -> None:
-    """Run the stops of a mesh, each as soon as those before it have ended."""
-    waiting = {index: {source for source, _ in stop.after} for index, stop in enumerate(run.block.stops)}
+async def _run_dag_concurrently(run: DagRun) -> None:
+    """Run the members of a dag, each as soon as those before it have ended."""
+    waiting = {index: {source for source, _ in member.after} for index, member in enumerate(run.block.members)}
     begun: set[int] = set()
     async with new_task_group() as group:
 
         async def visit(index: int) -> None:
             begun.add(index)
-            await run.visit(index)
+            await run.run_member(index)
             begun.discard(index)
             if run.stopped is not None:
                 group.cancel()
@@ -311,32 +313,33 @@ async def _mesh_beside(run: DagRun) -> None:
             del waiting[index]
             group.start(visit, index)
     if not group.cancelled:
-        for index in begun:  # begun, and never ended
-            stop = run.block.stops[index]
-            if stop.way is None:  # it was its condition: nobody knows whether what comes after it was to run
-                run.failures[index] = _lost(f"{run.block.path}/{stop.id}[when]", stop.id, run.call)
+        for index in begun:  # those that have not ended
+            member = run.block.members[index]
+            if member.arm is None:  # its condition was cancelled: whether the members behind it were to run is unknown
+                run.failures[index] = _cancelled(f"{run.block.path}/{member.id}[when]", member.id, run.call)
             else:
-                run.failures[index] = _cut_off(stop.way.block, run.call)
+                run.failures[index] = _cancelled_block(member.arm.block, run.call)
 
 
 _RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Awaitable[Payload]]] = {
-    PlanSteps: _plain,
-    PlanSequence: _chain,
-    PlanPolicy: _placed,
-    PlanShadow: _shadow,
-    PlanOverlap: _overlap,
-    PlanParallel: _fork,
-    PlanBranch: _choice,
-    PlanDag: _mesh,
+    PlanSteps: _run_steps,
+    PlanSequence: _run_sequence,
+    PlanPolicy: _run_policy,
+    PlanShadow: _run_shadow,
+    PlanOverlap: _run_overlap,
+    PlanParallel: _run_parallel,
+    PlanBranch: _run_branch,
+    PlanDag: _run_dag,
 }
 
 
-async def overlapped(
+async def run_overlapping(
     pending: Sequence[tuple[Block, StageCall, Payload]], model: Callable[[], Awaitable[T]]
 ) -> tuple[T | None, Payload]:
-    """Run checks beside a model call; return its value and the payload that the checks add up to.
+    """Run checks beside a model call; return its value, and one payload with the facts and data of all checks.
 
-    The first verdict cancels the model and the other checks; a verdict beats a failure, and a failure the model's.
+    The first verdict cancels the model and the other checks. A verdict beats a failure of a check, and that beats an
+    error of the model call.
     """
     ends: list[Payload | StepFailedError | None] = [None] * len(pending)
     answers: list[T] = []
@@ -362,7 +365,7 @@ async def overlapped(
             return None, end
     lost = [] if group.cancelled else [place for place, end in enumerate(ends) if end is None]
     failed = [end for end in ends if isinstance(end, StepFailedError)]
-    problems[:0] = failed or [_cut_off(*pending[place][:2]) for place in lost]
+    problems[:0] = failed or [_cancelled_block(*pending[place][:2]) for place in lost]
     if not answers and not problems:
         problems.append(UsageError("the model call was cancelled from outside, and gave no answer"))
     if problems:
@@ -371,7 +374,7 @@ async def overlapped(
 
 
 def _added_up(pending: Sequence[tuple[Block, StageCall, Payload]], ends: Sequence[Payload]) -> Payload:
-    """Return the payload of the last check's start, with the facts and data of all."""
+    """Return the payload that the last check started from, with the facts and data of all."""
     start = pending[-1][2]
     facts = start.facts
     for (_, _, begun), end in zip(pending, ends, strict=True):

@@ -1,4 +1,4 @@
-"""Joins: where branches meet, their ends become one payload. It knows ends and merges; nothing runs here."""
+"""Merge the payloads of parallel branches into one; nothing runs here."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.execution.boundary import after_failure, as_failure, record, record_failure
 from penstock.engine.graph.plan import plan_steps
-from penstock.engine.merging.changes import only_edits, rebuild, text_edits
-from penstock.engine.merging.diff import compose_hints, diff
-from penstock.engine.merging.rules import Branch, describe_place, merge
+from penstock.engine.merging.changes import followed_by, rebuild
+from penstock.engine.merging.diff import branch_changes
+from penstock.engine.merging.rules import BranchChanges, describe_place, merge
 from penstock.engine.processor.payload import Payload
 from penstock.engine.values.errors import MergeConflictError, StepFailedError
 
@@ -16,76 +16,87 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.graph.plan import PlanArm, PlanBranch, PlanDag, PlanParallel
-    from penstock.engine.merging.changes import Delta
+    from penstock.engine.processor.payload import Changes
     from penstock.engine.processor.state import StageCall
 
 
 def join(
-    ways: Sequence[PlanArm],
+    arms: Sequence[PlanArm],
     ends: Sequence[Payload | StepFailedError | None],
     block: PlanParallel | PlanBranch,
     call: StageCall,
     payload: Payload,
     base: Payload,
 ) -> Payload:
-    """Return the payload where branches meet: a verdict beats a failure, a failure beats edits."""
+    """Return one payload for parallel branches. A verdict beats a failure, and a failure beats edits.
+
+    Args:
+        arms: the branches that ran.
+        ends: the payload or failure of each; None for a branch that was cancelled by a verdict.
+        block: the block that the branches stand in.
+        call: the call of the stage.
+        payload: the payload before the branches.
+        base: the same payload as each branch got it: with a log of edits.
+
+    Raises:
+        StepFailedError: a branch failed, or the branches conflict and no guard is concerned.
+    """
     tripped = next((end for end in ends if isinstance(end, Payload) and end.tripwire is not None), None)
     if tripped is not None and tripped.tripwire is not None:
-        skip([way for way, end in zip(ways, ends, strict=True) if end is None], call)
+        skip([arm for arm, end in zip(arms, ends, strict=True) if end is None], call)
         return payload.stopped(tripped.tripwire, tripped.failure)
     failed = next((end for end in ends if isinstance(end, StepFailedError)), None)
     if failed is not None:
         raise failed
-    done = [(way, end) for way, end in zip(ways, ends, strict=True) if isinstance(end, Payload)]
-    branches = [Branch(way.name, diff(base, end, way.id, end.hints or {})) for way, end in done]
-    delta = settled(base, branches, [way for way, _ in done], block, call)
-    if isinstance(delta, StepFailedError):
-        return after_failure(join_policy(delta, ways), payload, delta, None)
-    return joined(payload, rebuild(payload, delta), delta, [end for _, end in done])
+    done = [(arm, end) for arm, end in zip(arms, ends, strict=True) if isinstance(end, Payload)]
+    branches = [BranchChanges(arm.name, branch_changes(base, end, arm.id)) for arm, end in done]
+    changes = merge_branches(base, branches, [arm for arm, _ in done], block, call)
+    if isinstance(changes, StepFailedError):
+        return after_failure(join_policy(changes, arms), payload, changes, None)
+    return joined(payload, rebuild(payload, changes), changes, [end for _, end in done])
 
 
-def joined(payload: Payload, after: Payload, delta: Delta, ends: Sequence[Payload]) -> Payload:
-    """Return the payload as it is after the merged changes, and the branches' data behind its own."""
+def joined(payload: Payload, after: Payload, changes: Changes, ends: Sequence[Payload]) -> Payload:
+    """Return the payload after the merged changes, with the data chunks of the branches behind its own."""
     data = payload.data + tuple(chunk for end in ends for chunk in end.data)
-    done = any(end.settled for end in ends)
-    hints = None if payload.hints is None else compose_hints(payload.hints, text_edits(delta))
-    edits_only = payload.edits_only and only_edits(delta)
-    return Payload(after.message_list, after.facts, after.fields, data, None, done, hints, edits_only)
+    done = any(end.finished for end in ends)
+    logged = None if payload.changes is None else followed_by(payload.changes, changes)
+    return Payload(after.message_list, after.facts, after.fields, data, None, done, logged)
 
 
-def settled(
+def merge_branches(
     base: Payload,
-    branches: Sequence[Branch],
-    ways: Sequence[PlanArm],
+    branches: Sequence[BranchChanges],
+    arms: Sequence[PlanArm],
     block: PlanParallel | PlanBranch | PlanDag,
     call: StageCall,
-) -> Delta | StepFailedError:
-    """Return the changes of all branches as one, or the failure of the join, which then is on record."""
+) -> Changes | StepFailedError:
+    """Return the merged changes of all branches, or the failure of the join, which is recorded."""
     try:
         merged = merge(base, branches, block.merge)
     except Exception as error:  # noqa: BLE001 - a merge function of the user's broke
         failure = as_failure(block.path, block.path, call.stage.name, error)
     else:
-        if not merged.unsettled:
-            return merged.delta
-        culprits = list(dict.fromkeys(step for unsettled in merged.unsettled for step in unsettled.steps))
-        places = list(dict.fromkeys(describe_place(unsettled.place) for unsettled in merged.unsettled))
+        if not merged.unresolved:
+            return merged.changes
+        culprits = list(dict.fromkeys(step for conflict in merged.unresolved for step in conflict.steps))
+        places = list(dict.fromkeys(describe_place(conflict.path) for conflict in merged.unresolved))
         failure = MergeConflictError(block.path, call.stage.name, culprits, places)
-    record_failure(call, failure, join_policy(failure, ways))
+    record_failure(call, failure, join_policy(failure, arms))
     return failure
 
 
-def join_policy(failure: StepFailedError, ways: Sequence[PlanArm]) -> str:
-    """Return what the failure of a join means: it blocks if a guard is concerned, else it raises."""
-    guards = {step.path for way in ways if way.guards for step in plan_steps(way.block) if step.role == "guard"}
-    guards |= {way.id for way in ways if way.guards}
+def join_policy(failure: StepFailedError, arms: Sequence[PlanArm]) -> str:
+    """Return what the failure of a join leads to: ``block`` if a guard is concerned, else ``raise``."""
+    guards = {step.path for arm in arms if arm.guards for step in plan_steps(arm.block) if step.role == "guard"}
+    guards |= {arm.id for arm in arms if arm.guards}
     concerned = guards & set(failure.culprits) if isinstance(failure, MergeConflictError) else guards
     return "block" if concerned else "raise"
 
 
-def skip(ways: Sequence[PlanArm], call: StageCall) -> None:
-    """Put on record that ways were not taken, or cut off."""
+def skip(arms: Sequence[PlanArm], call: StageCall) -> None:
+    """Record the steps of arms that were not taken, or were cancelled, as skipped."""
     if call.run.listening:
-        for way in ways:
-            for step in plan_steps(way.block):
+        for arm in arms:
+            for step in plan_steps(arm.block):
                 record(call, step, "skipped", 0.0)

@@ -1,4 +1,4 @@
-"""`Outcome`: how a call of a stage ended, as a value; it knows payloads, no plan."""
+"""`Outcome`: how a call of a stage ended, as a value; and `ModelOutcome`, for `Run.call_model`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic
 from typing_extensions import TypeVar
 
 from penstock.engine.values.chunks import notices
-from penstock.engine.values.errors import BlockedError, UsageError
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.tripwire import BlockedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,14 +26,23 @@ T = TypeVar("T", default=Any)
 
 
 class Outcome:
-    """How one call of a stage ended. Of a blocked one, text and messages are empty.
+    """How one call of a stage ended. If it is blocked, text and messages are empty.
 
     Attributes:
         tripwire: the verdict, if one stopped the run (or, with ``retry_granted``, this attempt).
-        retry_granted: whether the run's budget allows the retry that the tripwire, or `Retry`, asks for.
+        retry_granted: whether the budget of the run allows the retry that the tripwire, or `Retry`, asks for.
     """
 
-    __slots__ = ("_call", "_out", "_payload", "_records", "_released", "_told", "retry_granted", "tripwire")
+    __slots__ = (
+        "_after_verdict",
+        "_call",
+        "_payload",
+        "_records",
+        "_released",
+        "_taken_back",
+        "retry_granted",
+        "tripwire",
+    )
 
     def __init__(
         self,
@@ -46,9 +56,9 @@ class Outcome:
         self._call = call
         self._payload = payload
         self._records = records
-        self._out: Sequence[str] = ()
+        self._taken_back: Sequence[str] = ()
         self._released: tuple[Chunk, ...] = ()
-        self._told = False
+        self._after_verdict = False
 
     @property
     def stage(self) -> str:
@@ -57,7 +67,7 @@ class Outcome:
 
     @property
     def failure(self) -> Exception | None:
-        """The error of the step whose failure became the verdict, if that is what blocks."""
+        """The error of the step, if its failure became the verdict; else None."""
         return self._payload.failure
 
     @property
@@ -67,7 +77,7 @@ class Outcome:
 
     @property
     def message_list(self) -> MessageList:
-        """The conversation after the stage; of a blocked one, as it was before it."""
+        """The conversation after the stage; if it is blocked, as it was before the stage."""
         return self._payload.message_list
 
     @property
@@ -82,12 +92,12 @@ class Outcome:
 
     @property
     def told(self) -> Values:
-        """What the stage's hooks were told of this call: ``finish_reason``, ``usage``, ``steps``, and so on."""
+        """The details that hooks got for this call, read-only: ``finish_reason``, ``usage``, ``steps``, and so on."""
         return self._call.info
 
     @property
     def facts(self) -> Facts:
-        """What the steps found out, by key; of a blocked one, as before the stage."""
+        """What the steps found out, by key; if it is blocked, as before the stage."""
         return self._payload.facts
 
     def fact(self, key: Key[T]) -> T | None:
@@ -97,12 +107,12 @@ class Outcome:
 
     @property
     def overrides(self) -> Values:
-        """What `process_input_step` leaves of model, tools, settings …, by name."""
+        """Model, tools, settings … as `process_input_step` left them, by name; empty if blocked."""
         return {} if self.blocked else self._payload.fields
 
     @property
     def answer(self) -> Value:
-        """What stands in for the model call or the tool; None if nothing does."""
+        """What replaces the model call or the tool; None if nothing does."""
         return self.overrides.get("answer")
 
     @property
@@ -127,28 +137,29 @@ class Outcome:
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
-        """What a streaming client is to be sent now: what was held for this stage, or word of its verdict.
+        """The chunks to send to a streaming client now.
 
-        Of a verdict one ``tripwire``, or one ``step-finish`` with the reason ``retry`` before another attempt; before
-        it one ``retract`` with the ids of the texts that are out. A stage called after the verdict says nothing.
+        If the stage passed: the chunks that were held for it. If it is blocked: one ``tripwire``, or one
+        ``step-finish`` with the reason ``retry`` before another attempt; where text of the answer was sent already,
+        one ``retract`` with its ids comes first. None if the run was stopped before the stage was called.
         """
-        if self.tripwire is None or self._told:
+        if self.tripwire is None or self._after_verdict:
             return self._released
-        return notices(self.tripwire, self._call.run.run_id, self._out, retry=self.retry_granted)
+        return notices(self.tripwire, self._call.run.run_id, self._taken_back, retry=self.retry_granted)
 
     @property
     def taken_back(self) -> Sequence[str]:
-        """The ids of texts that had left and were rejected afterwards: a client must take them back."""
-        return self._out
+        """The ids of texts that were sent and rejected afterwards: a client must remove them."""
+        return self._taken_back
 
     def with_stream(self, out: Sequence[str], released: tuple[Chunk, ...] = ()) -> Outcome:
-        """Return the outcome, which knows what of the answer is out, and what may leave now."""
-        self._out, self._released = out, released
+        """Set the ids of texts to take back, and the chunks that may leave now; return the outcome."""
+        self._taken_back, self._released = out, released
         return self
 
     def after_verdict(self) -> Outcome:
-        """Return the outcome as one of a stage that was called after the run was stopped."""
-        self._told = True
+        """Mark it as the outcome of a stage that was called after the run was stopped; return the outcome."""
+        self._after_verdict = True
         return self
 
     @property
@@ -157,7 +168,7 @@ class Outcome:
         return tuple(self._records)
 
     def with_records(self, records: Sequence[Record]) -> Outcome:
-        """Return the outcome with those records."""
+        """Set the records; return the outcome."""
         self._records = records
         return self
 
@@ -165,18 +176,22 @@ class Outcome:
         """Return the outcome itself, or raise.
 
         Raises:
-            BlockedError: it is blocked; the error of a failed step is its ``__cause__``.
+            BlockedError: it is blocked; the error of a failed step is the ``__cause__``.
         """
         if self.tripwire is not None:
             raise BlockedError(self.tripwire) from self.failure
         return self
 
     def __bool__(self) -> bool:
-        """Refuse: whether it passed must be asked in words."""
+        """Refuse a truth value, which could be read either way.
+
+        Raises:
+            UsageError: always.
+        """
         raise UsageError("an outcome is neither true nor false: ask outcome.blocked")
 
     def __repr__(self) -> str:
-        """Show how it ended; never a text."""
+        """Show how it ended, without any text."""
         how = "passed"
         if self.tripwire is not None:
             who = repr(self.tripwire.processor_id)
@@ -188,8 +203,8 @@ class ModelOutcome(Generic[T]):
     """How `Run.call_model` ended: the model's value, or the verdict of a check that ran beside it.
 
     Attributes:
-        value: what the model call gave; None if blocked.
-        outcome: the outcome of the checks, None if there were none.
+        value: the value of the model call; None if blocked.
+        outcome: the outcome of the checks; None if there were none.
     """
 
     __slots__ = ("outcome", "value")

@@ -1,14 +1,15 @@
-"""Conversions both ways between messages and the formats of others; it knows no list, no stage and no step.
+"""Read and write messages in the JSON formats of providers, user interfaces and stores.
 
-    penstock            the values' own fields (`native`)
-    openai-chat         messages of OpenAI's chat completions and of those who speak like it
+    penstock            Penstock's own: the fields of the values under their own names (module `native`)
+    openai-chat         messages of OpenAI's chat completions, and of providers that are compatible with them
     openai-responses    items of OpenAI's responses
     ai-sdk-ui           the AI SDK's UI messages
-    ai-sdk-model        the AI SDK's model messages: what goes to a provider
-    stored              the reference's rows, ``content.format`` 2
+    ai-sdk-model        the AI SDK's model messages, which it sends to a provider
+    stored              rows of the reference system, ``content.format`` 2
 
-Each is a module with ``read(items, place)`` and ``write(messages)``, imported at first use. docs/messages.md
-says what each holds, and what writing normalises or leaves out.
+Each format is a module with the functions ``read`` and ``write`` (`WireFormat`), imported when it is first needed.
+`wire` and `parts` hold what several of them share, `ai_sdk_parts` what UI and stored messages share. docs/messages.md
+says what each format holds, and what writing normalises or leaves out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.formats.wire import Json, Value
 
-__all__ = ["FORMATS", "Codec", "Format", "codec", "dump_messages", "json_schema", "parse_messages"]
+__all__ = ["FORMATS", "Format", "WireFormat", "dump_messages", "json_schema", "parse_messages", "wire_format"]
 
 Format = Literal["penstock", "openai-chat", "openai-responses", "ai-sdk-ui", "ai-sdk-model", "stored"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -39,21 +40,21 @@ _MODULES = {"penstock": "native"}
 _PLACE = "messages"
 
 
-class Codec(Protocol):
-    """What the module of a format offers."""
+class WireFormat(Protocol):
+    """The interface of a format's module."""
 
     @property
     def FORMAT(self) -> str:  # noqa: N802  # a constant of the module
-        """The format's name, under which metadata keeps what only this format says."""
+        """The format's name. Metadata keeps under it what no other format has a place for."""
         ...
 
     @property
     def LEAVES_OUT(self) -> frozenset[str]:  # noqa: N802  # a constant of the module
-        """The kinds of parts for which the format has no place."""
+        """The types of parts that the format has no place for; writing leaves them out."""
         ...
 
     def read(self, items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-        """Return the messages; the first is called ``place[start]`` in errors."""
+        """Return the messages; errors call the first one ``place[start]``."""
         ...
 
     def write(self, messages: Iterable[Message]) -> list[Json]:
@@ -62,8 +63,8 @@ class Codec(Protocol):
 
 
 @cache
-def codec(format: str) -> Codec:  # noqa: A002  # the users' word
-    """Return the codec for a format.
+def wire_format(format: str) -> WireFormat:  # noqa: A002  # the users' word
+    """Return the module that reads and writes a format, one of `FORMATS`.
 
     Raises:
         UsageError: there is no such format.
@@ -71,7 +72,7 @@ def codec(format: str) -> Codec:  # noqa: A002  # the users' word
     if format not in FORMATS:
         raise UsageError(f"format is one of {', '.join(FORMATS)}, not {format!r}")
     found: Value = import_module(f"{__name__}.{_MODULES.get(format, format.replace('-', '_'))}")
-    made: Codec = found
+    made: WireFormat = found
     return made
 
 
@@ -79,17 +80,18 @@ def parse_messages(
     value: object,
     format: Format | None = None,  # noqa: A002  # the users' word
 ) -> tuple[Message, ...]:
-    """Return messages from whatever holds some.
+    """Return messages from text, from JSON objects in any of the formats, or from messages.
 
     Args:
         value: a str (one user message), a `Message`, a JSON object, or an iterable of messages and objects.
-        format: what the objects are; if it is not told, it is found out for each.
+        format: the format of the objects, one of `FORMATS`; None detects it for each object.
 
     Raises:
-        MessageError: something else, or a malformed message; its place is named (``messages[3].content[1]``).
+        MessageError: the value is something else, or a message is malformed. The error names its place
+            (``messages[3].content[1]``) and quotes no text.
         UsageError: there is no such format.
     """
-    given = None if format is None else codec(format)
+    given = None if format is None else wire_format(format)
     if isinstance(value, str):
         return (Message.user(value),)
     items = _items(value)
@@ -98,13 +100,13 @@ def parse_messages(
     for kind, run in groupby(range(len(items)), _kinds(items, given).__getitem__):
         places = list(run)
         part = [items[index] for index in places]
-        made += codec(kind).read(part, _PLACE, places[0]) if kind else part
+        made += wire_format(kind).read(part, _PLACE, places[0]) if kind else part
         runs += 1
     return tuple(made) if runs <= 1 else named(made)
 
 
 def _items(value: object) -> list[Value]:
-    """Return what may be messages: the value itself, or all that it holds."""
+    """Return the value itself as the one item, or the items that it holds."""
     if isinstance(value, (Message, Mapping)):
         return [value]
     if is_iterable(value):
@@ -112,7 +114,7 @@ def _items(value: object) -> list[Value]:
     raise MessageError(_PLACE, f"expected a str, a message or several, not {type(value).__name__}")
 
 
-def _kinds(items: Sequence[Value], given: Codec | None) -> list[str]:
+def _kinds(items: Sequence[Value], given: WireFormat | None) -> list[str]:
     """Return the format of each item; empty for one that is a `Message` already."""
     if given is not None:
         return ["" if isinstance(item, Message) else given.FORMAT for item in items]
@@ -125,14 +127,19 @@ def dump_messages(
 ) -> list[Json]:
     """Return messages as JSON objects of a format.
 
-    Calls and results are brought together or parted, as the format has them. What it has no place for is left out: the
-    kinds of parts in its codec's ``LEAVES_OUT``, and the ids, times and metadata that docs/messages.md lists.
+    Tool calls and their results are put into one part or into separate messages, as the format requires. What it has no
+    place for is left out: the types of parts in `WireFormat.LEAVES_OUT`, and the ids, times and metadata that
+    docs/messages.md lists.
+
+    Args:
+        messages: a str (one user message), a message, or several.
+        format: the format to write, one of `FORMATS`.
 
     Raises:
-        MessageError: something is no message, or holds what JSON does not know.
+        MessageError: something is no message, or holds a value that JSON does not have.
         UsageError: there is no such format.
     """
-    return codec(format).write(as_messages(messages))
+    return wire_format(format).write(as_messages(messages))
 
 
 def json_schema() -> Json:

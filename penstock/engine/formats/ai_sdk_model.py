@@ -1,7 +1,7 @@
-"""AI-SDK model messages (what goes to a provider), both ways; it knows no other format.
+"""Read and write the AI SDK's model messages, which it sends to a provider.
 
-Those of today and the older ones before version 5. Each message becomes one; nothing is merged. In writing, an
-assistant's steps become messages of their own, each followed by one tool message with the results of its calls.
+Messages of version 5 and of older ones are read. Each becomes one message; none are merged. When an assistant message
+is written, each of its steps becomes a message, followed by one tool message with the results of its calls.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.ai_sdk_notes import MODEL as FORMAT, OPTIONS, read_metadata, write_metadata
-from penstock.engine.formats.openai_media import as_url, has_scheme
-from penstock.engine.formats.tool_parts import as_json, is_finished, steps
+from penstock.engine.formats.ai_sdk_parts import OPTIONS, read_metadata, write_metadata
+from penstock.engine.formats.parts import as_json, as_url, has_scheme, is_finished, steps
 from penstock.engine.formats.wire import (
     SPOKEN_PARTS,
     Json,
@@ -52,6 +51,12 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Part, ToolState
 
+
+__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
+
+FORMAT = "ai-sdk-model"
+LEAVES_OUT = frozenset({"source", "data", "step-start"})
+"""The kinds of parts for which the format has no place."""
 
 _TEXT_KEYS = frozenset({"type", "text"})
 _TYPE_KEYS = ("mediaType", "mimeType")
@@ -108,7 +113,7 @@ READERS: dict[str, Callable[[Json, str], Part]] = {
 
 
 def write_content(part: Part) -> Json:
-    """Return the content part for a text, a thought, an image, a sound, a file or an unknown part."""
+    """Return the content part for a text, reasoning, an image, a sound, a file or an unknown part."""
     if isinstance(part, (TextPart, ReasoningPart)):
         return write_metadata({"type": part.type, "text": part.text}, part, FORMAT, _TEXT_KEYS, OPTIONS)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
@@ -300,11 +305,6 @@ def _with_copy(body: Json, part: ToolPart, notes: Json) -> Json:
     said = next((body[key] for key in _SAID_KEYS if key in body), None)
     return {**body, OPTIONS: {**body[OPTIONS], _VENDOR: {**vendor, _COPY: said}}}
 
-
-__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
-
-LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 _LEFT_OUT = (SourcePart, DataPart, StepStartPart)
 _KEYS = frozenset({"role", "id", "content"})

@@ -1,8 +1,12 @@
-"""Parts of UI and stored messages, which have a history in common; it knows no message around them.
+"""Read and write what the AI SDK's UI messages and the stored messages share: parts, bodies, heads and metadata.
 
 Files, sources and reasoning exist in an older shape (``mimeType`` and ``data``) and a newer one (``mediaType`` and
-``url``). Both are read in both formats and written as they were read; what comes from elsewhere is written in the
-shape that the format uses today.
+``url``). Both formats read both shapes and write a part as it was read; a part that came from elsewhere is written in
+the shape that the format uses today. The keys of a body (parts, copies, metadata) stand beside those of the head (id,
+time) in a UI message, and within ``content`` in a stored one.
+
+Metadata of a part stands under ``providerMetadata`` in these two formats and under ``providerOptions`` in the AI SDK's
+model messages. What other formats noted is written there too, under their names, and read back.
 """
 
 from __future__ import annotations
@@ -10,30 +14,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.ai_sdk_notes import (
-    CALL_PROVIDER,
-    PROVIDER,
-    STORED,
-    cut,
-    read_metadata,
-    read_unknown,
-    write_metadata,
-    write_unknown,
-)
-from penstock.engine.formats.openai_media import as_url, has_scheme
+from penstock.engine.formats.parts import as_url, folded, has_scheme
 from penstock.engine.formats.wire import (
     Json,
     Value,
     array_in,
+    copied,
+    cut,
+    expect_array,
     expect_object,
     expect_text,
+    foreign,
     is_array,
+    is_empty,
     is_object,
     kept,
     maybe_text,
     notes_of,
+    read_time,
     restored,
+    rule_of,
     unknown,
+    write_time,
 )
 from penstock.engine.values.frozen import EMPTY, FrozenDict, thaw
 from penstock.engine.values.messages import (
@@ -50,9 +52,51 @@ from penstock.engine.values.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from penstock.engine.values.messages import Part, ToolState
+    from penstock.engine.values.messages import Message, Part, ToolState
+
+
+STORED = "stored"
+PROVIDER = "providerMetadata"
+CALL_PROVIDER = "callProviderMetadata"
+OPTIONS = "providerOptions"
+_CHAT_FORMATS = frozenset({"openai-chat", "openai-responses"})
+
+
+def read_metadata(item: Json, fmt: str, known: Collection[str], notes: Json | None = None, key: str = PROVIDER) -> Json:
+    """Return a part's metadata: what stands under ``providerMetadata``, and notes on what Penstock has no field for."""
+    given = item.get(key)
+    extra = unknown(item, {*known, key}, known)
+    if is_object(given) and given and fmt not in given:
+        return kept(fmt, {**(notes or {}), "extra": extra}, given)
+    return kept(fmt, {**(notes or {}), "extra": extra, "metadata": None if is_empty(given) else given})
+
+
+def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collection[str], key: str = PROVIDER) -> Json:
+    """Return a wire object with the part's metadata and unknown keys laid under it."""
+    notes = notes_of(value, fmt)
+    metadata: Value = foreign(value, fmt) or notes.get("metadata")
+    if metadata is not None:
+        body = {**body, key: metadata}
+    return restored(body, notes, {*known, key})
+
+
+def read_unknown(item: Json) -> UnknownPart:
+    """Return the part as it is, without what other formats noted about it."""
+    given = item.get(PROVIDER)
+    if is_object(given) and not _CHAT_FORMATS.isdisjoint(given):
+        return UnknownPart({key: value for key, value in item.items() if key != PROVIDER}, given)
+    return UnknownPart(item)
+
+
+def write_unknown(part: UnknownPart, fmt: str) -> Json:
+    """Return the part as it was, with what other formats noted about it."""
+    raw: Value = thaw(part.raw)
+    noted = foreign(part, fmt)
+    made: Json = {**raw, PROVIDER: noted} if noted and is_object(raw) and PROVIDER not in raw else raw
+    return made
 
 
 _FIELDS = ("text", "reasoning")
@@ -124,8 +168,14 @@ def write_reasoning(part: ReasoningPart, fmt: str) -> Json:
 
 
 @dataclass(frozen=True)
-class Words:
-    """What a shape calls arguments and result, and the states; of several words for a state the first is usual."""
+class CallShape:
+    """The keys and words by which a shape of the wire format writes a tool call.
+
+    Attributes:
+        arguments: the key of the arguments.
+        result: the key of the result.
+        states: the words for the states; of several words for one state the first is the usual one.
+    """
 
     arguments: str
     result: str
@@ -136,15 +186,15 @@ class Words:
         """The keys that the shape gives a meaning."""
         return frozenset({"toolCallId", "state", "errorText", self.arguments, self.result})
 
-    def word(self, state: ToolState) -> str:
+    def usual_word(self, state: ToolState) -> str:
         """Return the usual word for a state."""
         return next(word for word, meant in self.states.items() if meant == state)
 
 
-INVOCATION = Words(
+INVOCATION_SHAPE = CallShape(
     "args", "result", {"partial-call": "partial", "call": "call", "result": "result", "output-error": "error"}
 )
-UI = Words(
+UI_SHAPE = CallShape(
     "input",
     "output",
     {
@@ -174,8 +224,8 @@ def read_tool(item: Json, place: str, fmt: str) -> ToolPart:
         return _with_notes(part, metadata, fmt)
     dynamic = kind == "dynamic-tool"
     name = expect_text(item, "toolName", place) if dynamic else kind.removeprefix(_PREFIX)
-    known = UI.keys | {"type", "toolName"} if dynamic else UI.keys | {"type"}
-    part = _read_call(item, place, UI, name, fmt)
+    known = UI_SHAPE.keys | {"type", "toolName"} if dynamic else UI_SHAPE.keys | {"type"}
+    part = _read_call(item, place, UI_SHAPE, name, fmt)
     notes: Json = {"shape": "dynamic" if dynamic else "named"}
     return _with_notes(part, read_metadata(item, fmt, known, notes, CALL_PROVIDER), fmt)
 
@@ -192,26 +242,26 @@ def read_invocation(body: Json, place: str, fmt: str) -> ToolPart:
     Raises:
         MessageError: it is malformed.
     """
-    part = _read_call(body, place, INVOCATION, expect_text(body, "toolName", place), fmt)
-    known = INVOCATION.keys | {"toolName"}
+    part = _read_call(body, place, INVOCATION_SHAPE, expect_text(body, "toolName", place), fmt)
+    known = INVOCATION_SHAPE.keys | {"toolName"}
     return replace(part, metadata=kept(fmt, {**notes_of(part, fmt), "inner": unknown(body, known, known)}))
 
 
-def _read_call(body: Json, place: str, words: Words, name: str, fmt: str) -> ToolPart:
+def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) -> ToolPart:
     said = expect_text(body, "state", place)
-    state = words.states.get(said, "call")
+    state = shape.states.get(said, "call")
     error = maybe_text(body, "errorText", place)
-    result = body.get(words.result)
+    result = body.get(shape.result)
     notes = {
-        "state": said if said != words.word(state) else None,
-        "arguments": None if words.arguments in body else "absent",
-        "result": _oddity(body, words.result, state),
+        "state": said if said != shape.usual_word(state) else None,
+        "arguments": None if shape.arguments in body else "absent",
+        "result": _oddity(body, shape.result, state),
         "error": "null" if error is None and "errorText" in body else None,
     }
     return ToolPart(
         expect_text(body, "toolCallId", place),
         name,
-        body.get(words.arguments, EMPTY),
+        body.get(shape.arguments, EMPTY),
         state,
         result,
         error,
@@ -237,26 +287,26 @@ def write_tool(part: ToolPart, fmt: str, usual: str) -> Json:
     kind: Json = {"type": f"{_PREFIX}{part.name}"}
     if shape == "dynamic":
         kind = {"type": "dynamic-tool", "toolName": part.name}
-    body = {**kind, **_write_call(part, UI, notes_of(part, fmt))}
-    return write_metadata(body, part, fmt, UI.keys | {"type", *kind}, CALL_PROVIDER)
+    body = {**kind, **_write_call(part, UI_SHAPE, notes_of(part, fmt))}
+    return write_metadata(body, part, fmt, UI_SHAPE.keys | {"type", *kind}, CALL_PROVIDER)
 
 
 def write_invocation(part: ToolPart, fmt: str) -> Json:
     """Return the ``toolInvocation`` object."""
     notes = notes_of(part, fmt)
-    body: Json = {"toolName": part.name, **_write_call(part, INVOCATION, notes)}
-    return restored(body, notes, INVOCATION.keys | {"toolName"}, "inner")
+    body: Json = {"toolName": part.name, **_write_call(part, INVOCATION_SHAPE, notes)}
+    return restored(body, notes, INVOCATION_SHAPE.keys | {"toolName"}, "inner")
 
 
-def _write_call(part: ToolPart, words: Words, notes: Json) -> Json:
+def _write_call(part: ToolPart, shape: CallShape, notes: Json) -> Json:
     said = notes.get("state")
-    known = isinstance(said, str) and words.states.get(said, "call") == part.state
-    body: Json = {"state": said if known else words.word(part.state), "toolCallId": part.call_id}
+    known = isinstance(said, str) and shape.states.get(said, "call") == part.state
+    body: Json = {"state": said if known else shape.usual_word(part.state), "toolCallId": part.call_id}
     if notes.get("arguments") != "absent" or part.arguments != {}:
-        body[words.arguments] = thaw(part.arguments)
+        body[shape.arguments] = thaw(part.arguments)
     due = part.state == "result" and notes.get("result") != "absent"
     if part.result is not None or due or notes.get("result") == "null":
-        body[words.result] = thaw(part.result)
+        body[shape.result] = thaw(part.result)
     if part.error is not None or notes.get("error") == "null":
         body["errorText"] = part.error
     return body
@@ -442,3 +492,163 @@ def _write_source(part: SourcePart, fmt: str) -> Json:
     if shape == "source-document" and not notes:
         body["mediaType"] = "application/octet-stream"
     return write_metadata(body, part, fmt, _NEW_SOURCE)
+
+
+TEXT_COPIES: dict[str, type[TextPart | ReasoningPart]] = {"content": TextPart, "reasoning": ReasoningPart}
+CALLS = "toolInvocations"
+FLAG = "copy_in"
+"""The note of a part that stands only in the flattened copy; its value names the field."""
+
+
+def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tuple[list[Part], Json]:
+    """Return the parts with what only the copies say, and notes on the copies; empty ones are not looked at.
+
+    Raises:
+        MessageError: a copied tool call is malformed.
+    """
+    made, notes = list(parts), Json()
+    for key, kind in TEXT_COPIES.items():
+        copy = body.get(key)
+        if isinstance(copy, str) and copy:
+            rule = rule_of([part.text for part in parts if isinstance(part, kind)], copy)
+            notes[key] = rule or "own"
+            if rule is None:
+                made.append(kind(copy, kept(fmt, {FLAG: key})))
+    calls = body.get(CALLS)
+    if is_array(calls) and calls:
+        notes[CALLS] = []
+        for index, call in enumerate(calls):
+            where = f"{place}.{CALLS}[{index}]"
+            read = read_invocation(expect_object(call, where), where, fmt)
+            if any(isinstance(part, ToolPart) and same_call(part, read) for part in parts):
+                notes[CALLS].append(read.call_id)
+            else:
+                made.append(
+                    ToolPart(
+                        read.call_id,
+                        read.name,
+                        read.arguments,
+                        read.state,
+                        read.result,
+                        read.error,
+                        kept(fmt, {**notes_of(read, fmt), FLAG: CALLS}),
+                    )
+                )
+    return made, notes
+
+
+def is_flagged(part: Part, fmt: str, key: str | None = None) -> bool:
+    """Whether the part stands only in a copy (in that one)."""
+    flag = notes_of(part, fmt).get(FLAG)
+    if isinstance(part, ToolPart):
+        return flag == CALLS and key in (None, CALLS)
+    kind = TEXT_COPIES.get(flag) if isinstance(flag, str) else None
+    return kind is not None and isinstance(part, kind) and key in (None, flag)
+
+
+def write_copies(parts: Sequence[Part], notes: Value, fmt: str) -> Json:
+    """Return the copies that there were, made from the parts as they are now."""
+    noted: Json = notes if is_object(notes) else {}
+    body: Json = {}
+    for key, kind in TEXT_COPIES.items():
+        own = [part.text for part in parts if isinstance(part, kind) and is_flagged(part, fmt, key)]
+        if own:
+            body[key] = "\n".join(own)
+        elif key in noted:
+            said = [part.text for part in parts if isinstance(part, kind) and not is_flagged(part, fmt)]
+            body[key] = copied(said, noted[key])
+    calls = [part for part in parts if isinstance(part, ToolPart)]
+    ids = noted.get(CALLS)
+    listed = [
+        write_invocation(part, fmt)
+        for part in calls
+        if is_flagged(part, fmt) or (is_array(ids) and part.call_id in ids)
+    ]
+    if listed or CALLS in noted:
+        body[CALLS] = listed
+    return body
+
+
+BODY_KEYS = frozenset({"parts", "metadata", CALLS, *TEXT_COPIES})
+HEAD_KEYS = frozenset({"id", "role", "createdAt", "threadId", "resourceId"})
+
+
+def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part], Json, Json]:
+    """Return the parts, the notes (unknown keys under the name ``extra`` gives) and the metadata of a body.
+
+    Raises:
+        MessageError: a part or a copied call is malformed.
+    """
+    given = body.get("parts")
+    items = () if given is None else expect_array(given, f"{place}.parts", "a list of parts")
+    parts = [read_part(item, f"{place}.parts[{index}]", fmt) for index, item in enumerate(items)]
+    whole, copies = read_copies(body, parts, place, fmt)
+    metadata = body.get("metadata")
+    is_own = is_object(metadata) and fmt not in metadata
+    notes: Json = {
+        "parts": None if "parts" in body else "absent",
+        "copies": copies,
+        "metadata": None if is_own or is_empty(metadata) else metadata,
+        "odd": {key: value for key in (CALLS, *TEXT_COPIES) if _is_odd(key, value := body.get(key))},
+        extra: unknown(body, BODY_KEYS, {"parts"} if is_array(given) else ()),
+    }
+    return whole, notes, metadata if is_object(metadata) and is_own else {}
+
+
+def _is_odd(key: str, value: Value) -> bool:
+    """Whether a copy is of a type that is no copy at all."""
+    return not is_empty(value) and not (is_array(value) if key == CALLS else isinstance(value, str))
+
+
+def write_body(message: Message, fmt: str, extra: str) -> Json:
+    """Return the body of a message."""
+    notes = notes_of(message, fmt)
+    body: Json = {}
+    if is_object(notes.get("odd")):
+        body = {key: value for key, value in notes["odd"].items() if key in BODY_KEYS and _is_odd(key, value)}
+    body.update(write_copies(message.parts, notes.get("copies"), fmt))
+    parts = [write_part(part, fmt) for part in message.parts if not is_flagged(part, fmt)]
+    unknown_keys = notes.get(extra)
+    is_null = is_object(unknown_keys) and "parts" in unknown_keys
+    if parts or not (is_null or notes.get("parts") == "absent"):
+        body["parts"] = parts
+    metadata = foreign(message, fmt) or notes.get("metadata")
+    if metadata is not None:
+        body["metadata"] = metadata
+    return restored(body, notes, BODY_KEYS, extra)
+
+
+def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:
+    """Return id, time, and notes: on a time that is none, and on keys of the head that are there but say nothing.
+
+    Raises:
+        MessageError: the id is no str.
+    """
+    given = item.get("createdAt")
+    created_at = read_time(given)
+    notes: Json = {
+        "odd_time": given if created_at is None else None,
+        "head": {key: value for key, value in item.items() if key in HEAD_KEYS and is_empty(value)},
+    }
+    return maybe_text(item, "id", place) or "", created_at, notes
+
+
+def write_head(message: Message, fmt: str, *, timed: bool) -> Json:
+    """Return id and, if the format has one or it came with one, time."""
+    notes = notes_of(message, fmt)
+    empty = notes.get("head")
+    head: Json = {}
+    if is_object(empty):
+        head = {key: value for key, value in empty.items() if key in HEAD_KEYS and is_empty(value)}
+    if message.id:
+        head["id"] = message.id
+    if "odd_time" in notes:
+        head["createdAt"] = notes["odd_time"]
+    elif message.created_at is not None and (timed or notes.get("time") == "given"):
+        head["createdAt"] = write_time(message.created_at)
+    return head
+
+
+def together(messages: Iterable[Message], fmt: str) -> list[Message]:
+    """Return the messages with calls and results together, save for tool messages that the format itself had."""
+    return folded(messages, lambda message: notes_of(message, fmt).get("role") == "tool")

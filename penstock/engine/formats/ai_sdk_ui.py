@@ -1,14 +1,14 @@
-"""AI-SDK UI messages, both ways; it knows no other format.
+"""Read and write the AI SDK's UI messages.
 
-Calls and results stand in one part. In writing, the results of tool messages are put into the calls that they answer.
+A tool call and its result stand in one part. When messages are written, the results of tool messages are put into the
+calls that they answer.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.ai_sdk_body import read_body, read_head, together, write_body, write_head
-from penstock.engine.formats.ai_sdk_notes import UI as FORMAT
+from penstock.engine.formats.ai_sdk_parts import read_body, read_head, together, write_body, write_head
 from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, kept
 from penstock.engine.values.messages import ROLES, Message
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
 
+FORMAT = "ai-sdk-ui"
 LEAVES_OUT: frozenset[str] = frozenset()
 """The kinds of parts for which the format has no place."""
 

@@ -1,8 +1,8 @@
-"""Which format a message is of, told from its keys; it knows no codec.
+"""Detect which format a message is in, from its keys.
 
-A format is named only where no other could be meant. Where OpenAI's two formats and the AI SDK's model messages say the
-same (a role and plain content, or content of texts only), the other messages of the input decide; if they do not, it is
-chat. Where UI and Penstock's own say the same, both read it alike.
+A format is chosen only where no other fits. A message with a role and plain content, or with content of text parts
+only, fits both of OpenAI's formats and the AI SDK's model messages: then the other messages of the input decide, and
+where they do not, it is read as chat. What fits both a UI message and Penstock's own form is read alike by both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Penstock's own JSON form: the values' fields under their own names, parts told apart by ``type``; no other format.
+"""Read and write Penstock's own JSON form: the fields of the values under their own names, with a ``type`` for parts.
 
-Pydantic checks what comes in and describes it. It is imported at first use; the models are derived from the values.
+Pydantic validates what is read, and makes the JSON Schema. It is imported when it is first needed; its models are
+derived from the values.
 """
 
 from __future__ import annotations

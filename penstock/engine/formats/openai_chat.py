@@ -1,32 +1,37 @@
-"""OpenAI chat messages, both ways; it knows no other format.
+"""Read and write messages of OpenAI's chat completions.
 
-A tool message becomes a ``tool`` message with one `ToolPart`, named after the earlier call; nothing is merged. In
-writing, an assistant's steps become messages of their own, each followed by the results of its calls.
+A tool message becomes a ``tool`` message with one `ToolPart`, which gets its name from the earlier call. Messages are
+not merged. When an assistant message is written, each of its steps becomes a message, followed by its calls' results.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.ai_sdk_notes import copied, cut, rule_of
-from penstock.engine.formats.openai_media import (
+from penstock.engine.formats.parts import (
     AUDIO_KEYS,
     FILE_KEYS,
     Media,
     image_url,
+    is_finished,
+    read_arguments,
     read_audio,
     read_file,
     read_image,
+    result_text,
     shown_as,
+    steps,
+    write_arguments,
     write_audio,
     write_file,
 )
-from penstock.engine.formats.tool_parts import is_finished, read_arguments, result_text, steps, write_arguments
 from penstock.engine.formats.wire import (
     SPOKEN_PARTS,
     Json,
     Value,
     array_in,
+    copied,
+    cut,
     expect_array,
     expect_object,
     expect_role,
@@ -39,6 +44,7 @@ from penstock.engine.formats.wire import (
     named,
     notes_of,
     restored,
+    rule_of,
     telling,
     unknown,
 )
@@ -63,7 +69,11 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, Role
 
 
+__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
+
 FORMAT = "openai-chat"
+LEAVES_OUT = frozenset({"source", "data", "step-start"})
+"""The kinds of parts for which the format has no place."""
 
 _PART_KEYS: dict[str, frozenset[str]] = {
     "text": frozenset({"type", "text"}),
@@ -163,7 +173,7 @@ _READERS: dict[str, Callable[[Json, str], Part]] = {
 
 
 def write_part(part: Part) -> Json:
-    """Return the content part for a text, a thought among the content, an image, a sound, a file or an unknown part."""
+    """Return the content part for a text, reasoning among the content, an image, a sound, a file or an unknown part."""
     notes = notes_of(part, FORMAT)
     if isinstance(part, TextPart):
         kind = "refusal" if notes.get("type") == "refusal" else "text"
@@ -414,11 +424,6 @@ def _is_open(notes: Json) -> bool:
     extra = notes.get("extra")
     return notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
 
-
-__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
-
-LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 _LEFT_OUT = (SourcePart, DataPart, StepStartPart)
 _ROLES: dict[str, Role] = {

@@ -1,7 +1,7 @@
-"""OpenAI responses items, both ways; it knows no other format.
+"""Read and write items of OpenAI's responses.
 
-Each item becomes one message; nothing is merged. Items of types that are not known pass through as `UnknownPart`s. In
-writing, an assistant's message becomes as many items as it takes, each step's outputs after its calls.
+Each item becomes one message; none are merged. Items of unknown types pass through as `UnknownPart`. When an assistant
+message is written, it becomes as many items as it needs, with the outputs of each step after its calls.
 """
 
 from __future__ import annotations
@@ -9,19 +9,23 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.openai_media import (
+from penstock.engine.formats.parts import (
     AUDIO_KEYS,
     FILE_KEYS,
     Media,
     image_url,
+    is_finished,
+    read_arguments,
     read_audio,
     read_file,
     read_image,
+    result_text,
     shown_as,
+    steps,
+    write_arguments,
     write_audio,
     write_file,
 )
-from penstock.engine.formats.tool_parts import is_finished, read_arguments, result_text, steps, write_arguments
 from penstock.engine.formats.wire import (
     SPOKEN_PARTS,
     Json,
@@ -63,7 +67,11 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, Role
 
 
+__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
+
 FORMAT = "openai-responses"
+LEAVES_OUT = frozenset({"source", "data", "step-start"})
+"""The kinds of parts for which the format has no place."""
 
 _TEXTS = ("input_text", "output_text", "text", "refusal")
 _IMAGE = frozenset({"type", "image_url"})
@@ -240,7 +248,7 @@ def read_reasoning(item: Json, place: str) -> Message:
     parts: list[Part] = []
     for field, kind in _REASONING_FIELDS.items():
         for index, entry in enumerate(expect_array(item.get(field) or [], f"{place}.{field}")):
-            parts.append(_read_thought(entry, field, kind, f"{place}.{field}[{index}]"))
+            parts.append(_read_reasoning_entry(entry, field, kind, f"{place}.{field}[{index}]"))
     notes: Json = {
         "item": "reasoning",
         "id": item.get("id") or None,
@@ -250,7 +258,7 @@ def read_reasoning(item: Json, place: str) -> Message:
     return Message("assistant", tuple(parts), id=maybe_text(item, "id", place) or "", metadata=kept(FORMAT, notes))
 
 
-def _read_thought(value: Value, field: str, kind: str, place: str) -> Part:
+def _read_reasoning_entry(value: Value, field: str, kind: str, place: str) -> Part:
     entry = expect_object(value, place)
     notes: Json = {"reasoning": field}
     if entry.get("type") != kind:
@@ -260,10 +268,10 @@ def _read_thought(value: Value, field: str, kind: str, place: str) -> Part:
 
 
 def write_reasoning(parts: Sequence[Part], notes: Json) -> Json:
-    """Return the ``reasoning`` item for those thoughts."""
+    """Return the ``reasoning`` item with those parts."""
     body: Json = {"type": "reasoning", **item_id(notes)}
     for field, kind in _REASONING_FIELDS.items():
-        entries = [_write_thought(part, kind) for part in parts if thought_field(part) == field]
+        entries = [_write_reasoning_entry(part, kind) for part in parts if reasoning_field(part) == field]
         if entries:
             body[field] = entries
     extra = notes.get("extra")
@@ -273,25 +281,20 @@ def write_reasoning(parts: Sequence[Part], notes: Json) -> Json:
     return restored(body, notes, _REASONING_KEYS)
 
 
-def _write_thought(part: Part, kind: str) -> Json:
+def _write_reasoning_entry(part: Part, kind: str) -> Json:
     if isinstance(part, ReasoningPart):
         return restored({"type": kind, "text": part.text}, notes_of(part, FORMAT), {"type", "text"})
     raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
     return raw
 
 
-def thought_field(part: Part) -> str:
+def reasoning_field(part: Part) -> str:
     """Return the field of a ``reasoning`` item in which a part stands; empty if it stands in none."""
     field = notes_of(part, FORMAT).get("reasoning")
     if field in _REASONING_FIELDS and isinstance(part, (ReasoningPart, UnknownPart)):
         return str(field)
     return "summary" if isinstance(part, ReasoningPart) else ""
 
-
-__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
-
-LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 _LEFT_OUT = (SourcePart, DataPart, StepStartPart)
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -376,7 +379,7 @@ def _kind(part: Part) -> str:
     """Return the kind of item in which a part stands."""
     if isinstance(part, ToolPart):
         return "call"
-    if thought_field(part):
+    if reasoning_field(part):
         return "reasoning"
     return "item" if isinstance(part, UnknownPart) and notes_of(part, FORMAT).get("item") else "message"
 

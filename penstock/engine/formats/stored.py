@@ -1,16 +1,24 @@
-"""The reference's stored messages (``content.format`` 2), both ways; it knows no other format.
+"""Read and write the stored messages of the reference system (``content.format`` 2).
 
-Malformed rows that occur are read too: ``content`` as a str, as a list of parts, or null. The role ``signal``, which
-Penstock does not have, is read as ``user`` (never as ``system``: a signal may have come from outside) and written back.
+Malformed rows that occur in practice are read too: ``content`` as a str, as a list of parts, or null. Penstock has no
+role ``signal``: it is read as ``user`` (never as ``system``, since a signal may come from outside) and written back.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.ai_sdk_body import HEAD_KEYS, read_body, read_head, together, write_body, write_head
-from penstock.engine.formats.ai_sdk_notes import STORED as FORMAT
-from penstock.engine.formats.ai_sdk_parts import read_part, write_part
+from penstock.engine.formats.ai_sdk_parts import (
+    HEAD_KEYS,
+    STORED as FORMAT,
+    read_body,
+    read_head,
+    read_part,
+    together,
+    write_body,
+    write_head,
+    write_part,
+)
 from penstock.engine.formats.wire import (
     Json,
     Value,

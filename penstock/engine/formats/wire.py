@@ -1,12 +1,13 @@
-"""What all codecs share: telling JSON values apart, naming the place of a mistake, and times; it knows no format.
+"""Helpers for every wire format: check JSON values, read and write times, and keep what only one format says.
 
-Every error names the place and the type found there, never the text itself.
+Every error names the place and the type that was found there, never the text itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.values.errors import MessageError
@@ -210,3 +211,35 @@ def array_in(notes: Json, key: str) -> Sequence[Value]:
     """Return the array under a key of the notes, empty if there is none."""
     found = notes.get(key)
     return found if is_array(found) else ()
+
+
+# A text that a format has twice: in pieces and as a whole
+
+_JOINERS = {"lines": "\n", "plain": "", "words": " ", "paragraphs": "\n\n"}
+
+
+def rule_of(pieces: Sequence[str], copy: str) -> str | None:
+    """Return the rule by which a copy follows from its pieces, None if it does not."""
+    if not pieces:
+        return None
+    for rule, joiner in _JOINERS.items():
+        if joiner.join(pieces) == copy:
+            return rule
+    if copy == pieces[-1]:
+        return "last"
+    return "first" if copy == pieces[0] else None
+
+
+def copied(pieces: Sequence[str], rule: Value) -> str:
+    """Return the copy that a rule makes from the pieces; lines, if it is no rule of ours."""
+    if pieces and rule in ("last", "first"):
+        return pieces[-1] if rule == "last" else pieces[0]
+    return _JOINERS.get(rule if isinstance(rule, str) else "", "\n").join(pieces)
+
+
+def cut(text: str, lengths: Sequence[Value], count: int) -> list[str]:
+    """Return the text in that many pieces: of the given lengths, if they fit, else all of it in the first."""
+    fits = all(isinstance(length, int) and length >= 0 for length in lengths)
+    if count and fits and len(lengths) == count and sum(lengths) == len(text):
+        return [text[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
+    return [text, *[""] * (count - 1)][:count]

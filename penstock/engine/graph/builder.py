@@ -1,4 +1,4 @@
-"""What `Workflow` builds with: its options, read and checked, and the nodes made of what users place."""
+"""Builder helpers of `Workflow`: they check options, and turn the arguments of its methods into parts of a graph."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class PolicyOptions(TypedDict, total=False):
-    """The fields of a `Policy`, as keywords."""
+    """The fields of a `Policy`, as keyword arguments."""
 
     timeout: float | None
     on_error: OnError
@@ -43,7 +43,7 @@ class PolicyOptions(TypedDict, total=False):
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of a `Run`, as keywords."""
+    """The options of a `Run`, as keyword arguments."""
 
     request_context: dict[str, Value] | None
     run_id: str | None
@@ -57,7 +57,7 @@ class RunOptions(TypedDict, total=False):
 
 
 def policy_of(given: PolicyOptions) -> Policy:
-    """Return the policy that keywords say.
+    """Return the policy for keyword arguments.
 
     Raises:
         UsageError: there is no such keyword.
@@ -68,7 +68,7 @@ def policy_of(given: PolicyOptions) -> Policy:
 
 
 def check_run_options(given: RunOptions) -> None:
-    """Refuse an option that no run has.
+    """Check that a run has these options.
 
     Raises:
         UsageError: there is no such option.
@@ -77,10 +77,10 @@ def check_run_options(given: RunOptions) -> None:
 
 
 def check_stage(stage: str, stages: Iterable[str]) -> None:
-    """Refuse a stage that does not exist.
+    """Check that a stage exists.
 
     Raises:
-        UsageError: it does not; the error names those that do.
+        UsageError: it does not; the error lists the stages.
     """
     _check_names("stage", (stage,), stages)
 
@@ -94,19 +94,19 @@ def _check_names(kind: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 After: TypeAlias = "str | DagEdge | Iterable[str | DagEdge] | Mapping[str, Condition | None]"
-"""What a member comes after: ids, edges, or ids with the condition under which each way is taken."""
+"""What a member comes after: ids, edges, or a mapping from ids to the condition of the edge."""
 
 
 def is_name(given: object) -> bool:
-    """Tell whether it can be a workflow's name or a step's id."""
+    """Return whether it can be the name of a workflow or the id of a step."""
     return isinstance(given, str) and bool(given.strip()) and "/" not in given
 
 
 def processor_of(item: object) -> AnyProcessor:
-    """Return a processor as it is.
+    """Return a processor unchanged.
 
     Raises:
-        ProcessorError: it is none; the error says what to do.
+        ProcessorError: it is no processor; the error says what to do.
     """
     if is_processor(item):
         return item
@@ -125,7 +125,7 @@ def _is_processor_class(item: object) -> bool:
 
 
 def edges_of(after: After) -> tuple[DagEdge, ...]:
-    """Return the edges that ``after=`` says."""
+    """Return the edges for an ``after=`` argument."""
     if isinstance(after, (str, DagEdge)):
         after = (after,)
     if isinstance(after, Mapping):
@@ -135,7 +135,7 @@ def edges_of(after: After) -> tuple[DagEdge, ...]:
 
 
 def numbered(members: tuple[DagMember, ...]) -> tuple[DagMember, ...]:
-    """Number ids that repeat where nobody set them: ``a``, ``a#2``; the edges of the others speak of the numbered."""
+    """Number ids that repeat and were not set explicitly: ``a``, ``a#2``; edges can name the numbered ids."""
     named = {member.id for member in members if not (isinstance(member.node, Step) and not member.node.named)}
     taken = {member.id for member in members}
     seen: set[str] = set()
@@ -154,7 +154,7 @@ def numbered(members: tuple[DagMember, ...]) -> tuple[DagMember, ...]:
 
 
 def timeable(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Take a timeout given for all off those that cannot be stopped, unless that is every one (a mistake)."""
+    """Remove a timeout given for all nodes from those that cannot be stopped, unless none can (that is a mistake)."""
     stoppable = [any(hook.awaits for step in steps_of(node) for hook in step.claims.hooks.values()) for node in nodes]
     if not any(stoppable):
         return nodes
@@ -171,10 +171,10 @@ def _untimed(node: Node) -> Node:
 
 
 def merge_policy(merge: MergePolicy) -> MergePolicy:
-    """Return a merge policy as it is.
+    """Return a merge policy unchanged.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is no merge policy.
     """
     if merge is None or isinstance(merge, Pick) or callable(merge):
         return merge

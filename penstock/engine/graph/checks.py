@@ -1,4 +1,4 @@
-"""What is wrong with a graph, all of it at once, before anything runs; it knows nodes and stages, not how to run.
+"""Check a graph before anything runs, and report all problems at once.
 
 Every problem is one sentence that names the step it is about and says what to do.
 """
@@ -26,7 +26,7 @@ from penstock.engine.graph.nodes import (
 from penstock.engine.graph.plan import serving, topological
 from penstock.engine.merging.rules import Pick
 from penstock.engine.processor.processor import Processor, claims_of
-from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.text_guards.guard import text_guard_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def unsafe_parallels(root: Node) -> Iterator[str]:
-    """Yield a problem for each pair of steps that may run beside each other and must not."""
+    """Yield a problem for each pair of steps that may run in parallel and must not."""
     for node in walk(root):
         if isinstance(node, Parallel) and node.merge is None:
             yield from _unsafe_pairs(itertools.combinations(node.nodes, 2))
@@ -50,16 +50,16 @@ def unsafe_parallels(root: Node) -> Iterator[str]:
 
 
 def _unordered(dag: Dag) -> Iterator[tuple[Node, Node]]:
-    """Yield the members that may run beside each other: none follows the other, and no conditions exclude it."""
-    known = _Together(dag)
+    """Yield the pairs of members that may run in parallel: neither follows the other, and no conditions exclude it."""
+    known = _MemberPairs(dag)
     for one, other in itertools.combinations(dag.members, 2):
         follows = one.id in known.above[other.id] or other.id in known.above[one.id]
         if not follows and not known.never(one.id, other.id):
             yield one.node, other.node
 
 
-class _Together:
-    """Which members of a dag can both run in one request; conditions say the same about the same payload."""
+class _MemberPairs:
+    """Which members of a dag can both run in one request, given that a condition has one result for one payload."""
 
     def __init__(self, dag: Dag) -> None:
         self.after = {member.id: member.after for member in dag.members}
@@ -70,19 +70,28 @@ class _Together:
         self.known: dict[tuple[str, str], bool] = {}
 
     def never(self, one: str, other: str) -> bool:
-        """Tell whether no request runs both: whichever edges would have to be taken, they cannot both be."""
+        """Return whether no request runs both: whichever edges would have to be taken, they cannot both be."""
         if (one, other) not in self.known:
-            ways = itertools.product(self.after[one] or (None,), self.after[other] or (None,))
-            self.known[one, other] = one != other and all(self._clash(one, way, other, its) for way, its in ways)
+            pairs = itertools.product(self.after[one] or (None,), self.after[other] or (None,))
+            self.known[one, other] = one != other and all(
+                self._clash(one, edge, other, other_edge) for edge, other_edge in pairs
+            )
         return self.known[one, other]
 
-    def _clash(self, one: str, way: DagEdge | None, other: str, its: DagEdge | None) -> bool:
-        if (way is not None and self.never(way.source, other)) or (its is not None and self.never(one, its.source)):
+    def _clash(self, one: str, edge: DagEdge | None, other: str, other_edge: DagEdge | None) -> bool:
+        if (edge is not None and self.never(edge.source, other)) or (
+            other_edge is not None and self.never(one, other_edge.source)
+        ):
             return True
-        return way is not None and its is not None and exclusive(way.when, its.when) and self._see_the_same(one, other)
+        return (
+            edge is not None
+            and other_edge is not None
+            and exclusive(edge.when, other_edge.when)
+            and self._get_same_payload(one, other)
+        )
 
-    def _see_the_same(self, one: str, other: str) -> bool:
-        """Tell whether both, if both ran, would be asked about the same payload: what is above one only has not run."""
+    def _get_same_payload(self, one: str, other: str) -> bool:
+        """Return whether both, if both ran, would get the same payload: the ancestors of only one of them never ran."""
         above, its = self.above[one], self.above[other]
         return all(self.never(this, other) for this in above - its) and all(
             self.never(one, this) for this in its - above
@@ -90,7 +99,7 @@ class _Together:
 
 
 def _unsafe_pairs(pairs: Iterable[tuple[Node, Node]]) -> Iterator[str]:
-    known: dict[int, list[Step]] = {}  # the same nodes come in many pairs
+    known: dict[int, list[Step]] = {}  # a node is part of many pairs
     for one, other in pairs:
         for node in (one, other):
             if id(node) not in known:
@@ -112,11 +121,11 @@ def _clash(editor: Step, witness: Step) -> list[str]:
         return []
     if witness.claims.edits == "nothing" and witness.claims.role != "guard":
         return []
-    return [name for name in editor.claims.hooks if name in witness.claims.hooks and name != "process_llm_response"]
+    return [name for name in editor.claims.hooks if name in witness.claims.hooks and not STAGES[name].read_only]
 
 
 def _enforced(node: Node) -> list[Step]:
-    """Return the steps whose edits count, those that may stand in for others included."""
+    """Return the steps whose edits count, fallbacks included."""
     if isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow":
         return []
     found = [node] if isinstance(node, Step) else [step for child in children(node) for step in _enforced(child)]
@@ -124,20 +133,16 @@ def _enforced(node: Node) -> list[Step]:
     return found if stands_in is None else [*found, stands_in]
 
 
-_STAGE = "process_output_stream"
-
-
 def opaque_parallels(root: Node) -> Iterator[str]:
-    """Yield a problem for each hook that changes chunks beside another step of the stream."""
+    """Yield a problem for each hook that changes chunks in parallel with another step of the stream."""
     for node in walk(root):
-        ways = _ways(node)
-        beside = [steps for way in ways if (steps := list(_streaming(way)))]
+        beside = [steps for inner in _parallel_nodes(node) if (steps := list(_streaming(inner)))]
         if len(beside) < _SEVERAL:
             continue
         for step in (step for steps in beside for step in steps):
             if text_guard_of(step.processor) is None and step.claims.edits != "nothing":
                 yield (
-                    f"{step.path!r} changes chunks in {_STAGE} beside other steps, and nobody can merge that; "
+                    f"{step.path!r} changes chunks in {STREAM.name} beside other steps, which cannot be merged; "
                     "make it a TextGuard, let one run after the other, or say merge='sequence'"
                 )
 
@@ -145,8 +150,8 @@ def opaque_parallels(root: Node) -> Iterator[str]:
 _SEVERAL = 2
 
 
-def _ways(node: Node) -> tuple[Node, ...]:
-    """Return what of a node runs beside each other."""
+def _parallel_nodes(node: Node) -> tuple[Node, ...]:
+    """Return the nodes inside a node that run in parallel."""
     if isinstance(node, Parallel) and node.merge == "sequence":
         return ()
     if isinstance(node, (Parallel, Dag)) or (isinstance(node, Branch) and node.match == "all"):
@@ -155,11 +160,11 @@ def _ways(node: Node) -> tuple[Node, ...]:
 
 
 def _streaming(node: Node) -> Iterator[Step]:
-    """Yield the steps of a node that judge streams and whose edits count, those that may stand in included."""
+    """Yield the steps of a node that judge streams and whose edits count, fallbacks included."""
     if isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow":
         return
     if isinstance(node, Step):
-        if _STAGE in node.claims.hooks:
+        if STREAM.name in node.claims.hooks:
             yield node
     else:
         for child in children(node):
@@ -169,13 +174,9 @@ def _streaming(node: Node) -> Iterator[Step]:
         yield from _streaming(stands_in)
 
 
-_SURE = ("process_input", "process_input_step", "process_llm_request", "process_output_step")
-"""Stages that every run passes, so that what is put there is there later."""
-
-
 @dataclass(slots=True)
-class _Pass:
-    """One way through the graph at one stage. ``in_time``: what runs beside the model has not put its facts yet."""
+class _FactPass:
+    """One pass through the graph for one stage. ``in_time``: checks beside the model have not put their facts yet."""
 
     stage: Stage
     in_time: bool
@@ -183,7 +184,7 @@ class _Pass:
 
 
 def unmet_facts(root: Sequence, orders: Orders | None) -> list[str]:
-    """Return a problem for each fact that a step requires and may not find."""
+    """Return a problem for each fact that a step requires and that may be missing."""
     found: list[str] = []
     in_time: frozenset[AnyKey] = frozenset()  # what is sure before the model call has ended
     in_all: frozenset[AnyKey] = frozenset()
@@ -191,56 +192,56 @@ def unmet_facts(root: Sequence, orders: Orders | None) -> list[str]:
         if not stage.overlaps:
             in_time = in_all
         served = serving(root, stage, orders)
-        timely = _Pass(stage, in_time=True)
+        timely = _FactPass(stage, in_time=True)
         timely_end = _flow(served, in_time, timely)
-        ends = timely_end, _flow(served, in_all, _Pass(stage, in_time=False)) if stage.overlaps else timely_end
+        ends = timely_end, _flow(served, in_all, _FactPass(stage, in_time=False)) if stage.overlaps else timely_end
         found.extend(timely.found)
-        if stage.name in _SURE:
+        if stage.always:
             in_time, in_all = ends
     return found
 
 
-def _flow(node: Node, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey]:
-    """Return the facts that are sure to be there after a node, and note those that it needs and may not find."""
-    after = _inside(node, have, way)
+def _flow(node: Node, have: frozenset[AnyKey], facts: _FactPass) -> frozenset[AnyKey]:
+    """Return the facts that are surely present after a node; note a problem for each required one that may not be."""
+    after = _inside(node, have, facts)
     if not isinstance(node, (Step, Sequence)):
         return after
     stands_in = fallback_of(node)
-    if stands_in is not None and any(way.stage.name in step.claims.hooks for step in steps_of(node)):
-        after &= _inside(stands_in, have, way)
-    beside_model = node.policy.overlap is not None and way.stage.overlaps and way.in_time
+    if stands_in is not None and any(facts.stage.name in step.claims.hooks for step in steps_of(node)):
+        after &= _inside(stands_in, have, facts)
+    beside_model = node.policy.overlap is not None and facts.stage.overlaps and facts.in_time
     return have if beside_model or node.policy.mode == "shadow" else after
 
 
-def _inside(node: Node, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey]:
+def _inside(node: Node, have: frozenset[AnyKey], facts: _FactPass) -> frozenset[AnyKey]:
     if isinstance(node, Step):
-        return _step_flow(node, have, way)
+        return _step_flow(node, have, facts)
     if isinstance(node, Sequence) or (isinstance(node, Parallel) and node.merge == "sequence"):
         after = have
         for child in node.nodes:
-            after = _flow(child, after, way)
+            after = _flow(child, after, facts)
         return after
     if isinstance(node, Parallel):
-        return have.union(*[_flow(child, have, way) for child in node.nodes])
+        return have.union(*[_flow(child, have, facts) for child in node.nodes])
     if isinstance(node, Branch):
-        ends = [_flow(child, have, way) for child in children(node)]
+        ends = [_flow(child, have, facts) for child in children(node)]
         sure = node.otherwise is not None and bool(ends)
         return ends[0].intersection(*ends[1:]) if sure else have
-    return _dag_flow(node, have, way)
+    return _dag_flow(node, have, facts)
 
 
-def _step_flow(step: Step, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey]:
-    claims, stage = step.claims, way.stage.name
+def _step_flow(step: Step, have: frozenset[AnyKey], facts: _FactPass) -> frozenset[AnyKey]:
+    claims, stage = step.claims, facts.stage.name
     if stage not in claims.hooks:
         return have
-    way.found.extend(
+    facts.found.extend(
         f"{step.path} requires the fact {key.name!r} in {stage}, but no step before it is sure to provide it"
         for key in sorted(claims.requires - have, key=lambda key: key.name)
     )
     return have | claims.provides
 
 
-def _dag_flow(dag: Dag, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey]:
+def _dag_flow(dag: Dag, have: frozenset[AnyKey], facts: _FactPass) -> frozenset[AnyKey]:
     ends: dict[str, frozenset[AnyKey]] = {}
     surely: dict[str, bool] = {}
     for member in topological(dag):
@@ -249,17 +250,20 @@ def _dag_flow(dag: Dag, have: frozenset[AnyKey], way: _Pass) -> frozenset[AnyKey
         either = [ends[edge.source] for edge in member.after]  # it runs only behind one of them
         start = have.union(*before, either[0].intersection(*either) if either else ())
         surely[member.id] = not member.after or bool(sure_sources)
-        ends[member.id] = _flow(member.node, start, way)
+        ends[member.id] = _flow(member.node, start, facts)
     return have.union(*[end for one, end in ends.items() if surely[one]])
 
 
 def problems(root: Sequence, stage: str | None = None, orders: Orders | None = None) -> tuple[str, ...]:
-    """Return what is wrong with a graph; with ``stage``, also if nothing in it has that stage.
+    """Return the problems of a graph.
 
-    ``orders``: which of its nodes stand in which of an agent's arrays.
+    Args:
+        root: the graph.
+        stage: a stage that at least one step must have.
+        orders: the indexes of its nodes in each of an agent's processor lists, if it comes from there.
 
     Raises:
-        ProcessorError, OptionError: a processor in it declares what cannot be (this is known before any graph).
+        ProcessorError, OptionError: the claims of a processor are invalid by themselves.
     """
     deep = too_deep(root)
     if deep:
@@ -269,7 +273,7 @@ def problems(root: Sequence, stage: str | None = None, orders: Orders | None = N
         *_duplicate_ids(root, ""),
         *_dag_problems(resolved),
     ]
-    if not found:  # what follows needs paths that mean something
+    if not found:  # these checks need valid paths
         found = [
             *_policy_problems(resolved),
             *_idle_picks(resolved),
@@ -286,7 +290,7 @@ def problems(root: Sequence, stage: str | None = None, orders: Orders | None = N
 
 
 def _duplicate_ids(node: Node, prefix: str) -> Iterator[str]:
-    """Find equal ids that somebody set, within one workflow and its unnamed parts."""
+    """Find equal ids of which one was set explicitly, within one workflow and its unnamed parts."""
     seen: dict[str, list[Step]] = {}
     nested: list[tuple[Node, str]] = []
     waiting: list[Node] = [node]
@@ -300,7 +304,7 @@ def _duplicate_ids(node: Node, prefix: str) -> Iterator[str]:
             waiting.extend(children(current))
     for path, steps in seen.items():
         if len(steps) > 1 and any(step.named for step in steps):
-            yield f"{len(steps)} steps have the id {path!r}, which somebody set; give each its own id"
+            yield f"{len(steps)} steps have the id {path!r}, which was set explicitly; give each its own id"
     for inner, below in nested:
         yield from _duplicate_ids(inner, below)
 
@@ -351,12 +355,12 @@ def _policy_problems(root: Node) -> Iterator[str]:
         if not isinstance(node, (Step, Sequence)):
             continue
         yield from _step_policy(node) if isinstance(node, Step) else _sequence_policy(node)
-        for step in _that_may_run(node):
-            yield from _beside_policy(step, node.policy)
+        for step in _steps_and_fallbacks(node):
+            yield from _shadow_and_overlap(step, node.policy)
 
 
 def _idle_picks(root: Node) -> Iterator[str]:
-    """Find joins that pick a branch which they do not have."""
+    """Find joins that pick a branch that they do not have."""
     for node in walk(root):
         if isinstance(node, (Parallel, Branch, Dag)) and isinstance(node.merge, Pick):
             names = [child.path.rsplit("/", 1)[-1] for child in children(node)]
@@ -394,8 +398,8 @@ def _sequence_policy(node: Sequence) -> Iterator[str]:
         )
 
 
-def _that_may_run(node: Node) -> Iterator[Step]:
-    """Yield the steps of a node, and those that stand in for them."""
+def _steps_and_fallbacks(node: Node) -> Iterator[Step]:
+    """Yield the steps of a node, fallbacks included."""
     for inner in walk(node):
         if isinstance(inner, Step):
             yield inner
@@ -404,13 +408,13 @@ def _that_may_run(node: Node) -> Iterator[Step]:
             yield stands_in
 
 
-def _beside_policy(step: Step, policy: Policy) -> Iterator[str]:
-    """Find what a step may not do beside the run or the model, whether it or a workflow around it is placed there."""
+def _shadow_and_overlap(step: Step, policy: Policy) -> Iterator[str]:
+    """Find problems of a step that runs in shadow or beside the model, by its own policy or that of its workflow."""
     claims = step.claims
     if policy.mode == "shadow" and claims.stores:
         yield f"{step.path}: it writes to a store, so it cannot run in shadow"
     if policy.overlap:
         if claims.edits != "nothing":
             yield f"{step.path}: overlap='model' is for checks with edits='nothing', and it declares {claims.edits!r}"
-        if not any(STAGES[name].array == "input" for name in claims.hooks):
+        if not any(STAGES[name].processor_list == "input" for name in claims.hooks):
             yield f"{step.path}: overlap='model' is for input checks, and it has no input stage"

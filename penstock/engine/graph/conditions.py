@@ -1,13 +1,14 @@
-"""Conditions made of conditions, compared by value: what the edges of a graph carry; this module knows no graph.
+"""Conditions built from other conditions, for the edges of a graph; they compare by value.
 
-A graph has no `if … else`, only edges that are taken or not. So the edge to the second arm of a branch says "not the
-first condition, but the second", the one around it "neither", and two edges between the same steps become one that says
+A graph has no `if … else`, only edges that are taken or not. So the edge to the second arm of a branch carries "not the
+first condition, but the second", the edge past both arms "neither", and two edges between the same steps become one:
 "this or that".
 """
 
 from __future__ import annotations
 
 import inspect
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,48 +26,48 @@ Term: TypeAlias = tuple[Condition, bool]
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Holds where all of its terms do; asked in order, and no further than the first that does not."""
+    """A condition that holds if all of its terms do; evaluated in order, up to the first that does not."""
 
     terms: tuple[Term, ...]
 
     def __call__(self, view: View) -> bool | Awaitable[bool]:
-        """Ask the terms; awaitable from the first condition on that is."""
-        return _every(self.terms, view)
+        """Evaluate the terms; the result is awaitable if a condition that was evaluated is async."""
+        return _all_hold(self.terms, view)
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Holds where one of its conditions does; asked in order, and no further than the first that does."""
+    """A condition that holds if one of its alternatives does; evaluated in order, up to the first that does."""
 
-    ways: tuple[Condition, ...]
+    alternatives: tuple[Condition, ...]
 
     def __call__(self, view: View) -> bool | Awaitable[bool]:
-        """Ask the conditions; awaitable from the first on that is."""
-        return _negated(_every(tuple((way, False) for way in self.ways), view))
+        """Evaluate the alternatives; the result is awaitable if one that was evaluated is async."""
+        return _negated(_all_hold(tuple((one, False) for one in self.alternatives), view))
 
 
 class AsyncEvery(Every):
-    """An `Every` with an async condition in it, declared as one, so that no plan takes it for sync."""
+    """An `Every` with an async condition; a coroutine function, so that its plan is not taken for a sync one."""
 
     __slots__ = ()
 
     async def __call__(self, view: View) -> bool:
-        """Ask the terms."""
-        return await _settled(_every(self.terms, view))
+        """Evaluate the terms."""
+        return await _resolved(_all_hold(self.terms, view))
 
 
 class AsyncEither(Either):
-    """An `Either` with an async condition in it, declared as one, so that no plan takes it for sync."""
+    """An `Either` with an async condition; a coroutine function, so that its plan is not taken for a sync one."""
 
     __slots__ = ()
 
     async def __call__(self, view: View) -> bool:
-        """Ask the conditions."""
-        return not await _settled(_every(tuple((way, False) for way in self.ways), view))
+        """Evaluate the alternatives."""
+        return not await _resolved(_all_hold(tuple((one, False) for one in self.alternatives), view))
 
 
 def every(terms: Iterable[Term]) -> Condition | None:
-    """Return the condition that holds where all terms do; None (always) for no terms, and a lone condition as it is."""
+    """Return the condition that holds if all terms do; None (always) for no terms, and a single one as it is."""
     flat: list[Term] = []
     for condition, wanted in terms:
         flat.extend(condition.terms if wanted and isinstance(condition, Every) else [(condition, wanted)])
@@ -77,28 +78,29 @@ def every(terms: Iterable[Term]) -> Condition | None:
     return (AsyncEvery if any(is_async(condition) for condition, _ in flat) else Every)(tuple(flat))
 
 
-def either(ways: Iterable[Condition | None]) -> Condition | None:
-    """Return the condition that holds where one does; None (always) if one of them is None."""
+def either(alternatives: Iterable[Condition | None]) -> Condition | None:
+    """Return the condition that holds if one of these does; None (always) if one of them is None."""
     kept: list[Condition] = []
-    for way in ways:
-        if way is None:
+    for one in alternatives:
+        if one is None:
             return None
-        kept.extend(one for one in ways_of(way) if one not in kept)
+        kept.extend(each for each in alternatives_of(one) if each not in kept)
     if len(kept) == 1:
         return kept[0]
     return (AsyncEither if any(map(is_async, kept)) else Either)(tuple(kept))
 
 
-def ways_of(when: Condition) -> tuple[Condition, ...]:
-    """Return the conditions of which one suffices."""
-    return when.ways if isinstance(when, Either) else (when,)
+def alternatives_of(when: Condition) -> tuple[Condition, ...]:
+    """Return the alternatives of an `Either`; of any other condition, itself alone."""
+    return when.alternatives if isinstance(when, Either) else (when,)
 
 
 def exclusive(one: Condition | None, other: Condition | None) -> bool:
-    """Tell whether two conditions, asked about the same payload, can never both hold."""
+    """Return whether two conditions can never both hold for the same payload."""
     if one is None or other is None:
         return False
-    return all(_contradict(_terms(this), _terms(that)) for this in ways_of(one) for that in ways_of(other))
+    pairs = itertools.product(alternatives_of(one), alternatives_of(other))
+    return all(_contradict(_terms(this), _terms(that)) for this, that in pairs)
 
 
 def _terms(when: Condition) -> tuple[Term, ...]:
@@ -109,7 +111,7 @@ def _contradict(one: tuple[Term, ...], other: tuple[Term, ...]) -> bool:
     return any((condition, not wanted) in other for condition, wanted in one)
 
 
-def _every(terms: tuple[Term, ...], view: View) -> bool | Awaitable[bool]:
+def _all_hold(terms: tuple[Term, ...], view: View) -> bool | Awaitable[bool]:
     for index, (condition, wanted) in enumerate(terms):
         holds = condition(view)
         if inspect.isawaitable(holds):
@@ -120,10 +122,10 @@ def _every(terms: tuple[Term, ...], view: View) -> bool | Awaitable[bool]:
 
 
 async def _awaited(first: Awaitable[bool], terms: tuple[Term, ...], view: View) -> bool:
-    """Go on from the first term, which has been asked and gave an awaitable."""
+    """Evaluate the terms; ``first`` is the awaitable that the first of them has returned."""
     if bool(await first) is not terms[0][1]:
         return False
-    return await _settled(_every(terms[1:], view))
+    return await _resolved(_all_hold(terms[1:], view))
 
 
 def _negated(holds: bool | Awaitable[bool]) -> bool | Awaitable[bool]:  # noqa: FBT001 - what a condition gave
@@ -134,5 +136,5 @@ async def _denied(holds: Awaitable[bool]) -> bool:
     return not await holds
 
 
-async def _settled(holds: bool | Awaitable[bool]) -> bool:  # noqa: FBT001 - what a condition gave
+async def _resolved(holds: bool | Awaitable[bool]) -> bool:  # noqa: FBT001 - what a condition gave
     return await holds if inspect.isawaitable(holds) else bool(holds)

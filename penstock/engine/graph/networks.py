@@ -1,9 +1,9 @@
-"""Workflows as networkx graphs, there and back: `to_graph` and `dag_from`; this module knows nodes, not how to run.
+"""Convert workflows to networkx graphs (`to_graph`) and back (`dag_from`).
 
-In a graph every node is a member of a `Dag`, with its placed node as the attribute ``step``; every edge may carry a
-condition as ``when``, which is asked about the payload that the edge's target would see. Sequences, parallels and
-branches are laid out flat. What plain steps and edges cannot say stays one node: a nested workflow, a join with a merge
-policy, a branch that blocks when a condition breaks.
+Every node of a graph is a member of a `Dag`, with the workflow's node as the attribute ``step``. An edge may carry a
+condition as ``when``, which is evaluated for the payload that the edge's target would get. Sequences, parallels and
+branches are flattened. What steps and edges alone cannot express stays one node: a nested workflow, a join with a merge
+policy, and a branch that blocks when a condition raises.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
 
 Graph: TypeAlias = "nx.DiGraph[Any]"
-"""A networkx graph, for those who pass one on."""
+"""A networkx graph, for annotations in modules that do not import networkx."""
 
-# There
+# To a graph
 
 
 def to_graph(name: str, root: Sequence) -> nx.DiGraph[str]:
@@ -80,70 +80,78 @@ def _as_dag(name: str, root: Sequence) -> Dag:
 
 
 def _one_a_source(edges: tuple[DagEdge, ...]) -> dict[str, Condition | None]:
-    """Return the edges with those from one source made one, since a graph has no two."""
-    ways: dict[str, list[Condition | None]] = {}
+    """Return one condition for each source: a graph has no two edges between the same nodes."""
+    conditions: dict[str, list[Condition | None]] = {}
     for edge in edges:
-        ways.setdefault(edge.source, []).append(edge.when)
-    return {source: found[0] if len(found) == 1 else either(found) for source, found in ways.items()}
+        conditions.setdefault(edge.source, []).append(edge.when)
+    return {source: found[0] if len(found) == 1 else either(found) for source, found in conditions.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class _Exit:
-    """A way out of what is laid out so far: behind which node, and on what terms. All that arrive may be taken."""
+class _OpenEdge:
+    """An edge whose target is not laid out yet: its source, and the terms on which it is taken."""
 
     source: str
     terms: tuple[Term, ...] = ()
 
-    def on(self, *terms: Term) -> _Exit:
-        return _Exit(self.source, self.terms + terms)
+    def on(self, *terms: Term) -> _OpenEdge:
+        return _OpenEdge(self.source, self.terms + terms)
 
 
 _START = ""
-"""The source of what comes before any node."""
+"""The source of an open edge that comes before any node."""
 
 
 class _Layout:
-    """One workflow being laid out flat.
+    """Flattens one workflow.
 
-    What holds all the time: where a node is reached, at least one of its exits is taken; where it is not, none is.
+    Invariant: if a node runs, at least one of its open edges is taken; if it does not, none is.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
-        self.arrivals: dict[str, list[_Exit]] = {}
+        self.arrivals: dict[str, list[_OpenEdge]] = {}
 
     def dag(self, root: Sequence) -> Dag:
-        """Return the whole workflow as one dag."""
-        self.chain(root.nodes, children(resolve(root)), [_Exit(_START)])
+        """Return the workflow as one dag."""
+        self.lay_in_order(root.nodes, children(resolve(root)), [_OpenEdge(_START)])
         start = _unique("start", self.nodes)
         members = [DagMember(one, node, _edges(self.arrivals[one], start)) for one, node in self.nodes.items()]
         if any(edge.source == start for member in members for edge in member.after):
             members.insert(0, DagMember(start, Sequence()))
         return Dag(tuple(members))
 
-    def lay(self, node: Node, named: Node, arriving: list[_Exit]) -> list[_Exit]:
-        """Lay out a node (``named``: the same one with its path), and return its exits."""
+    def lay(self, node: Node, named: Node, arriving: list[_OpenEdge]) -> list[_OpenEdge]:
+        """Lay out a node, and return its open edges.
+
+        Args:
+            node: the node.
+            named: the same node with its path.
+            arriving: the open edges that lead to it.
+        """
         if isinstance(node, Sequence) and not node.name and node.policy == DEFAULT:
-            return self.chain(node.nodes, children(named), arriving)
+            return self.lay_in_order(node.nodes, children(named), arriving)
         if isinstance(node, Parallel) and node.merge is None:
             pairs = zip(node.nodes, children(named), strict=True)
             return [way_out for child, its in pairs for way_out in self.lay(child, its, arriving)]
         if isinstance(node, Branch) and node.merge is None and node.on_error == "raise":
-            return self.branch(node, children(named), arriving)
+            return self.lay_branch(node, children(named), arriving)
         if isinstance(node, Dag) and node.merge is None and len(topological(node)) == len(node.members):
-            return self.mesh(node, children(named), arriving)
+            return self.lay_dag(node, children(named), arriving)
         name = _unique(named.path or type(node).__name__.lower(), self.nodes)
         self.nodes[name] = node
         self.arrivals[name] = arriving
-        return [_Exit(name)]
+        return [_OpenEdge(name)]
 
-    def chain(self, nodes: tuple[Node, ...], named: tuple[Node, ...], arriving: list[_Exit]) -> list[_Exit]:
+    def lay_in_order(
+        self, nodes: tuple[Node, ...], named: tuple[Node, ...], arriving: list[_OpenEdge]
+    ) -> list[_OpenEdge]:
         for node, its in zip(nodes, named, strict=True):
             arriving = self.lay(node, its, arriving)
         return arriving
 
-    def branch(self, branch: Branch, named: tuple[Node, ...], arriving: list[_Exit]) -> list[_Exit]:
-        ends: list[_Exit] = []
+    def lay_branch(self, branch: Branch, named: tuple[Node, ...], arriving: list[_OpenEdge]) -> list[_OpenEdge]:
+        ends: list[_OpenEdge] = []
         failed: tuple[Term, ...] = ()
         for arm, its in zip(branch.arms, named, strict=False):
             terms = (*(failed if branch.match == "first" else ()), (arm.condition, True))
@@ -152,10 +160,10 @@ class _Layout:
         rest = [one.on(*failed) for one in arriving]
         return ends + (rest if branch.otherwise is None else self.lay(branch.otherwise, named[-1], rest))
 
-    def mesh(self, dag: Dag, named: tuple[Node, ...], arriving: list[_Exit]) -> list[_Exit]:
-        """Lay out a dag within a graph. It is left by its last members, and, as those may be skipped, by its first."""
+    def lay_dag(self, dag: Dag, named: tuple[Node, ...], arriving: list[_OpenEdge]) -> list[_OpenEdge]:
+        """Lay out a dag. Its open edges are those of its last members and, since these may be skipped, of its first."""
         paths = {member.id: its for member, its in zip(dag.members, named, strict=True)}
-        ends: dict[str, list[_Exit]] = {}
+        ends: dict[str, list[_OpenEdge]] = {}
         laid: dict[str, list[str]] = {}
         before = list(self.nodes)
         for member in topological(dag):
@@ -164,7 +172,7 @@ class _Layout:
             ends[member.id] = self.lay(member.node, paths[member.id], arrived if member.after else arriving)
             laid[member.id] = [name for name in self.nodes if name not in known]
         declared = [*before, *(name for member in dag.members for name in laid[member.id])]
-        self.nodes = {name: self.nodes[name] for name in declared}  # since that is how ids that repeat are numbered
+        self.nodes = {name: self.nodes[name] for name in declared}  # ids that repeat are numbered in this order
         followed = {edge.source for member in dag.members for edge in member.after}
         leaving = [member.id for member in dag.members if member.id not in followed or not member.after]
         return [way_out for one in leaving for way_out in ends[one]]
@@ -174,8 +182,8 @@ def _term(edge: DagEdge) -> tuple[Term, ...]:
     return () if edge.when is None else ((edge.when, True),)
 
 
-def _edges(arriving: list[_Exit], start: str) -> tuple[DagEdge, ...]:
-    """Return the edges that lead to a node, one a source, unconditional ones first; none from the very start."""
+def _edges(arriving: list[_OpenEdge], start: str) -> tuple[DagEdge, ...]:
+    """Return the edges to a node, one for each source, unconditional ones first; none if all come from the start."""
     edges = tuple(DagEdge(one.source or start, every(one.terms)) for one in arriving)
     if edges == (DagEdge(start),):
         return ()
@@ -192,20 +200,25 @@ def _unique(name: str, taken: dict[str, Node]) -> str:
     return made
 
 
-# And back
+# From a graph
 
 
-class Place(Protocol):
-    """Makes a member of a processor or a workflow; `penstock.member` is one."""
+class MakeMember(Protocol):
+    """Makes a member from a processor or a workflow, as `penstock.member` does."""
 
     def __call__(self, item: Value, *, id: str | None = None, **policy: Unpack[PolicyOptions]) -> DagMember: ...
 
 
-def dag_from(graph: object, name: str | None, place: Place) -> tuple[str, Dag]:
-    """Return what a graph says: the workflow's name, unless one is given, and its dag.
+def dag_from(graph: object, name: str | None, make_member: MakeMember) -> tuple[str, Dag]:
+    """Return the name and the dag of the workflow that a graph describes.
+
+    Args:
+        graph: a `networkx.DiGraph`; see `members_from`.
+        name: the name; None for the graph's own, or ``workflow``.
+        make_member: makes a member from a processor or a workflow.
 
     Raises:
-        WorkflowError: it is no directed graph, a node does not say what to run, or an edge's ``when`` is no condition.
+        WorkflowError: it is no `networkx.DiGraph`, a node has nothing to run, or an edge's ``when`` is no condition.
     """
     import networkx as nx
 
@@ -215,27 +228,27 @@ def dag_from(graph: object, name: str | None, place: Place) -> tuple[str, Dag]:
         raise WorkflowError(name or "workflow", [problem])
     given = cast("nx.DiGraph[str]", graph)
     made = name or str(given.graph.get("name") or "workflow")
-    return made, Dag(members_from(given, place, made), given.graph.get("merge"))
+    return made, Dag(members_from(given, make_member, made), given.graph.get("merge"))
 
 
-def members_from(graph: nx.DiGraph[str], place: Place, name: str = "workflow") -> tuple[DagMember, ...]:
+def members_from(graph: nx.DiGraph[str], make_member: MakeMember, name: str = "workflow") -> tuple[DagMember, ...]:
     """Return the nodes of a graph as the members of a dag, in the graph's order.
 
     Args:
         graph: a node's attribute ``step`` or ``processor`` is what to run: a processor, a workflow, or a node as
-            `to_graph` gives it; beside the first two the keywords of a policy may stand. An edge's ``when`` is its
-            condition.
-        place: makes a member of a processor or a workflow.
-        name: what an error calls the graph.
+            returned by `to_graph`. A node with one of the first two may have the keywords of a policy as further
+            attributes. An edge's ``when`` is its condition.
+        make_member: makes a member from a processor or a workflow.
+        name: the name of the graph in errors.
 
     Raises:
-        WorkflowError: all that is wrong, at once.
+        WorkflowError: the graph has problems; all of them at once.
     """
     found: list[str] = []
     members: list[DagMember] = []
     for one, attributes in graph.nodes(data=True):
         try:
-            node = _node_of(one, attributes, place)
+            node = _node_of(one, attributes, make_member)
         except DefinitionError as error:
             found.append(f"node {one!r}: {error}")
         else:
@@ -245,7 +258,7 @@ def members_from(graph: nx.DiGraph[str], place: Place, name: str = "workflow") -
     return tuple(members)
 
 
-def _node_of(name: object, attributes: Mapping[str, Value], place: Place) -> Node:
+def _node_of(name: object, attributes: Mapping[str, Value], make_member: MakeMember) -> Node:
     if not isinstance(name, str) or not name.strip():
         cure = "networkx.relabel_nodes(graph, str) makes one of it"
         raise ProcessorError(repr(name), f"a node's name is a non-empty str; {cure}")
@@ -258,15 +271,15 @@ def _node_of(name: object, attributes: Mapping[str, Value], place: Place) -> Nod
     if not isinstance(item, NODES):
         if "/" in name:
             raise ProcessorError(name, "its name becomes the step's id, in which no '/' can be")
-        made = place(item, **policy)
-        return made.node if made.id == name else place(item, id=name, **policy).node
+        made = make_member(item, **policy)
+        return made.node if made.id == name else make_member(item, id=name, **policy).node
     if policy:
         raise ProcessorError(name, f"its step has a policy of its own, so {', '.join(policy)} cannot stand beside it")
     return item
 
 
 def _edges_to(name: str, graph: nx.DiGraph[str], found: list[str]) -> Iterator[DagEdge]:
-    """Yield the edges that lead to a node, and note what is wrong with them."""
+    """Yield the edges that lead to a node, and add their problems to ``found``."""
     for source, attributes in graph.pred[name].items():
         when: object = attributes.get("when")
         if when is not None and (is_processor(when) or not callable(when)):

@@ -1,6 +1,6 @@
-"""The nodes of a workflow, as inert values, and the policy of a placed step; they know processors, not how to run.
+"""The nodes of a workflow and the policy of a step, as values that compare by content.
 
-A node compares by what it holds. Paths are given when the whole graph is known, by `resolve`.
+`resolve` gives each node its path, once the whole graph is known.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ OnError: TypeAlias = 'Literal["block", "raise", "allow"] | AnyProcessor | None'
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a placed step is treated; given as keywords of the call that places it.
+    """How a step is run; given as keywords of the call that adds it to a workflow.
 
     Attributes:
-        timeout: seconds after which the step has failed.
+        timeout: seconds after which the step has failed; above 0. None: no limit.
         on_error: what its failure means: ``block``, ``raise``, ``allow``, or a processor that runs in its place. None:
-            what the processor itself says. On a nested workflow, ``allow`` would put back the payload from before it,
-            redactions of its earlier steps included, so it is refused there where a guard is inside. A fallback of a
-            guard stands in for it: where it fails too, it blocks (or raises), whatever it declares.
-        mode: ``enforce``, or ``shadow``: it runs beside and only its record counts.
+            what the processor declares. On a nested workflow that contains a guard, ``allow`` is refused: it would put
+            back the payload from before the workflow, without the redactions of its earlier steps. If the fallback of
+            a guard fails, too, it blocks (or raises), whatever it declares.
+        mode: ``enforce``, or ``shadow``: it runs beside the run, and only its record counts.
         overlap: ``model``: an input check that may run beside the model call.
-        offload: ``thread``: a sync hook that is run off the event loop.
+        offload: ``thread``: a sync hook is run in a worker thread.
     """
 
     timeout: float | None = None
@@ -44,7 +44,11 @@ class Policy:
     offload: Literal["thread"] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not allowed, before anything runs."""
+        """Refuse values that are not allowed.
+
+        Raises:
+            OptionError: a value is not allowed.
+        """
         if not _is_timeout(self.timeout):
             raise OptionError("policy", "timeout", self.timeout, "a finite number of seconds above 0")
         if self.on_error is not None and not isinstance(self.on_error, Processor):
@@ -67,7 +71,7 @@ DEFAULT = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A processor placed in a graph. ``path`` is given by `resolve`, and what the processor declares is read there."""
+    """A processor in a graph. `resolve` sets ``path``, and reads what the processor declares."""
 
     processor: AnyProcessor
     policy: Policy = DEFAULT
@@ -77,12 +81,12 @@ class Step:
 
     @property
     def claims(self) -> Claims:
-        """What the processor declares: as it was when the graph was resolved, before that as it is now."""
+        """What the processor declares: as read when the graph was resolved; before that, as it is now."""
         return self.declared or claims_of(self.processor)
 
     @property
     def named(self) -> bool:
-        """Whether somebody set its id."""
+        """Whether its id was set explicitly."""
         return bool(self.id) or self.claims.named
 
 
@@ -98,7 +102,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Nodes beside each other on one payload; ``merge`` settles what their edits disagree about."""
+    """Nodes that run in parallel on one payload; ``merge`` resolves conflicts between their edits."""
 
     nodes: tuple[Node, ...]
     merge: MergePolicy = None
@@ -107,7 +111,7 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way out of a branch: taken when the condition holds."""
+    """One arm of a branch: taken if the condition holds."""
 
     condition: Condition
     node: Node
@@ -127,7 +131,12 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class DagEdge:
-    """A way from one member of a `Dag` to another, taken when the condition holds (None: always)."""
+    """An edge from one member of a `Dag` to another, taken if the condition holds (None: always).
+
+    Attributes:
+        source: the id of the member that it comes from.
+        when: the condition.
+    """
 
     source: str
     when: Condition | None = None
@@ -144,7 +153,7 @@ class DagMember:
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """Members with ``after=``, for shapes that sequences and parallels cannot say."""
+    """Members with ``after=``, for shapes that sequences and parallels cannot express."""
 
     members: tuple[DagMember, ...]
     merge: MergePolicy = None
@@ -180,7 +189,7 @@ def steps_of(node: Node) -> Iterator[Step]:
 
 
 def fallback_of(node: Node) -> Step | None:
-    """Return the step that stands in for a node where it fails, if its policy says one."""
+    """Return the fallback of a node as a step; None if its policy has none."""
     if not isinstance(node, (Step, Sequence)) or not isinstance(node.policy.on_error, Processor):
         return None
     fallback = node.policy.on_error
@@ -188,41 +197,41 @@ def fallback_of(node: Node) -> Step | None:
 
 
 DEEPEST_GRAPH = 100
-"""How many workflows may stand in each other: what compiles and runs graphs does it by recursion."""
+"""How many levels of workflows may be nested: graphs are compiled and run by recursion."""
 
 
 def too_deep(root: Node) -> str | None:
-    """Return what is wrong with a graph that is nested deeper than `DEEPEST_GRAPH`; None where it is not."""
+    """Return the problem of a graph that is nested deeper than `DEEPEST_GRAPH`; None if it is not."""
     waiting = [(root, 0)]
     while waiting:
         node, above = waiting.pop()
         levels = above + isinstance(node, Sequence)
-        if levels > DEEPEST_GRAPH + 1:  # the outermost workflow stands in none
+        if levels > DEEPEST_GRAPH + 1:  # the outermost workflow does not count
             return f"workflows are nested deeper than {DEEPEST_GRAPH} levels; place their steps in fewer"
         waiting.extend((child, levels) for child in children(node))
     return None
 
 
-class _Taken(NamedTuple):
-    """The paths that are given so far: of steps and workflows, and apart from them of joins, which nobody names."""
+class _GivenPaths(NamedTuple):
+    """How often each path was given: to steps and workflows, and separately to joins, which have no own names."""
 
     steps: dict[str, int]
     joins: dict[str, int]
 
 
 def resolve(node: Sequence) -> Sequence:
-    """Return the graph with a path on every node, unique: ids that repeat are numbered in declared order.
+    """Return the graph with a unique path on every node; ids that repeat are numbered in declared order.
 
     Raises:
-        DefinitionError: it is nested too deep.
+        DefinitionError: it is nested deeper than `DEEPEST_GRAPH` levels.
     """
     problem = too_deep(node)
     if problem:
         raise DefinitionError(problem)
-    return cast("Sequence", _resolved(node, "", _Taken({}, {})))
+    return cast("Sequence", _resolved(node, "", _GivenPaths({}, {})))
 
 
-def _resolved(node: Node, prefix: str, taken: _Taken) -> Node:
+def _resolved(node: Node, prefix: str, taken: _GivenPaths) -> Node:
     if isinstance(node, Step):
         claims = node.claims
         return replace(node, path=_unique(prefix + (node.id or claims.id), taken.steps), declared=claims)

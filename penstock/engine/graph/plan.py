@@ -1,7 +1,7 @@
-"""A plan: a workflow compiled for one stage, as inert blocks; it knows nodes and stages, not how to run.
+"""A plan: a workflow compiled for one stage, as blocks that `execution` and `streams` run.
 
-Steps that lack the stage are not in it. Ids, paths, hooks and policies are settled here, once, so that running a plan
-decides nothing. ``sync`` of a block tells that nothing in it can suspend.
+Steps without a hook for the stage are left out. Ids, paths, hooks and policies are resolved here, once, so that running
+a plan decides nothing. ``sync`` of a block says that nothing in it can suspend.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PlanStep:
         "role",
         "stage",
         "timed",
-        "told_open",
+        "warned_open",
     )
 
     def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str) -> None:
@@ -56,14 +56,14 @@ class PlanStep:
         self.timed = step.processor.timed
         self.ends = step.processor.ends
         self.stage = stage
-        self.told_open = False  # whether the log has said that its failures let runs go on
+        self.warned_open = False  # whether the log has warned that its failures let runs go on
 
 
 Orders: TypeAlias = "Mapping[str, tuple[int, ...]]"
-"""Which of a graph's nodes, and in which order, stand in each of an agent's arrays (`Stage.array`)."""
+"""The indexes of a graph's nodes in each of an agent's processor lists (`Stage.processor_list`), in their order."""
 
 HookCall: TypeAlias = "Callable[..., Any]"
-"""A hook, given its context (in the stream: chunk and context); what it gives is awaited or judged by the boundary."""
+"""A hook; called with its context, in the stream with a chunk and the context."""
 
 Call: TypeAlias = "tuple[PlanStep, HookCall, bool, type[AnyContext]]"
 """A step, its hook, whether to await it, and the class of its context: unpacked in the hot loop."""
@@ -71,7 +71,7 @@ Call: TypeAlias = "tuple[PlanStep, HookCall, bool, type[AnyContext]]"
 
 @dataclass(slots=True, eq=False, repr=False)  # not frozen: that would double what each costs at import
 class PlanSteps:
-    """Steps one after another, with nothing around them."""
+    """Steps one after another, without a policy around them."""
 
     calls: tuple[Call, ...]
     sync: bool
@@ -87,7 +87,7 @@ class PlanSequence:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanPolicy:
-    """A block under a policy: a timeout, or a failure that means something else than the steps inside say."""
+    """A block under a policy: a timeout, or ``on_error`` in place of what the steps inside declare."""
 
     block: Block
     path: str
@@ -96,12 +96,12 @@ class PlanPolicy:
     timeout: float | None
     fallback: Block | None
     sync: bool
-    told_open: bool = False
+    warned_open: bool = False
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanShadow:
-    """A block that runs beside and changes nothing."""
+    """A block that runs in shadow: beside the run, changing nothing."""
 
     block: Block
     sync: bool
@@ -117,7 +117,7 @@ class PlanOverlap:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanArm:
-    """One branch of a fork: its id (for conflicts and merge policies), its block, whether a guard is in it."""
+    """One arm of a parallel, a branch or a dag: its id (for conflicts), its block, and whether a guard is in it."""
 
     id: str
     block: Block
@@ -125,15 +125,15 @@ class PlanArm:
 
     @property
     def name(self) -> str:
-        """Its id within the workflow it stands in: what `pick` and a function of a conflict call it."""
+        """The id within its workflow, which `pick` and a function of a conflict use."""
         return self.id.rsplit("/", 1)[-1]
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanParallel:
-    """Ways beside each other, and the join where they meet."""
+    """Arms that run on one payload, and the join that merges what they did."""
 
-    ways: tuple[PlanArm, ...]
+    arms: tuple[PlanArm, ...]
     merge: MergePolicy
     path: str
     stage: Stage
@@ -142,10 +142,10 @@ class PlanParallel:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanBranch:
-    """Ways by condition; ``all``: every one that holds, as a fork. A way of None has nothing in this stage."""
+    """Arms by condition: the first that holds, or every one, in parallel. An arm of None has no step of this stage."""
 
     conditions: tuple[Condition, ...]
-    ways: tuple[PlanArm | None, ...]
+    arms: tuple[PlanArm | None, ...]
     otherwise: PlanArm | None
     every: bool
     merge: MergePolicy
@@ -157,10 +157,10 @@ class PlanBranch:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanDagMember:
-    """One member of a mesh: what to run (None: nothing in this stage), and the edges that lead to it."""
+    """One member of a dag: what to run (None: no step of this stage), and the edges that lead to it."""
 
     id: str
-    way: PlanArm | None
+    arm: PlanArm | None
     after: tuple[tuple[int, Condition | None], ...]
     ancestors: frozenset[int]
 
@@ -169,7 +169,7 @@ class PlanDagMember:
 class PlanDag:
     """A dag, its members in topological order."""
 
-    stops: tuple[PlanDagMember, ...]
+    members: tuple[PlanDagMember, ...]
     merge: MergePolicy
     path: str
     stage: Stage
@@ -182,17 +182,17 @@ Block: TypeAlias = (
 
 
 def compile_plan(root: Node, stage_name: str) -> Block | None:
-    """Return the plan of a resolved and validated graph for one stage; None if nothing in it has that stage."""
+    """Return the plan of a resolved and validated graph for one stage; None if no step has that stage."""
     return _compile(root, STAGES[stage_name])
 
 
 def serving(root: Sequence, stage: Stage, orders: Orders | None) -> Sequence:
-    """Return what of a graph serves a stage: all of it, or the nodes of the array that serves the stage."""
-    return root if orders is None else Sequence(tuple(root.nodes[index] for index in orders[stage.array]))
+    """Return the part of a graph that serves a stage: all of it, or the nodes of the stage's processor list."""
+    return root if orders is None else Sequence(tuple(root.nodes[index] for index in orders[stage.processor_list]))
 
 
 def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[PlanStep]:
-    """Yield the steps of a plan, in declared order; on request, also those that stand in for others."""
+    """Yield the steps of a plan, in declared order; with ``fallbacks``, also the fallbacks."""
     if block is None:
         return
     if isinstance(block, PlanSteps):
@@ -230,10 +230,10 @@ def _inside(
     if isinstance(block, (PlanPolicy, PlanShadow, PlanOverlap)):
         return (block.block,)
     if isinstance(block, PlanParallel):
-        return tuple(way.block for way in block.ways)
+        return tuple(arm.block for arm in block.arms)
     if isinstance(block, PlanBranch):
-        return tuple(way.block for way in (*block.ways, block.otherwise) if way is not None)
-    return tuple(stop.way.block for stop in block.stops if stop.way is not None)
+        return tuple(arm.block for arm in (*block.arms, block.otherwise) if arm is not None)
+    return tuple(member.arm.block for member in block.members if member.arm is not None)
 
 
 def _compile(node: Node, stage: Stage) -> Block | None:
@@ -244,11 +244,11 @@ def _compile(node: Node, stage: Stage) -> Block | None:
     if isinstance(node, Parallel):
         if node.merge == "sequence":
             return _sequence(node.nodes, stage)
-        ways = tuple(way for child in node.nodes if (way := _way(child, stage)) is not None)
-        return _fork(ways, node.merge, node.path, stage)
+        arms = tuple(arm for child in node.nodes if (arm := _arm(child, stage)) is not None)
+        return _parallel(arms, node.merge, node.path, stage)
     if isinstance(node, Branch):
-        return _choice(node, stage)
-    return _mesh(node, stage)
+        return _branch(node, stage)
+    return _dag(node, stage)
 
 
 def _step(step: Step, stage: Stage) -> Block | None:
@@ -267,17 +267,17 @@ def _step(step: Step, stage: Stage) -> Block | None:
 
 
 def _under(policy: Policy, block: Block | None, path: str, stage: Stage, wrapped: bool | None = None) -> Block | None:  # noqa: FBT001
-    """Put a policy around a block, where it says anything."""
+    """Return the block under a policy; the block itself where the policy says nothing."""
     if block is None:
         return None
     if wrapped or (wrapped is None and (policy.timeout is not None or policy.on_error is not None)):
-        block = _placed(policy, block, path, stage)
+        block = _with_policy(policy, block, path, stage)
     if policy.overlap is not None and stage.overlaps:
         block = PlanOverlap(block, block.sync)
     return PlanShadow(block, block.sync) if policy.mode == "shadow" else block
 
 
-def _placed(policy: Policy, block: Block, path: str, stage: Stage) -> PlanPolicy:
+def _with_policy(policy: Policy, block: Block, path: str, stage: Stage) -> PlanPolicy:
     fallback = None
     on_error = policy.on_error
     if isinstance(on_error, Processor):
@@ -289,7 +289,7 @@ def _placed(policy: Policy, block: Block, path: str, stage: Stage) -> PlanPolicy
 
 
 def _fallback_policy(fallback: AnyProcessor, block: Block) -> Policy:
-    """Return the policy of what stands in for a block: where a guard is in it, its failure lets nothing through."""
+    """Return the policy of a fallback: where it replaces a guard, its own failure blocks."""
     lenient = claims_of(fallback).on_error == "allow"
     return Policy(on_error="block") if lenient and _guards(block) else DEFAULT
 
@@ -313,56 +313,56 @@ def _sequence(nodes: tuple[Node, ...], stage: Stage) -> Block | None:
     return PlanSequence(tuple(blocks), all(block.sync for block in blocks))
 
 
-def _way(node: Node, stage: Stage) -> PlanArm | None:
+def _arm(node: Node, stage: Stage) -> PlanArm | None:
     block = _compile(node, stage)
     if block is None:
         return None
-    return PlanArm(_way_id(node), block, _guards(block))
+    return PlanArm(_arm_id(node), block, _guards(block))
 
 
-def _way_id(node: Node) -> str:
-    """The path of a step or of a nested workflow; of anything else, that of its first step."""
+def _arm_id(node: Node) -> str:
+    """Return the path of a step or of a nested workflow; for other nodes, that of the first step."""
     return node.path or next((step.path for step in steps_of(node)), "empty")
 
 
-def _fork(ways: tuple[PlanArm, ...], merge: MergePolicy, path: str, stage: Stage) -> Block | None:
-    if len(ways) <= 1:  # a parallel of one is that one
-        return ways[0].block if ways else None
-    return PlanParallel(ways, merge, path, stage, all(way.block.sync for way in ways))
+def _parallel(arms: tuple[PlanArm, ...], merge: MergePolicy, path: str, stage: Stage) -> Block | None:
+    if len(arms) <= 1:  # a parallel of one is that one
+        return arms[0].block if arms else None
+    return PlanParallel(arms, merge, path, stage, all(arm.block.sync for arm in arms))
 
 
-def _choice(branch: Branch, stage: Stage) -> Block | None:
-    ways = tuple(_way(arm.node, stage) for arm in branch.arms)
-    otherwise = None if branch.otherwise is None else _way(branch.otherwise, stage)
-    taken = [way for way in (*ways, otherwise) if way is not None]
+def _branch(branch: Branch, stage: Stage) -> Block | None:
+    arms = tuple(_arm(arm.node, stage) for arm in branch.arms)
+    otherwise = None if branch.otherwise is None else _arm(branch.otherwise, stage)
+    taken = [arm for arm in (*arms, otherwise) if arm is not None]
     if not taken:
         return None
     conditions = tuple(arm.condition for arm in branch.arms)
-    sync = all(way.block.sync for way in taken) and not any(is_async(condition) for condition in conditions)
+    sync = all(arm.block.sync for arm in taken) and not any(is_async(condition) for condition in conditions)
     every = branch.match == "all"
-    return PlanBranch(conditions, ways, otherwise, every, branch.merge, branch.on_error, branch.path, stage, sync)
+    return PlanBranch(conditions, arms, otherwise, every, branch.merge, branch.on_error, branch.path, stage, sync)
 
 
-def _mesh(dag: Dag, stage: Stage) -> Block | None:
+def _dag(dag: Dag, stage: Stage) -> Block | None:
     ordered = topological(dag)
     where = {member.id: index for index, member in enumerate(ordered)}
     ancestors: list[frozenset[int]] = []
-    stops: list[PlanDagMember] = []
+    members: list[PlanDagMember] = []
     for member in ordered:
         after = tuple((where[edge.source], edge.when) for edge in member.after)
         above = frozenset(source for source, _ in after).union(*(ancestors[source] for source, _ in after))
         ancestors.append(above)
-        stops.append(PlanDagMember(member.id, _way(member.node, stage), after, above))
-    ways = [stop.way for stop in stops if stop.way is not None]
-    if not ways:
+        members.append(PlanDagMember(member.id, _arm(member.node, stage), after, above))
+    arms = [member.arm for member in members if member.arm is not None]
+    if not arms:
         return None
-    conditions = [when for stop in stops for _, when in stop.after if when is not None]
-    sync = all(way.block.sync for way in ways) and not any(map(is_async, conditions))
-    return PlanDag(tuple(stops), dag.merge, dag.path, stage, sync)
+    conditions = [when for member in members for _, when in member.after if when is not None]
+    sync = all(arm.block.sync for arm in arms) and not any(map(is_async, conditions))
+    return PlanDag(tuple(members), dag.merge, dag.path, stage, sync)
 
 
 def topological(dag: Dag) -> tuple[DagMember, ...]:
-    """Return the members so that each comes after those it follows; declared order where there is a choice.
+    """Return the members in topological order; in declared order where there is a choice.
 
     Members on a cycle, and those behind one, are left out; `validate` reports them.
     """
@@ -378,12 +378,12 @@ def topological(dag: Dag) -> tuple[DagMember, ...]:
 
 
 def offloaded(call: HookCall) -> HookCall:
-    """Return what makes the call in a worker thread."""
+    """Return a function that calls a sync hook in a worker thread."""
     return functools.partial(_in_thread, call)
 
 
 async def _in_thread(hook: HookCall, *given: object) -> object:
-    """Run a sync hook in a worker thread; a cancelled or timed-out one is left to end by itself, its result unused."""
+    """Run a sync hook in a worker thread; one that is cancelled or times out ends by itself, its result unused."""
     from anyio import to_thread
 
     return await to_thread.run_sync(hook, *given, abandon_on_cancel=True)

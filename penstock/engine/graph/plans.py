@@ -1,4 +1,4 @@
-"""`Plans`: a workflow's graph, checked once, and its plan for each stage; shared by all of its runs."""
+"""`Plans`: the graph of a workflow, checked once, and its plan for each stage; shared by all of its runs."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from penstock.engine.graph.checks import problems
 from penstock.engine.graph.nodes import Sequence, Step, resolve, walk
 from penstock.engine.graph.plan import compile_plan, enforced_steps, plan_steps, serving
-from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.values.errors import WorkflowError
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Node
     from penstock.engine.graph.plan import Block, Orders
 
-Release: TypeAlias = Literal["live", "step", "result"]
+Hold: TypeAlias = Literal["live", "step", "result"]
+"""Until when the chunks of an answer are held: not at all, until its step is judged, or until the run's result is."""
 
 
 class Plans:
     """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs.
 
-    With ``orders``, of what stands in an agent's arrays: each stage is served by the nodes of its array.
+    With ``orders``, each stage is served by the nodes of its processor list only.
     """
 
-    __slots__ = ("_beside", "_compiled", "_release", "_resolved", "name", "orders", "root", "shadowed", "told_live")
+    __slots__ = ("_beside", "_compiled", "_release", "_resolved", "name", "orders", "root", "shadowed", "warned_live")
 
     def __init__(self, name: str, root: Sequence, orders: Orders | None = None) -> None:
         self.name = name
@@ -31,10 +32,10 @@ class Plans:
         self.orders = orders
         self._resolved: Sequence | None = None
         self._compiled: dict[str, Block | None] = {}
-        self._release: Release | None = None
+        self._release: Hold | None = None
         self._beside: bool | None = None
         self.shadowed = _in_shadow(root)
-        self.told_live = False  # whether the log has said that answers leave before all guards have judged them
+        self.warned_live = False  # whether the log has warned that answers leave before all guards have judged them
 
     @property
     def resolved(self) -> Sequence:
@@ -51,33 +52,36 @@ class Plans:
         return self._resolved
 
     @property
-    def release(self) -> Release:
-        """When a streamed answer may leave: live if every guard that judges it later judges in the stream, too."""
+    def release(self) -> Hold:
+        """Until when a streamed answer is held: ``live`` (not at all) if all later guards judge its stream, too."""
         if self._release is None:
-            self._release = self._found_release()
+            self._release = self._find_release()
         return self._release
 
     @property
     def wants_retries(self) -> int:
-        """How often a failed model call is made again if all processors get what they ask for (``wants_retries``)."""
-        steps = plan_steps(self.stage("process_api_error"))
+        """The most retries of a failed model call that a processor asks for (its ``wants_retries``); 0 if none does."""
+        retrying = [self.stage(stage.name) for stage in STAGES.values() if stage.retries == "call"]
+        steps = [step for block in retrying for step in plan_steps(block)]
         return max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
 
     @property
     def waits_beside(self) -> bool:
-        """Whether something of it may go on beside the model: timers in its stream, checks that overlap."""
+        """Whether something may run beside the model: timers in the stream, checks that overlap."""
         if self._beside is None:
-            timed = any(step.timed for step in plan_steps(self.stage("process_output_stream"), fallbacks=True))
+            timed = any(step.timed for step in plan_steps(self.stage(STREAM.name), fallbacks=True))
             self._beside = timed or _overlaps(self.root)
         return self._beside
 
-    def _found_release(self) -> Release:
-        streams = {step.path for step in enforced_steps(self.stage("process_output_stream"))}
-        for name in ("process_output_result", "process_output_step", "process_llm_response"):
-            late = [step for step in enforced_steps(self.stage(name)) if step.role == "guard"]
-            if any(step.path not in streams for step in late):
-                return "result" if name == "process_output_result" else "step"
-        return "live"
+    def _find_release(self) -> Hold:
+        streams = {step.path for step in enforced_steps(self.stage(STREAM.name))}
+        found: Hold = "live"
+        for stage in STAGES.values():
+            if stage.judges is not None and any(
+                step.role == "guard" and step.path not in streams for step in enforced_steps(self.stage(stage.name))
+            ):
+                found = stage.judges  # the last one decides: it is the latest
+        return found
 
     def stage(self, name: str) -> Block | None:
         """Return the plan for a stage; None where no step has it."""

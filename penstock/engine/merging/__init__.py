@@ -1,1 +1,1 @@
-"""Merging the edits of parallel branches into one payload."""
+"""Find what steps changed (`diff`), and merge the changes of parallel branches into one payload (`rules`)."""

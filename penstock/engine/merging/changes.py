@@ -1,15 +1,14 @@
-"""Changes to a payload, as values: a place, what happened there, and the same as a tree. It compares nothing itself.
+"""Apply `Changes` to a payload (`rebuild`), add up those of consecutive steps, and lay them out as a tree.
 
-A place is a path from the payload down: ``("messages", id, "parts", 0, "text")``, ``("facts", key)``,
-``("fields", "model_settings", "temperature")``. A change is edits (of a text), `Put`, `Added` or `Gone`.
+`Changes` themselves, and the paths they are keyed by, are defined beside `Payload`; `diff` finds them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.payload import Added, Changes, Gone, Payload, PayloadPath, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items, is_mapping
 from penstock.engine.values.message_list import Entry
@@ -22,13 +21,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
+    from penstock.engine.values.texts import Path
 
-
-Place = tuple[Any, ...]
-Hints: TypeAlias = "Mapping[TextPlace, Edits]"
-
-NO_HINTS: Hints = {}
-"""No edits are known; nobody writes to it."""
 
 TEXT_FIELDS: frozenset[str] = frozenset({"arguments", "result"})
 """The stage fields whose strings are text."""
@@ -36,75 +30,172 @@ TEXT_FIELDS: frozenset[str] = frozenset({"arguments", "result"})
 KEYED_FIELDS: frozenset[str] = frozenset({"tools", "model_settings", "provider_options", "active_tools"})
 """The stage fields that merge key by key; the others are taken whole."""
 
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """A value stands there now."""
-
-    value: Value
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """A message is new; ``after`` is the id before it, None at the start."""
-
-    entry: Entry
-    after: str | None
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """What stood there is gone."""
-
-    step: str
-
-
-Change: TypeAlias = "Edits | Put | Added | Gone"
-Delta: TypeAlias = dict[Place, Change]
-
 Twig: TypeAlias = Any
-"""A change, or a mapping of twigs by key: which of them, its place tells, and no type can."""
+"""A node of a tree of changes: edits, `Put`, `Added`, `Gone`, or a mapping of nodes by key."""
 
 Tree: TypeAlias = "dict[Value, Twig]"
-"""The changes as nested mappings, a change at each leaf."""
+"""Changes as nested mappings, one mapping for each step of their paths, with a change at each leaf."""
 
 
-def only_edits(delta: Delta) -> bool:
-    """Tell whether the changes leave the messages as they are but for edits of their texts."""
-    return all(isinstance(change, tuple) or place[0] in ("facts", "fields") for place, change in delta.items())
+# Places of texts, as paths
 
 
-def as_tree(delta: Delta) -> Tree:
-    """Return the changes as nested mappings, a change at each leaf."""
+def path_of(place: TextPlace) -> PayloadPath:
+    """Return the place of a text as a path from the payload down."""
+    if place.message_id:
+        return ("messages", place.message_id, "parts", place.part, *place.path)
+    return ("fields", *place.path)
+
+
+def text_place(path: PayloadPath) -> TextPlace:
+    """Return the path to a text as the place of a text; the reverse of `path_of`."""
+    if path[0] == "messages":
+        return TextPlace(path[1], path[3], path[4:])
+    return TextPlace("", 0, path[1:])
+
+
+def value_at(base: Payload, path: PayloadPath) -> Value:
+    """Return what stands at a path in a payload, or None; where a key is edited, the key."""
+    if isinstance(path[-1], KeyText):
+        return path[-1].key
+    if path[0] == "facts":
+        return base.facts.get(path[1])
+    value: Value = base.fields if path[0] == "fields" else None
+    rest = path[1:]
+    if path[0] == "messages":
+        value, rest = base.message_list.get(path[1]), path[2:]
+    for key in rest:
+        try:
+            value = getattr(value, key) if isinstance(key, str) and not is_mapping(value) else value[key]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def as_tree(changes: Changes) -> Tree:
+    """Return changes as nested mappings, with a change at each leaf."""
     tree: Tree = {}
-    for place, change in delta.items():
-        node = tree
-        for key in place[:-1]:
-            node = node.setdefault(key, {})
-        node[place[-1]] = change
+    for place, edits in changes.texts.items():
+        _plant(tree, path_of(place), edits)
+    for path, change in changes.others.items():
+        _plant(tree, path, change)
     return tree
 
 
-def flatten(tree: Tree, place: Place = ()) -> Delta:
-    """Return nested changes place by place; the reverse of `as_tree`."""
-    delta: Delta = {}
+def _plant(tree: Tree, path: PayloadPath, change: object) -> None:
+    for key in path[:-1]:
+        tree = tree.setdefault(key, {})
+    tree[path[-1]] = change
+
+
+def flatten(tree: Tree, path: PayloadPath = ()) -> Changes:
+    """Return a tree as changes; the reverse of `as_tree`. ``path`` is where the tree stands in the payload."""
+    changes = Changes({}, {})
+    _gather(tree, path, changes.texts, changes.others)
+    return changes
+
+
+def _gather(tree: Tree, path: PayloadPath, texts: Any, others: Any) -> None:
     for key, node in tree.items():
         if is_mapping(node):
-            delta.update(flatten(node, (*place, key)))
+            _gather(node, (*path, key), texts, others)
+        elif isinstance(node, tuple):
+            texts[text_place((*path, key))] = node
         else:
-            delta[*place, key] = node
-    return delta
+            others[*path, key] = node
 
 
-def text_edits(delta: Delta) -> dict[TextPlace, Edits]:
-    """Return the edits of texts among the changes."""
-    return {
-        TextPlace(place[1], place[3], place[4:]) if place[0] == "messages" else TextPlace("", 0, place[1:]): change
-        for place, change in delta.items()
-        if isinstance(change, tuple)
-    }
+# Consecutive steps
+
+
+def followed_by(first: Changes, second: Changes) -> Changes:
+    """Return the changes of two consecutive steps as one, from the payload before both.
+
+    They are complete where the steps touched different parts of the payload, or edited texts only. Else the result
+    holds the edits that are known, and the rest has to be found by comparing.
+    """
+    if not first:
+        return second
+    if not second:
+        return first
+    texts = composed(first.texts, second.texts)
+    complete = first.complete and second.complete and _apart(first, second)
+    return Changes(texts, {**first.others, **second.others} if complete else {}, complete=complete)
+
+
+def _apart(first: Changes, second: Changes) -> bool:
+    """Tell whether two steps touched different parts of the payload, or both only edited texts there."""
+    if not first.others and not second.others:
+        return not (renames_keys(first.texts) or renames_keys(second.texts))
+    return not (
+        _areas(first.others) & (_areas(second.others) | _text_areas(second.texts))
+        or _areas(second.others) & _text_areas(first.texts)
+        or renames_keys(first.texts)
+        or renames_keys(second.texts)
+    )
+
+
+def _areas(paths: Mapping[PayloadPath, object]) -> set[PayloadPath]:
+    """Return the parts of the payload that paths lead to: all messages are one, each fact and each field another."""
+    return {path[:2] if path[0] in ("facts", "fields") else ("messages",) for path in paths}
+
+
+def _text_areas(places: Mapping[TextPlace, object]) -> set[PayloadPath]:
+    return {("messages",) if place.message_id else ("fields", place.path[0]) for place in places}
+
+
+def renames_keys(texts: Mapping[TextPlace, Edits]) -> bool:
+    """Tell whether some of the texts are keys of mappings, whose edits move the places below them."""
+    for place in texts:  # noqa: SIM110 - asked for each edit of a step
+        if type(place.path[-1]) is KeyText:
+            return True
+    return False
+
+
+def credited(changes: Changes, step: str, makers: Mapping[PayloadPath, str] | None = None) -> Changes:
+    """Return the changes with every change but edits credited to a step; ``makers`` has other steps, by path."""
+    if not changes.others:
+        return changes
+    others = {path: replace(change, step=(makers or {}).get(path, step)) for path, change in changes.others.items()}
+    return Changes(changes.texts, others, complete=changes.complete)
+
+
+def composed(first: Mapping[TextPlace, Edits], second: Mapping[TextPlace, Edits]) -> Mapping[TextPlace, Edits]:
+    """Return the text edits of two consecutive steps as one, at the places and positions before both."""
+    if not first or not second:
+        return first or second
+    both = dict(first)
+    renamed = _renamed(first)
+    for after, edits in second.items():
+        place = _before_renaming(after, renamed) if renamed else after
+        both[place] = edit_ops.compose(both.get(place, ()), edits)
+    return both
+
+
+def _renamed(texts: Mapping[TextPlace, Edits]) -> dict[TextPlace, dict[str, str]]:
+    """Return for each mapping whose keys were edited the old names of its keys, by their new names."""
+    found: dict[TextPlace, dict[str, str]] = {}
+    for place, edits in texts.items():
+        end = place.path[-1]
+        if isinstance(end, KeyText):
+            names = found.setdefault(place._replace(path=place.path[:-1]), {})
+            names[edit_ops.apply(end.key, edits)] = end.key
+    return found
+
+
+def _before_renaming(place: TextPlace, renamed: Mapping[TextPlace, Mapping[str, str]]) -> TextPlace:
+    """Return the place as it was before keys on the way to it were renamed."""
+    path: Path = ()
+    for item in place.path:
+        names = renamed.get(place._replace(path=path), EMPTY)
+        if isinstance(item, KeyText):
+            path = (*path, KeyText(names.get(item.key, item.key)))
+        else:
+            path = (*path, names.get(item, item))
+    return place._replace(path=path)
+
+
+# Applying
 
 
 def keyed(value: dict[str, Value] | tuple[str, ...] | None) -> Values:
@@ -114,19 +205,16 @@ def keyed(value: dict[str, Value] | tuple[str, ...] | None) -> Values:
     return value if isinstance(value, dict) else dict.fromkeys(value, True)
 
 
-def rebuild(base: Payload, delta: Delta) -> Payload:
-    """Return the payload with the changes made."""
-    if not delta:
+def rebuild(base: Payload, changes: Changes) -> Payload:
+    """Return the payload with complete changes made."""
+    if not changes:
         return base
     message_list = base.message_list
-    texts = {
-        TextPlace(p[1], p[3], p[4:]): edits for p, edits in delta.items() if p[0] == "messages" and type(edits) is tuple
-    }
-    if len(texts) == len(delta):
-        edited = message_list.edit_text(texts)
-        kept = (base.data, base.tripwire, base.settled, base.hints)
+    kept = (base.data, base.tripwire, base.finished, base.changes)
+    if not changes.others and all(place.message_id for place in changes.texts):
+        edited = message_list.edit_text(changes.texts)
         return Payload(edited.with_entries(edited.entries), base.facts, base.fields, *kept)
-    tree = as_tree(delta)
+    tree = as_tree(changes)
     if {"messages", "order", "sources"} & tree.keys():
         message_list = _rebuild_list(message_list, tree)
     facts = _rebuild_mapping(base.facts, tree["facts"]) if "facts" in tree else base.facts
@@ -134,7 +222,7 @@ def rebuild(base: Payload, delta: Delta) -> Payload:
     if "fields" in tree:
         changed = {name: _rebuild_field(name, base.fields.get(name), node) for name, node in tree["fields"].items()}
         stage_fields = FrozenDict({**base.fields, **changed})
-    return Payload(message_list, facts, stage_fields, base.data, base.tripwire, base.settled, base.hints)
+    return Payload(message_list, facts, stage_fields, *kept)
 
 
 def _rebuild_list(base: MessageList, tree: Tree) -> MessageList:

@@ -1,154 +1,164 @@
-"""What the members of a dag add up to, set by set. It knows ends and changes; nothing runs here.
+"""`DagState`: the payload behind any set of members of a dag, merged from what each of them changed.
 
-A set holds with each stop all that ran before it, and is written as the bits of a number. Sets meet in a three-way
-merge over what they have in common, so that nothing which both saw is a change of either.
+A set of members is written as the bits of a number, and holds with each member all that ran before it. Sets are merged
+three ways, over the members that they have in common, so that nothing which both saw counts as a change of either.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import Delta, only_edits, rebuild, text_edits
-from penstock.engine.merging.diff import compose_hints, diff
-from penstock.engine.merging.rules import Branch, Pick, value_at
-from penstock.engine.processor.payload import Payload
+from penstock.engine.merging.changes import credited, followed_by, path_of, rebuild, value_at
+from penstock.engine.merging.diff import branch_changes, diff
+from penstock.engine.merging.rules import BranchChanges, Pick
+from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import StepFailedError
-from penstock.engine.values.texts import KeyText
+from penstock.engine.values.texts import KeyText, KnownEdits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.merging.changes import Change, Hints
     from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.texts import TextPlace
 
-Unite: TypeAlias = "Callable[[Payload, Sequence[Branch]], Delta]"
-"""Merges what branches changed since a base, or raises a `StepFailedError`."""
+MergeBranches: TypeAlias = "Callable[[Payload, Sequence[BranchChanges]], Changes]"
+"""Merges what branches changed since a payload, or raises a `StepFailedError`."""
 
 
-class _Made(NamedTuple):
-    """What a set of stops adds up to, a smaller set, and the changes that lead from that one to it."""
+class _SetState(NamedTuple):
+    """The payload behind a set of members, a smaller set, and the changes that lead from that set's payload to it."""
 
     payload: Payload
     below: int
-    delta: Delta
+    changes: Changes
 
 
 class DagState:
-    """The ends of the stops of one run of a dag, and what sets of them add up to."""
+    """The ends of a dag's members in one run, and the payloads behind sets of them.
 
-    def __init__(self, entry: Payload, policy: MergePolicy, unite: Unite) -> None:
-        self.policy = policy
-        self.unite = unite
+    Args:
+        entry: the payload before the dag.
+        policy: the dag's merge policy.
+        merge: merges branches.
+    """
+
+    def __init__(self, entry: Payload, policy: MergePolicy, merge: MergeBranches) -> None:
+        self._policy = policy
+        self._merge = merge
         self.live = 0
-        """The stops that ended, as bits."""
+        """The members that ended, as bits."""
         self._closures: dict[int, int] = {}
         self._names: dict[int, str] = {}
         self._steps: dict[int, str] = {}
-        self._known: dict[int, _Made | StepFailedError] = {0: _Made(entry, 0, {})}
+        self._found: dict[int, _SetState | StepFailedError] = {0: _SetState(entry, 0, NO_CHANGES)}
 
     def add(self, index: int, name: str, step: str, seen: int, end: Payload) -> None:
-        """Note the end of a stop that began with what the set ``seen`` adds up to.
+        """Add the end of a member.
 
-        ``name`` is what merge policies call it, ``step`` the path that its changes go under.
+        Args:
+            index: the member's place in topological order, which is its bit.
+            name: the id by which merge policies refer to it.
+            step: the path that its changes are credited to.
+            seen: the set of members that ran before it; it began with their payload.
+            end: the payload that it left.
         """
         closure = seen | 1 << index
         self.live |= 1 << index
         self._closures[index] = closure
         self._names[index] = name
         self._steps[index] = step
-        self._known[closure] = _Made(end, seen, diff(self.state(seen), end, step, end.hints or {}))
+        self._found[closure] = _SetState(end, seen, branch_changes(self.state(seen), end, step))
 
-    def state(self, stops: int) -> Payload:
-        """Return what a set of stops adds up to.
+    def state(self, members: int) -> Payload:
+        """Return the payload behind a set of members.
 
         Raises:
-            StepFailedError: they cannot be merged.
+            StepFailedError: what they changed cannot be merged.
         """
-        return self._made(stops).payload
+        return self._state(members).payload
 
-    def change(self, low: int, high: int) -> Delta:
-        """Return what leads from what a set adds up to, to what a larger one does."""
-        made = self._made(high)
-        if made.below == low:
-            return made.delta
-        hops, told = self._way(low, high)
-        hints: Hints = {}
-        makers: Delta = {}
+    def changes(self, low: int, high: int) -> Changes:
+        """Return what leads from the payload behind a set of members to the one behind a larger set."""
+        found = self._state(high)
+        if found.below == low:
+            return found.changes
+        hops = self._hops(low, high)
+        total = NO_CHANGES
         for hop in hops:
-            hints = compose_hints(hints, text_edits(hop))
-            makers.update(hop)
-        told = told and all(map(only_edits, hops))
-        end = made.payload
-        seen = Payload(end.message_list, end.facts, end.fields, (), None, end.settled, hints, told)
-        delta = diff(self.state(low), seen, self._steps[_last(high)], hints)
-        return {place: _credited(change, makers.get(place)) for place, change in delta.items()}
+            total = followed_by(total, hop)
+        if total.complete:
+            return total
+        last = self._steps[_last(high)]
+        compared = diff(self.state(low), found.payload, last, KnownEdits(total.texts, complete=False))
+        return credited(compared, last, {path: change.step for hop in hops for path, change in hop.others.items()})
 
-    def _way(self, low: int, high: int) -> tuple[list[Delta], bool]:
-        """Return the changes from the one set up to the other, one after another, and whether all places are known."""
-        hops: list[Delta] = []
+    def _hops(self, low: int, high: int) -> list[Changes]:
+        """Return the changes that lead from the smaller set up to the larger one, one after another."""
+        hops: list[Changes] = []
         while low != high:
-            made = self._made(high)
-            if low & ~made.below:
-                rest = self._rest(low, high, low & made.below)
-                return [{} if rest is None else rest, *reversed(hops)], rest is not None
-            hops.append(made.delta)
-            high = made.below
+            found = self._state(high)
+            if low & ~found.below:
+                hops.append(self._rest(low, high, low & found.below))
+                break
+            hops.append(found.changes)
+            high = found.below
         hops.reverse()
-        return hops, True
+        return hops
 
-    def _rest(self, low: int, high: int, common: int) -> Delta | None:
-        """Return what is left to do after the lower set, told from what each changed since a set that both hold.
+    def _rest(self, low: int, high: int, common: int) -> Changes:
+        """Return what the larger set changed and the smaller one did not, from what each changed since ``common``.
 
-        None where keys were renamed, so that places have moved.
+        Incomplete where keys were renamed, since that moves the places below them.
         """
-        done, all_done = self.change(common, low), self.change(common, high)
-        if any(isinstance(place[-1], KeyText) for delta in (done, all_done) for place in delta):
-            return None
+        done, wanted = self.changes(common, low), self.changes(common, high)
+        if any(isinstance(place.path[-1], KeyText) for place in (*done.texts, *wanted.texts)):
+            return Changes({}, {}, complete=False)
         base = self.state(common)
-        rest: Delta = {}
-        for place in {**done, **all_done}:
-            mine, whole = done.get(place, ()), all_done.get(place, ())
-            if isinstance(mine, tuple) and isinstance(whole, tuple):
-                left = edit_ops.remainder(mine, whole, str(value_at(base, place)))
-                if left:
-                    rest[place] = left
-            elif mine != whole and not isinstance(whole, tuple):
-                rest[place] = whole
-        return rest
+        texts: dict[TextPlace, Edits] = {}
+        for place in {**done.texts, **wanted.texts}:
+            path = path_of(place)
+            if path in done.others or path in wanted.others:
+                continue
+            left = edit_ops.remainder(done.texts.get(place, ()), wanted.texts.get(place, ()), str(value_at(base, path)))
+            if left:
+                texts[place] = left
+        others = {path: change for path, change in wanted.others.items() if done.others.get(path) != change}
+        return Changes(texts, others)
 
-    def _made(self, stops: int) -> _Made:
-        known = self._known.get(stops)
-        if known is None:
+    def _state(self, members: int) -> _SetState:
+        found = self._found.get(members)
+        if found is None:
             try:
-                known = self._meet(stops)
+                found = self._merged(members)
             except StepFailedError as error:
-                known = error
-            self._known[stops] = known
-        if isinstance(known, StepFailedError):
-            raise known
-        return known
+                found = error
+            self._found[members] = found
+        if isinstance(found, StepFailedError):
+            raise found
+        return found
 
-    def _meet(self, stops: int) -> _Made:
-        common, groups = self._groups(self._heads(stops))
+    def _merged(self, members: int) -> _SetState:
+        common, groups = self._groups(self._heads(members))
         base = self.state(common)
-        delta = self.unite(base, [Branch(self._name(group & ~common), self.change(common, group)) for group in groups])
-        seen = rebuild(base, delta)
-        done = any(self.state(group).settled for group in groups)
-        return _Made(Payload(seen.message_list, seen.facts, seen.fields, (), None, done), common, delta)
+        branches = [BranchChanges(self._name(group & ~common), self.changes(common, group)) for group in groups]
+        changes = self._merge(base, branches)
+        seen = rebuild(base, changes)
+        done = any(self.state(group).finished for group in groups)
+        return _SetState(Payload(seen.message_list, seen.facts, seen.fields, (), None, done), common, changes)
 
-    def _heads(self, stops: int) -> list[int]:
-        """Return the stops of a set that no other in it ran behind."""
+    def _heads(self, members: int) -> list[int]:
+        """Return the members of a set that no other member of it ran after."""
         heads: list[int] = []
-        while stops:
-            head = _last(stops)
+        while members:
+            head = _last(members)
             heads.append(head)
-            stops &= ~self._closures[head]
+            members &= ~self._closures[head]
         return heads[::-1]
 
     def _groups(self, heads: list[int]) -> tuple[int, list[int]]:
-        """Return sets that together hold what the heads do, and what every two of them have in common."""
+        """Return sets that together hold the heads and all before them, and what every two sets have in common."""
         common = -1
         for head in heads:
             common &= self._closures[head]
@@ -169,25 +179,18 @@ class DagState:
         united = self._closures[heads[0]]  # each overlaps another in its own way, so one joins after the other
         for head in heads[1:-1]:
             united |= self._closures[head]
-            self._made(united)
+            self._state(united)
         last = self._closures[heads[-1]]
         return united & last, [united, last]
 
-    def _name(self, stops: int) -> str:
-        """Return what the policy is to call a branch of these stops: the member picked, else its last."""
-        if isinstance(self.policy, Pick):
-            wanted = self.policy.branch
-            if any(name == wanted and stops >> index & 1 for index, name in self._names.items()):
+    def _name(self, members: int) -> str:
+        """Return the id that the policy has for a branch of these members: the picked member's, else the last's."""
+        if isinstance(self._policy, Pick):
+            wanted = self._policy.branch
+            if any(name == wanted and members >> index & 1 for index, name in self._names.items()):
                 return wanted
-        return self._names[_last(stops)]
+        return self._names[_last(members)]
 
 
-def _last(stops: int) -> int:
-    return stops.bit_length() - 1
-
-
-def _credited(change: Change, made: Change | None) -> Change:
-    """Return the change under the name of the step that made it."""
-    if made is None or isinstance(change, tuple) or isinstance(made, tuple) or change.step == made.step:
-        return change
-    return replace(change, step=made.step)
+def _last(members: int) -> int:
+    return members.bit_length() - 1

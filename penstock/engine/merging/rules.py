@@ -1,8 +1,8 @@
-"""How the changes of parallel steps become one; this module knows changes by place, no step runs here.
+"""The rules by which the changes of parallel branches are merged into one.
 
-Deletions win; equal changes are one; edits to one text merge span by span; everything else that differs is a conflict,
-which a policy may settle: ``first`` or ``last`` in declared order, `pick`, or a function. No policy but a function lets
-a redaction go.
+A deletion wins. Equal changes count once. Edits of one text merge span by span, by the rules of
+`penstock.engine.values.edits.merge`. Any other difference is a conflict, which the merge policy may resolve: ``first``
+or ``last`` in declared order, `pick`, or a function. Of the policies, only a function may drop a redaction.
 """
 
 from __future__ import annotations
@@ -11,37 +11,42 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import TEXT_FIELDS, Added, Delta, Gone, Place, Put, as_tree, flatten, rebuild
+from penstock.engine.merging.changes import TEXT_FIELDS, as_tree, flatten, path_of, rebuild, value_at
+from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, PayloadPath, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, is_mapping
 from penstock.engine.values.messages import Message
-from penstock.engine.values.texts import KeyText
 
 if TYPE_CHECKING:
     from penstock.engine.merging.changes import Tree, Twig
     from penstock.engine.processor.payload import Payload
     from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.texts import TextPlace
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One thing that parallel steps changed differently.
+    """Something that parallel branches changed differently; what a merge function is called with.
 
     Attributes:
-        place: where, as a path from the payload down.
-        base: what stood there before; None if nothing did.
-        values: what each branch made of it, by the branch's id, in declared order; None for removed.
+        place: where it stands, as a path from the payload down: ``("messages", id, "parts", 0, "text")``.
+        base: the value before the branches; None if there was none.
+        values: the value that each branch left, by the branch's id, in declared order; None where it was removed.
     """
 
-    place: Place
+    place: PayloadPath
     base: Value
     values: Values
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Settles conflicts in favour of one branch; made by `pick`."""
+    """The merge policy that resolves conflicts in favour of one branch; made by `pick`.
+
+    Attributes:
+        branch: the id of the branch.
+    """
 
     branch: str
 
@@ -50,73 +55,105 @@ Resolver: TypeAlias = Callable[[Conflict], object]
 MergePolicy: TypeAlias = 'Literal["first", "last", "sequence"] | Pick | Resolver | None'
 
 
-ACTIVE_TOOLS: Place = ("fields", "active_tools")
-"""A restriction of what was unrestricted; two of them leave what both allow."""
+ACTIVE_TOOLS: PayloadPath = ("fields", "active_tools")
+"""Where every tool was active and two branches restrict them, the tools that both allow stay active."""
 
 
 def pick(branch: str) -> Pick:
-    """Return the merge policy that settles every conflict in favour of the branch with that id."""
+    """Return the merge policy that resolves every conflict in favour of the branch with that id."""
     return Pick(branch)
 
 
-class Branch(NamedTuple):
-    """What one branch did: its id, and its changes since the fork."""
+class BranchChanges(NamedTuple):
+    """What one branch changed.
+
+    Attributes:
+        id: the id by which a policy refers to the branch.
+        changes: its changes since the fork; complete.
+    """
 
     id: str
-    delta: Delta
+    changes: Changes
 
 
-FIRST_WINS: frozenset[Place] = frozenset({("fields", "answer"), ("fields", "retry")})
-"""What only one step can give: the first in declared order wins, as it does in a sequence."""
+FIRST_WINS: frozenset[PayloadPath] = frozenset({("fields", "answer"), ("fields", "retry")})
+"""Fields that one step alone can set: the first branch in declared order wins, as the first step of a sequence does."""
 
 
-class Unsettled(NamedTuple):
-    """A conflict that no policy settled: where, and the steps that disagree."""
+class Unresolved(NamedTuple):
+    """A conflict that no policy resolved.
 
-    place: Place
+    Attributes:
+        path: where it stands.
+        steps: the paths of the steps or branches that disagree.
+    """
+
+    path: PayloadPath
     steps: tuple[str, ...]
 
 
 class Merged(NamedTuple):
-    """The changes of all branches as one, and what could not be settled."""
+    """The result of a merge.
 
-    delta: Delta
-    unsettled: tuple[Unsettled, ...]
+    Attributes:
+        changes: the changes of all branches as one.
+        unresolved: the conflicts that remain; the changes are of use only where there are none.
+    """
+
+    changes: Changes
+    unresolved: tuple[Unresolved, ...]
 
 
-def merge(base: Payload, branches: Sequence[Branch], policy: MergePolicy = None) -> Merged:
-    """Merge what the branches changed since ``base``; their order is the declared one, whatever finished first."""
-    filled = [branch for branch in branches if branch.delta]
+def merge(base: Payload, branches: Sequence[BranchChanges], policy: MergePolicy = None) -> Merged:
+    """Merge what parallel branches changed.
+
+    Args:
+        base: the payload before the branches.
+        branches: the branches in declared order, which the result depends on, and not on which finished first.
+        policy: how to resolve conflicts; None leaves them unresolved.
+    """
+    filled = [branch for branch in branches if branch.changes]
+    if not filled:
+        return Merged(NO_CHANGES, ())
     if len(filled) == 1:
-        return Merged(filled[0].delta, ())
+        return Merged(filled[0].changes, ())
     work = _Merge(base, policy)
-    if all(type(change) is tuple for branch in filled for change in branch.delta.values()):
-        return Merged(work.flat(filled), tuple(work.unsettled))  # texts only: no place lies within another
-    tree: Tree = work.nodes((), [(branch.id, as_tree(branch.delta)) for branch in filled]) if filled else {}
-    return Merged(flatten(tree), tuple(work.unsettled))
+    if any(branch.changes.others for branch in filled):
+        changes = flatten(work.nodes((), [(branch.id, as_tree(branch.changes)) for branch in filled]))
+    else:
+        changes = work.edits_only(filled)
+    return Merged(changes, tuple(work.unresolved))
 
 
 Alternatives: TypeAlias = "list[tuple[str, Twig]]"
 
 
 class _Merge:
-    """One merge under way: what it is over, how conflicts are settled, and those that were not."""
+    """One call of `merge`: the payload before the branches, the policy, and the conflicts it could not resolve."""
 
     def __init__(self, base: Payload, policy: MergePolicy) -> None:
         self.base = base
         self.policy = policy
-        self.unsettled: list[Unsettled] = []
+        self.unresolved: list[Unresolved] = []
 
-    def flat(self, branches: Sequence[Branch]) -> Delta:
-        """Return the changes where all are edits of texts, place by place."""
-        found: dict[Place, Alternatives] = {}
+    def edits_only(self, branches: Sequence[BranchChanges]) -> Changes:
+        """Merge branches that only edited texts, text by text: no tree is needed, since no text lies within another."""
+        found: dict[TextPlace, Alternatives] = {}
         for branch in branches:
-            for place, edits in branch.delta.items():
+            for place, edits in branch.changes.texts.items():
                 found.setdefault(place, []).append((branch.id, edits))
-        return {place: edits[0][1] if len(edits) == 1 else self._texts(place, edits) for place, edits in found.items()}
+        others: dict[PayloadPath, Put | Added | Gone] = {}
+        texts: dict[TextPlace, edit_ops.Edits] = {}
+        for place, alternatives in found.items():
+            one = alternatives[0][1] if len(alternatives) == 1 else self._texts(path_of(place), alternatives)
+            if isinstance(one, tuple):
+                texts[place] = one
+            else:  # a merge function gave something else for a text
+                others[path_of(place)] = one
+        return Changes(texts, others)
 
-    def nodes(self, place: Place, found: Alternatives) -> Twig:
-        """Return what the alternatives at one place become: a change, or a mapping of them."""
+    def nodes(self, place: PayloadPath, found: Alternatives) -> Twig:
+        """Merge the nodes that branches have at one path: return a change, or a mapping of nodes."""
         values = [node for _, node in found]
         if len(found) == 1 or place in FIRST_WINS:
             return values[0]
@@ -132,42 +169,41 @@ class _Merge:
             return values[0]
         if place == ACTIVE_TOOLS and all(isinstance(node, Put) and node.value is not None for node in values):
             return _narrowed(values)
-        return self._settle(place, found)
+        return self._resolve(place, found)
 
-    def _mappings(self, place: Place, found: Alternatives) -> Tree:
+    def _mappings(self, place: PayloadPath, found: Alternatives) -> Tree:
         keys = dict.fromkeys(key for _, node in found for key in node)
         return {
             key: self.nodes((*place, key), [(branch, node[key]) for branch, node in found if key in node])
             for key in keys
         }
 
-    def _texts(self, place: Place, found: Alternatives) -> Twig:
+    def _texts(self, place: PayloadPath, found: Alternatives) -> Twig:
         merged, conflicts = edit_ops.merge([edits for _, edits in found])
         if not conflicts:
             return merged
         if callable(self.policy):
-            return self._settle(place, found)
-        settled = list(merged)
+            return self._resolve(place, found)
+        resolved = list(merged)
         for cluster in conflicts:
             spans = {(edit.start, edit.end, edit.text) for edit in cluster}  # equal edits are one, of all who made it
             mine = [(way, [e for e in edits if (e.start, e.end, e.text) in spans]) for way, edits in found]
             chosen = self._chosen([item for item in mine if item[1]])
             if chosen is None:
                 steps = tuple(dict.fromkeys(edit.step for _, edits in mine for edit in edits))
-                self.unsettled.append(Unsettled(place, steps))
+                self.unresolved.append(Unresolved(place, steps))
             else:
-                settled.extend(_kept(cluster, chosen[1]))
-        return edit_ops.in_order(settled)
+                resolved.extend(_chosen_edits(cluster, chosen[1]))
+        return edit_ops.in_order(resolved)
 
-    def _settle(self, place: Place, found: Alternatives) -> Twig:
+    def _resolve(self, place: PayloadPath, found: Alternatives) -> Twig:
         if callable(self.policy):
-            return self._asked(place, found, self.policy)
+            return self._ask(place, found, self.policy)
         chosen = self._chosen(found)
         if chosen is not None and not any(_redacts(node) for branch, node in found if branch != chosen[0]):
             return chosen[1]
-        self.unsettled.append(
-            Unsettled(place, tuple(dict.fromkeys(step for _, node in found for step in _steps(node))))
-        )
+        steps = dict.fromkeys(step for _, node in found for step in _steps(node))
+        self.unresolved.append(Unresolved(place, tuple(steps)))
         return found[0][1]
 
     def _chosen(self, found: Alternatives) -> tuple[str, Twig] | None:
@@ -180,7 +216,7 @@ class _Merge:
             return next((item for item in found if item[0] == wanted), None)
         return None
 
-    def _asked(self, place: Place, found: Alternatives, resolver: Resolver) -> Twig:
+    def _ask(self, place: PayloadPath, found: Alternatives, resolver: Resolver) -> Twig:
         before = value_at(self.base, place)
         values = {branch: _made_of(self.base, place, before, node) for branch, node in found}
         value = freeze(resolver(Conflict(place, before, values)))
@@ -193,15 +229,17 @@ class _Merge:
 
 
 def _added(added: Added, value: Value) -> Twig:
-    """Return what becomes of a message that branches added under one id: the one that a merge function gave, or none.
+    """Return the change for a message that several branches added under one id, as the merge function decided.
 
     Raises:
-        UsageError: it gave something else.
+        UsageError: it returned something other than a message or None.
     """
     if value is None:
         return Gone("merge")
     if not isinstance(value, Message):
-        raise UsageError("a merge function returns one of the added messages, another, or None for none of them")
+        raise UsageError(
+            "messages were added under one id: a merge function returns one Message for them, or None to add none"
+        )
     return replace(added, entry=added.entry._replace(message=value), step="merge")
 
 
@@ -215,13 +253,16 @@ def _all_equal(values: list[Twig]) -> bool:
 
 
 def _narrowed(values: list[Twig]) -> Put:
-    """Return the tools that every branch left active, where all were before."""
+    """Return the tools that every branch left active, where every tool was active before."""
     allowed = set(values[0].value).intersection(*(node.value for node in values[1:]))
     return Put(tuple(name for name in values[0].value if name in allowed), values[0].step)
 
 
-def _kept(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_ops.Edit]:
-    """Return what a conflict becomes in favour of one branch: its edits, but no redaction of another is let go."""
+def _chosen_edits(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_ops.Edit]:
+    """Resolve a cluster of overlapping edits in favour of one branch.
+
+    Where that would drop what another branch hides, the whole cluster is hidden instead.
+    """
     spans = {(edit.start, edit.end, edit.text) for edit in chosen}
     kept = [edit for edit in cluster if (edit.start, edit.end, edit.text) in spans]
     if all(edit in kept for edit in cluster if edit.hidden):
@@ -248,8 +289,8 @@ def _steps(node: Twig) -> Iterable[str]:
         yield from (edit.step for edit in node)
 
 
-def _made_of(base: Payload, place: Place, before: Value, node: Put | Added | edit_ops.Edits | Tree) -> Value:
-    """Return what a branch made of what stood at a place; the whole, also of one that only changed what lies within."""
+def _made_of(base: Payload, place: PayloadPath, before: Value, node: Put | Added | edit_ops.Edits | Tree) -> Value:
+    """Return the whole value that a branch left at a path, also where it changed something within only."""
     if isinstance(node, Put):
         return node.value
     if isinstance(node, Added):
@@ -259,26 +300,8 @@ def _made_of(base: Payload, place: Place, before: Value, node: Put | Added | edi
     return value_at(rebuild(base, flatten(node, place)), place)
 
 
-def value_at(base: Payload, place: Place) -> Value:
-    """Return what stood at a place before the fork, or None; where keys are edited, the key."""
-    if isinstance(place[-1], KeyText):
-        return place[-1].key
-    if place[0] == "facts":
-        return base.facts.get(place[1])
-    value: Value = base.fields if place[0] == "fields" else None
-    rest = place[1:]
-    if place[0] == "messages":
-        value, rest = base.message_list.get(place[1]), place[2:]
-    for key in rest:
-        try:
-            value = getattr(value, key) if isinstance(key, str) and not is_mapping(value) else value[key]
-        except (AttributeError, KeyError, IndexError, TypeError):
-            return None
-    return value
-
-
-def describe_place(place: Place) -> str:
-    """Return a place in words for an error; never a text, nor a key that may be one."""
+def describe_place(place: PayloadPath) -> str:
+    """Return a path in words for an error; never a text, nor a key that may be one."""
     head = place[0] if place else "the payload"
     if head == "messages":
         path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place[2:5])

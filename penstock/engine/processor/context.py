@@ -1,6 +1,6 @@
-"""The contexts that hooks and conditions are given, one class a stage; they know values and calls, no executor.
+"""The contexts: what hooks and conditions get; one class for each stage.
 
-A context is made for one step and one call of a stage, and is of no use once the hook has returned.
+A context is made for one step and one call of a stage, and must not be used once the hook has returned.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing_extensions import TypeVar
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze
-from penstock.engine.values.message_list import Watch
+from penstock.engine.values.message_list import ReturnCheck
 from penstock.engine.values.tripwire import Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.engine.processor.payload import Payload
-    from penstock.engine.processor.state import AtEnd, StageCall, StepLike
+    from penstock.engine.processor.state import OnEnd, StageCall, StepLike
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import AnyKey, Key
     from penstock.engine.values.frozen import Value, Values
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class Effects:
-    """What a hook did through its context, beside what it returned."""
+    """What a hook did through its context, besides its result."""
 
-    __slots__ = ("data", "facts", "notes", "tripwire", "watch")
+    __slots__ = ("data", "facts", "notes", "return_check", "tripwire")
 
     def __init__(self) -> None:
         self.tripwire: Tripwire | None = None
         self.facts: dict[AnyKey, Value] | None = None
         self.notes: dict[str, Value] | None = None
         self.data: list[Chunk] | None = None
-        self.watch: Watch | None = None
+        self.return_check: ReturnCheck | None = None
 
 
 class Writer:
-    """Collects the data chunks of one hook; they are sent when its step's result counts."""
+    """Collects the data chunks of one hook; they are sent once the result of its step is accepted."""
 
     __slots__ = ("effects",)
 
@@ -54,7 +54,7 @@ class Writer:
         """Send a data chunk to the client.
 
         Raises:
-            UsageError: the chunk is none of an application's own (``data-<name>``).
+            UsageError: the type of the chunk is not ``data-<name>``.
         """
         if not chunk.is_data:
             raise UsageError(f"the writer takes chunks of type 'data-<name>', not {chunk.type!r}")
@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class View:
-    """What a condition may look at: the payload as it stands, read-only."""
+    """What a condition gets: the payload as it stands, read-only."""
 
     __slots__ = ("_call", "_payload")
 
@@ -80,7 +80,7 @@ class View:
 
     @property
     def stage_name(self) -> str:
-        """The stage that is running, for example ``process_input``."""
+        """The name of the stage that is running, for example ``process_input``."""
         return self._call.stage.name
 
     @property
@@ -90,12 +90,12 @@ class View:
 
     @property
     def system_messages(self) -> tuple[Message, ...]:
-        """The system messages that have no owner; `MessageList.system` has those of all."""
+        """The system messages without an owner; `MessageList.system` has all of them."""
         return self._payload.message_list.tagged(None)
 
     @property
     def text(self) -> str:
-        """The text that this stage is about, as edited so far: of the shown messages, or of the answer at hand."""
+        """The text that this stage is about, as edited so far: of the shown messages, or of the last answer."""
         return self._call.stage.text(self._payload, self._call)
 
     @property
@@ -105,7 +105,7 @@ class View:
 
     @property
     def request_context(self) -> dict[str, Value]:
-        """The caller's mapping for this request; what a hook sets, later ones see."""
+        """The caller's mapping for this request; later hooks see what a hook sets."""
         return self._call.run.request_context
 
     @property
@@ -115,7 +115,7 @@ class View:
 
     @property
     def resource_id(self) -> str | None:
-        """The id of whose thread it is, if the caller named it: ``request_context["resource_id"]``."""
+        """The id of the thread's owner, if the caller named it: ``request_context["resource_id"]``."""
         return self._call.run.request_context.get("resource_id")
 
     @property
@@ -130,7 +130,7 @@ class View:
 
     @property
     def step_number(self) -> int:
-        """The number of the model step at hand, from 0; rejected attempts count."""
+        """The number of the current model step, from 0; rejected attempts count."""
         return self._call.run.step_number
 
     @overload
@@ -148,7 +148,7 @@ S = TypeVar("S", default=dict[str, Any])
 
 
 class Context(View, Generic[S]):
-    """What a hook is given. ``S`` is the type of the processor's state."""
+    """What a hook gets. ``S`` is the type of the processor's state."""
 
     __slots__ = ("_step", "effects")
 
@@ -166,13 +166,13 @@ class Context(View, Generic[S]):
     def message_list(self) -> MessageList:
         """The whole conversation. To change it, return a list derived from this one."""
         effects = self._touch()
-        if effects.watch is None:
-            effects.watch = Watch()
-        return self._payload.message_list.watched(effects.watch)
+        if effects.return_check is None:
+            effects.return_check = ReturnCheck()
+        return self._payload.message_list.for_hook(effects.return_check)
 
     @property
     def state(self) -> S:
-        """This step's own object for this request: the same in all stages, steps, retries and chunks."""
+        """The step's own object for this request: the same in all stages, model steps, retries and chunks."""
         found: S = self._call.run.state_of(self._step)
         return found
 
@@ -191,7 +191,7 @@ class Context(View, Generic[S]):
     @overload
     def get(self, key: Key[T], default: D) -> T | D: ...
     def get(self, key: Key[T], default: D | None = None) -> T | D | None:
-        """Return the fact under the key, one put in this very hook included, or the default."""
+        """Return the fact under the key, or the default; facts that this hook has put are included."""
         if self.effects is not None and self.effects.facts is not None and key in self.effects.facts:
             own: T = self.effects.facts[key]
             return own
@@ -212,42 +212,51 @@ class Context(View, Generic[S]):
         effects.facts[key] = value
 
     def note(self, **details: Value) -> None:
-        """Tell something about this step for its record; never put text there that is to be hidden."""
+        """Add details to the record of this step. Never put text there that has to be hidden."""
         effects = self._touch()
         effects.notes = freeze({**(effects.notes or {}), **details})
 
     @property
     def spent(self) -> tuple[UsageEntry, ...]:
-        """What models took in this run so far, judges included, in the order in which it became known."""
-        return self._call.run.account.spent
+        """What models took in this run so far, judges included, in the order in which it was entered."""
+        return self._call.run.usage_log.spent
 
     def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
-        """Enter what a model took that this hook asked, so that whoever minds the cost knows of it at once."""
-        from penstock.engine.values.usage import UsageEntry  # loaded where somebody asks a model
+        """Enter what a model took that this hook called; listeners of `on_spend` are called at once.
 
-        self._call.run.account.enter(UsageEntry(model, usage, self._step.path, attempts))
+        Args:
+            model: the model's name.
+            usage: the tokens; None if they are not known.
+            attempts: how many calls they were taken in.
+        """
+        from penstock.engine.values.usage import UsageEntry  # loaded where a hook calls a model
+
+        self._call.run.usage_log.enter(UsageEntry(model, usage, self._step.path, attempts))
 
     def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:
-        """Have all that is spent in this run told to a listener: what was already, then each further spend, at once."""
-        self._call.run.account.listen(listener)
+        """Call a function with what models take in this run: what they took so far, then each new entry at once."""
+        self._call.run.usage_log.listen(listener)
 
-    def at_end(self, callback: AtEnd) -> None:
-        """Have it told how the run ended, once, however it ends; what was lent for the run is given back there.
+    def on_end(self, callback: OnEnd) -> None:
+        """Call a function with the `RunEnd` once the run has ended, however it ends: to save, or to release resources.
 
-        Runs that are used without ``async with``, and those in sync form, have no end that anybody is told of.
+        It is called in runs that are used with ``async with`` (those of an agent are), and in no other.
+
+        Args:
+            callback: sync or async. Its errors are logged; all async callbacks of a run together get 5 seconds.
         """
-        self._call.run.at_end.append(callback)
+        self._call.run.on_end.append(callback)
 
     def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
         """Stop the run with a verdict. Does not return; the verdict holds whatever the hook does afterwards.
 
         Args:
-            reason: a sentence for people; do not quote what is to be hidden.
+            reason: a sentence for people; do not quote text that has to be hidden.
             retry: ask for another attempt of the model, where the stage allows one.
             metadata: details for programs.
         """
         effects = self._touch()
-        if effects.tripwire is None:  # the first verdict holds, even if its details turn out to be odd
+        if effects.tripwire is None:  # the first verdict holds, even if its details turn out to be invalid
             own = (self._step.processor_id, self._call.stage.name, bool(retry))
             told = reason if isinstance(reason, str) and reason else f"stopped by {self._step.processor_id}"
             effects.tripwire = Tripwire(told, *own)
@@ -263,17 +272,17 @@ class Context(View, Generic[S]):
 
 
 def _info(name: str, doc: str) -> Any:
-    """Return a property that reads what the caller told about this call."""
+    """Return a property that reads a detail that the caller gave for this call."""
     return property(lambda self: self._call.info.get(name), doc=doc)
 
 
 def _field(name: str, doc: str) -> Any:
-    """Return a property that reads what the stage lets steps change."""
+    """Return a property that reads a field that steps of the stage may change."""
     return property(lambda self: self._payload.fields.get(name), doc=doc)
 
 
 class InputContext(Context[S]):
-    """`process_input`: once, before the loop; shows what the caller sent."""
+    """`process_input`: once, before the loop; shows the caller's messages."""
 
     __slots__ = ()
     stage = "process_input"
@@ -304,9 +313,11 @@ class LLMRequestContext(Context[S]):
     model: Value = _info("model", "The model to be called.")
     tools: Values | None = _info("tools", "The tools on offer, by name.")
     model_settings: Values | None = _info("model_settings", "Temperature and the like.")
-    request: ModelRequest | None = _info("request", "All that the model would be sent, with the prompt as it came in.")
+    request: ModelRequest | None = _info(
+        "request", "The whole request to the model, with the prompt as it was before this stage."
+    )
     steps: Sequence[Value] | None = _info("steps", "The steps completed so far.")
-    answer: Value = _field("answer", "The answer that stands in for the call, if an earlier step gave one.")
+    answer: Value = _field("answer", "The answer that replaces the call, if an earlier step returned one.")
 
 
 class APIErrorContext(Context[S]):
@@ -315,18 +326,18 @@ class APIErrorContext(Context[S]):
     __slots__ = ()
     stage = "process_api_error"
 
-    error: BaseException = _info("error", "What the model call raised.")
+    error: BaseException = _info("error", "The error that the model call raised.")
     model: Value = _info("model", "The model that was called.")
     steps: Sequence[Value] | None = _info("steps", "The steps completed so far.")
 
     @property
     def retry_count(self) -> int:
-        """How often the call of this step was made again already; it has a budget of its own."""
+        """How often the call of this step was made again so far; such retries have a budget of their own."""
         return self._call.run.error_retries
 
 
 class OutputStreamContext(Context[S]):
-    """`process_output_stream`: every chunk; made once for each model step. The answer's text is not there yet."""
+    """`process_output_stream`: every chunk; made once for each model step. The answer's text is not available yet."""
 
     __slots__ = ("end", "timer")
     stage = "process_output_stream"
@@ -339,18 +350,18 @@ class OutputStreamContext(Context[S]):
         self.end = None
 
     def end_source(self, reason: str = "length") -> None:
-        """Read no more of the source and close it; what is held leaves, then a ``finish`` with that reason.
+        """Stop reading the source and close it. Held chunks leave, followed by a ``finish`` with the reason.
 
         Raises:
-            UsageError: the processor does not declare that it ``ends`` streams.
+            UsageError: the processor does not declare ``ends = True``.
         """
         if not self._step.ends:
             raise UsageError(f"{self._step.processor_id!r} ends a stream early; declare ends = True")
         self.end = reason
-        self._touch()  # so that it is seen
+        self._touch()  # the driver looks at the reason only after an effect
 
     def wake_after(self, seconds: float | None) -> None:
-        """Ask for a call of ``wake`` after so many seconds of a silent source; None takes it back.
+        """Ask for a call of ``wake`` after that many seconds without a chunk; None cancels the request.
 
         The processor declares ``timed = True``. A new call replaces the last.
 
@@ -370,13 +381,13 @@ class LLMResponseContext(Context[S]):
     __slots__ = ()
     stage = "process_llm_response"
 
-    chunks: Sequence[Chunk] | None = _info("chunks", "What the model sent, unprocessed.")
+    chunks: Sequence[Chunk] | None = _info("chunks", "The chunks that the model sent, unprocessed.")
     model: Value = _info("model", "The model that was called.")
-    request: ModelRequest | None = _info("request", "All that the model was sent.")
+    request: ModelRequest | None = _info("request", "The whole request to the model.")
     finish_reason: str | None = _info("finish_reason", "Why the model stopped.")
     usage: Value = _info("usage", "The tokens of this step.")
     steps: Sequence[Value] | None = _info("steps", "The steps completed so far, without this one.")
-    from_cache: bool | None = _info("from_cache", "Whether the answer stood in for a call.")
+    from_cache: bool | None = _info("from_cache", "Whether the answer replaced a model call.")
 
 
 class OutputStepContext(Context[S]):
@@ -386,7 +397,7 @@ class OutputStepContext(Context[S]):
     stage = "process_output_step"
 
     finish_reason: str | None = _info("finish_reason", "Why the model stopped.")
-    tool_calls: Sequence[Value] | None = _info("tool_calls", "The tools that the model wants to call.")
+    tool_calls: Sequence[Value] | None = _info("tool_calls", "The tool calls of the answer.")
     usage: Value = _info("usage", "The tokens of this step.")
     steps: Sequence[Value] | None = _info("steps", "The steps completed so far, without this one.")
 
@@ -400,7 +411,7 @@ class ToolCallContext(Context[S]):
     tool_name: str = _info("tool_name", "The tool's name.")
     call_id: str = _info("call_id", "The call's id.")
     arguments: Value = _field("arguments", "The call's arguments, a frozen JSON value, as edited so far.")
-    answer: Value = _field("answer", "The result that stands in for the tool, if an earlier step gave one.")
+    answer: Value = _field("answer", "The result that replaces the tool call, if an earlier step returned one.")
 
 
 class ToolResultContext(Context[S]):
@@ -411,13 +422,13 @@ class ToolResultContext(Context[S]):
 
     tool_name: str = _info("tool_name", "The tool's name.")
     call_id: str = _info("call_id", "The call's id.")
-    arguments: Value = _info("arguments", "What the tool was called with.")
+    arguments: Value = _info("arguments", "The arguments of the call.")
     result: Value = _field("result", "The tool's result, a frozen JSON value, as edited so far; of an error its text.")
     is_error: bool | None = _info("is_error", "Whether the tool failed, and the result is the text of its error.")
 
 
 class OutputResultContext(Context[S]):
-    """`process_output_result`: once, at the end; shows what the model answered in this run."""
+    """`process_output_result`: once, at the end; shows the model's answers of this run."""
 
     __slots__ = ()
     stage = "process_output_result"
@@ -428,21 +439,4 @@ class OutputResultContext(Context[S]):
 
 
 AnyContext: TypeAlias = Context[Any]
-"""A context, whatever its processor's state is."""
-
-CONTEXTS: dict[str, type[AnyContext]] = {
-    context.stage: context
-    for context in (
-        InputContext,
-        InputStepContext,
-        LLMRequestContext,
-        APIErrorContext,
-        OutputStreamContext,
-        LLMResponseContext,
-        OutputStepContext,
-        ToolCallContext,
-        ToolResultContext,
-        OutputResultContext,
-    )
-}
-"""The context of each stage, in the order of a run; its keys are the stages' names."""
+"""A context with any type of state."""

@@ -1,12 +1,13 @@
-"""`Payload`: what flows through a stage, as an immutable value; it knows messages and facts, no step.
+"""`Payload`, `Changes` between two payloads, and what a hook may return besides messages.
 
-A step gets a payload and gives one. What a hook did goes into a new one, so that parallel steps share theirs safely.
+A payload is what flows through a stage: messages, facts, and the fields that the stage lets steps change. A step is
+given a payload and returns one; it never changes the one it was given, so parallel steps can share it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.values.frozen import EMPTY, freeze
 
@@ -17,18 +18,97 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.message_list import Entry, MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.texts import Path
+    from penstock.engine.values.texts import Path, TextPlace
     from penstock.engine.values.tripwire import Tripwire
 
 
 NO_FACTS: Facts = {}
-"""The facts of a payload that has none; nobody writes to it."""
+"""The facts of a payload that has none; never written to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A change: a value was set.
+
+    Attributes:
+        value: what stands there now.
+        step: the path of the step or branch that set it; empty as long as no branch has been named.
+    """
+
+    value: Value
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A change: a message was added.
+
+    Attributes:
+        entry: the message, with its source and tag.
+        after: the id of the message before it; None where it is the first.
+        step: as in `Put`.
+    """
+
+    entry: Entry
+    after: str | None
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A change: a message, a part, or a key was removed.
+
+    Attributes:
+        step: as in `Put`.
+    """
+
+    step: str = ""
+
+
+PayloadPath: TypeAlias = tuple[Any, ...]
+"""A path from the payload down: ``("messages", id, "parts", 0)``, ``("facts", key)``, ``("fields", "model_settings",
+"temperature")``, ``("order",)`` (of the messages), ``("sources", id)`` (source and tag of a message)."""
+
+
+class Changes:
+    """What changed between two payloads; immutable by convention, since one object may be shared.
+
+    Attributes:
+        texts: edits of texts, by the place of their text. Texts of fields have an empty message id.
+        others: every other change, by its path.
+        complete: whether this is all that changed. If not, ``others`` has to be found by comparing the payloads.
+    """
+
+    __slots__ = ("complete", "others", "texts")
+
+    def __init__(
+        self,
+        texts: Mapping[TextPlace, Edits],
+        others: Mapping[PayloadPath, Put | Added | Gone],
+        *,
+        complete: bool = True,
+    ) -> None:
+        self.texts = texts
+        self.others = others
+        self.complete = complete
+
+    def __bool__(self) -> bool:
+        """Tell whether anything changed."""
+        return bool(self.texts or self.others) or not self.complete
+
+    def __repr__(self) -> str:
+        """Show places; never a text."""
+        return f"Changes({list(self.texts)!r}, {list(self.others)!r}, complete={self.complete})"
+
+
+NO_CHANGES = Changes({}, {})
+"""Nothing changed."""
 
 
 class Payload:
-    """What one step hands to the next; never changed once made.
+    """What one step passes to the next. It is never changed once made.
 
     Attributes:
         message_list: the conversation.
@@ -37,46 +117,43 @@ class Payload:
         data: data chunks that hooks wrote, in order.
         tripwire: the verdict, if one stopped the run.
         failure: the error behind the verdict, if a step's failure is what blocks.
-        settled: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
-        hints: the text edits made since the last fork, by place; None where nobody will merge.
-        edits_only: whether ``hints`` is all that changed in the messages since the last fork.
+        finished: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
+        changes: what changed since the last fork into parallel branches; None outside of one, where nothing is merged.
     """
 
-    __slots__ = ("data", "edits_only", "facts", "failure", "fields", "hints", "message_list", "settled", "tripwire")
+    __slots__ = ("changes", "data", "facts", "failure", "fields", "finished", "message_list", "tripwire")
 
-    def __init__(  # noqa: PLR0917 - positional on purpose: one is made for each edit, and keywords cost
+    def __init__(
         self,
         message_list: MessageList,
         facts: Facts = NO_FACTS,
         fields: Values = EMPTY,
         data: tuple[Chunk, ...] = (),
         tripwire: Tripwire | None = None,
-        settled: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
-        hints: Mapping[Value, Edits] | None = None,
-        edits_only: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+        finished: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+        changes: Changes | None = None,
     ) -> None:
         self.message_list = message_list
         self.facts = facts
         self.fields = fields
         self.data = data
         self.tripwire = tripwire
-        self.settled = settled
-        self.hints = hints
+        self.finished = finished
+        self.changes = changes
         self.failure: Exception | None = None
-        self.edits_only = edits_only
 
     def stopped(self, tripwire: Tripwire | None, failure: Exception | None = None) -> Payload:
         """Return the payload with a verdict; its edits and data no longer count."""
-        made = Payload(self.message_list, self.facts, self.fields, (), tripwire, True, self.hints)  # noqa: FBT003
+        made = Payload(self.message_list, self.facts, self.fields, (), tripwire, True, self.changes)  # noqa: FBT003
         made.failure = failure
         return made
 
     def tracked(self) -> Payload:
-        """Return the payload as a fork's base: changes from here on are noted."""
-        return Payload(self.message_list, self.facts, self.fields, (), None, self.settled, EMPTY, True)  # noqa: FBT003
+        """Return the payload as the base of parallel branches: what they change is kept in `changes`."""
+        return Payload(self.message_list, self.facts, self.fields, (), None, self.finished, NO_CHANGES)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both carry the same (what changed on the way does not count)."""
+        """Return whether both have the same content; the logs of edits do not count."""
         return isinstance(other, Payload) and _content(self) == _content(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -87,15 +164,15 @@ class Payload:
 
 
 def _content(payload: Payload) -> tuple[object, ...]:
-    return (payload.message_list, payload.facts, payload.fields, payload.data, payload.tripwire, payload.settled)
+    return (payload.message_list, payload.facts, payload.fields, payload.data, payload.tripwire, payload.finished)
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """What `process_api_error` returns to have the failed model call made again.
+    """What `process_api_error` returns to make the failed model call again.
 
     Attributes:
-        after: how many seconds to wait first; at least 0.
+        after: seconds to wait before it; at least 0.
         messages: changed messages, as a hook may return them alone.
     """
 
@@ -103,7 +180,11 @@ class Retry:
     messages: MessageList | Sequence[Message] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a wait that cannot be."""
+        """Refuse a negative wait.
+
+        Raises:
+            ValueError: ``after`` is below 0.
+        """
         if not self.after >= 0:
             text = f"Retry(after=…) takes seconds, 0 or more, not {self.after!r}"
             raise ValueError(text)
@@ -111,16 +192,16 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What `process_input_step` returns to change the model call at hand, and only it; None leaves a field as it is.
+    """What `process_input_step` returns to change the next model call, and only it; None leaves a field as it is.
 
     Attributes:
         model: the model, or its name.
-        tools: the tools by name, in place of the ones before.
+        tools: the tools by name; they replace the ones before.
         tool_choice: how the model may choose tools.
-        active_tools: the names of the tools on offer, in place of the ones before.
-        model_settings: laid over the settings before, key by key.
-        provider_options: laid over the options before, key by key.
-        response_format: what structure the answer must have.
+        active_tools: the names of the tools on offer; they replace the ones before.
+        model_settings: merged into the settings before, key by key.
+        provider_options: merged into the options before, key by key.
+        response_format: the structure that the answer must have.
         messages: changed messages, as a hook may return them alone.
     """
 
@@ -136,7 +217,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What stands in for a model call (`process_llm_request`), a tool (`process_tool_call`) or its result.
+    """What replaces a model call (`process_llm_request`), a tool (`process_tool_call`) or its result.
 
     Attributes:
         value: the answer: a message or chunks for a model call, a JSON value for a tool.
@@ -151,7 +232,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TextEdits:
-    """Edits to the strings of a tool's arguments or result; what a guard returns in the tools' stages.
+    """Edits of the strings in a tool's arguments or result; what a guard returns in the tools' stages.
 
     Attributes:
         changes: by path, which begins with ``"arguments"`` or ``"result"``; see `penstock.engine.values.texts.leaves`.
@@ -160,5 +241,5 @@ class TextEdits:
     changes: Mapping[Path, Iterable[Edit]]
 
     def __post_init__(self) -> None:
-        """Keep the edits, which may have come as an iterator: they are read more than once."""
+        """Keep the edits as tuples: they are read more than once, and may have come as iterators."""
         object.__setattr__(self, "changes", {path: tuple(edits) for path, edits in self.changes.items()})

@@ -1,7 +1,7 @@
-"""`Processor`, the unit; `@processor`, which makes one of a function; and what a processor declares. It knows no graph.
+"""`Processor`; `@processor`, which makes one from a function; and `Claims`, what a processor declares.
 
 A processor has an ``id`` and any of the stages' methods, sync or async. Its attributes (of the class, or set in the
-constructor) say what it may do; they are read once, when it is placed in a workflow.
+constructor) say what it may do; they are read once, when it is added to a workflow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, ca
 
 from typing_extensions import TypeVar
 
-from penstock.engine.processor.context import CONTEXTS
+from penstock.engine.processor.stages import STAGES, StageName
 from penstock.engine.values.errors import OptionError, ProcessorError
 from penstock.engine.values.facts import AnyKey, Key, is_key
 
@@ -28,23 +28,11 @@ if TYPE_CHECKING:
 S = TypeVar("S", default=dict[str, Any])
 
 Function: TypeAlias = Callable[..., Any]
-"""A function, whatever it takes and gives: one that users wrote."""
+"""A function of a user, with any parameters and result."""
 
 EditsClaim = Literal["nothing", "spans", "anything"]
 ProcessorRole = Literal["guard", "transform", "observer"]
 ErrorPolicy = Literal["block", "raise", "allow"]
-StageName = Literal[
-    "process_input",
-    "process_input_step",
-    "process_llm_request",
-    "process_api_error",
-    "process_output_stream",
-    "process_llm_response",
-    "process_output_step",
-    "process_tool_call",
-    "process_tool_result",
-    "process_output_result",
-]
 
 
 def _kebab(name: str) -> str:
@@ -52,7 +40,7 @@ def _kebab(name: str) -> str:
 
 
 CLAIMS: tuple[str, ...] = ("id", "edits", "role", "on_error", "provides", "requires", "stores", "stages")
-"""What a processor may declare, by name."""
+"""The names of what a processor may declare."""
 
 
 def _close(name: str, known: Iterable[str]) -> str:
@@ -61,7 +49,7 @@ def _close(name: str, known: Iterable[str]) -> str:
 
 
 def _is_misspelt_claim(name: str, value: object, claims: Iterable[str]) -> bool:
-    """Tell whether a class attribute is a claim but for a slip; methods and private names are the author's own."""
+    """Return whether a class attribute is a misspelt claim; methods and private names never are."""
     if (
         name.startswith("_")
         or name in claims
@@ -73,10 +61,9 @@ def _is_misspelt_claim(name: str, value: object, claims: Iterable[str]) -> bool:
 
 
 class Processor(Generic[S]):
-    """A unit of work on what flows through an agent. Lives as long as the workflow; serves all requests at once.
+    """A unit of work on the messages of an agent. It lives as long as the workflow, and serves all requests at once.
 
-    Subclass it and write any of the stages' methods. What belongs to one request goes into ``ctx.state``, never onto
-    ``self``.
+    Subclass it and write any of the stages' methods. Data of one request goes into ``ctx.state``, never onto ``self``.
 
     Attributes:
         id: its name in the graph; by default the class name in kebab-case. Ids that nobody set are numbered when they
@@ -86,10 +73,10 @@ class Processor(Generic[S]):
         role: ``guard`` protects, ``transform`` improves, ``observer`` watches and changes nothing.
         on_error: what its own failure means by default: ``block``, ``raise``, or ``allow`` (go on without it).
         provides: the facts that it puts.
-        requires: the facts that must be there before it runs.
+        requires: the facts that an earlier step must have put.
         stores: whether it writes to a store; such a step cannot run in shadow.
-        stages: which of its methods to use; None for all that it has.
-        awaits: whether its methods give awaitables although they are no coroutine functions.
+        stages: the names of the stages to use; None for all whose methods it has.
+        awaits: whether its methods return awaitables although they are no coroutine functions.
         timed: whether it asks to be woken in a silent stream (``ctx.wake_after``); it has a method ``wake`` then.
         ends: whether it may end a stream before its source does (``ctx.end_source``).
     """
@@ -113,41 +100,39 @@ class Processor(Generic[S]):
         super().__init_subclass__(**kwargs)
         cls.id = cls.__dict__.get("id") or _kebab(cls.__name__)
         for name in vars(cls):
-            if name.startswith("process_") and name not in CONTEXTS:
-                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_close(name, CONTEXTS)}")
+            if name.startswith("process_") and name not in STAGES:
+                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_close(name, STAGES)}")
             if _is_misspelt_claim(name, vars(cls)[name], cls.claim_names):
                 raise ProcessorError(cls.__name__, f"no claim is called {name!r}{_close(name, cls.claim_names)}")
 
     def checked(self) -> None:
-        """Refuse to be placed with claims that cannot be meant; a subclass may add its own.
+        """Check the claims when it is added to a workflow; a subclass may add checks of its own.
 
         Raises:
-            ProcessorError: it asks to be woken, and has no ``wake``.
+            ProcessorError: it is ``timed`` and has no method ``wake``.
         """
         if self.timed and not callable(getattr(self, "wake", None)):
-            raise ProcessorError(self.id, "it is timed and has nothing to be woken by; write wake(self, ctx)")
+            raise ProcessorError(self.id, "it is timed, but has no method wake; write wake(self, ctx)")
 
     def new_state(self) -> S:
-        """Return the state of one request; an empty dict unless a subclass says otherwise."""
+        """Return a new state for one request; an empty dict unless a subclass overrides it."""
         return cast("S", {})
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both are of one class with equal options."""
+        """Return whether both have the same class and equal options."""
         return self is other or (type(self) is type(other) and vars(self) == vars(other))
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Show class and options (public attributes that are not the class's defaults)."""
-        options = {
-            name: value for name, value in vars(self).items() if not name.startswith("_") and name not in CONTEXTS
-        }
+        """Show the class and the options (public attributes that were set on the instance)."""
+        options = {name: value for name, value in vars(self).items() if not name.startswith("_") and name not in STAGES}
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
         return f"{type(self).__name__}({shown})"
 
 
 class FunctionProcessor(Processor):
-    """A processor made of one function; see `processor`."""
+    """A processor made from one function; see `processor`."""
 
     def __init__(self, hook: Function, stage: str, **claims: object) -> None:
         self._hook = hook
@@ -168,17 +153,17 @@ class FunctionProcessor(Processor):
 
 
 AnyProcessor: TypeAlias = Processor[Any]
-"""A processor, whatever its state is."""
+"""A processor with any type of state."""
 
 
 def is_processor(item: object) -> TypeIs[AnyProcessor]:
-    """Tell whether an object is a processor, to a type checker too."""
+    """Return whether an object is a processor; type checkers narrow its type."""
     return isinstance(item, Processor)
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One stage's method of a processor: what to call, and whether to await it."""
+    """The method of a processor for one stage: what to call, and whether to await it."""
 
     call: Function
     awaits: bool
@@ -186,7 +171,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claims:
-    """What a processor declares, read once and checked."""
+    """What a processor declares; read once, and checked."""
 
     id: str
     named: bool
@@ -203,8 +188,8 @@ def claims_of(processor: AnyProcessor) -> Claims:
     """Return what a processor declares.
 
     Raises:
-        ProcessorError: it has no hook, or a claim of it cannot be meant.
-        OptionError: a claim is none of the allowed words.
+        ProcessorError: it has no hook, or its claims contradict each other.
+        OptionError: the value of a claim is not allowed.
     """
     name = type(processor).__name__
     named = vars(processor).get("_named", "id" in vars(processor))
@@ -217,7 +202,7 @@ def claims_of(processor: AnyProcessor) -> Claims:
         raise ProcessorError(own_id, f"an observer edits nothing, but it declares edits={edits!r}")
     hooks = _hooks_of(processor)
     if not hooks:
-        raise ProcessorError(own_id, f"it has none of the stages' methods: {', '.join(CONTEXTS)}")
+        raise ProcessorError(own_id, f"it has none of the stages' methods: {', '.join(STAGES)}")
     return Claims(
         own_id,
         bool(named),
@@ -235,7 +220,7 @@ def one_of(processor: str, option: str, given: object, allowed: Iterable[str]) -
     """Return the option if it is one of the allowed words.
 
     Raises:
-        OptionError: it is not; the message names the processor, the option and what is allowed.
+        OptionError: it is none of them; the message names the processor, the option and the allowed words.
     """
     words = tuple(allowed)
     if given not in words:
@@ -261,18 +246,19 @@ def processor(
 def processor(
     hook_or_stage: Function | str | None = None, /, **claims: object
 ) -> FunctionProcessor | Callable[[Function], FunctionProcessor]:
-    """Make a processor of a plain function, sync or async.
+    """Make a processor from a plain function, sync or async.
 
-    Bare, ``@processor``, or with claims, ``@processor("process_input", edits="spans")``. The stage is the one named,
-    else the one of the context that the function's parameter is annotated with. The claims are those of `Processor`.
+    Use it bare, ``@processor``, or with claims, ``@processor("process_input", edits="spans")``. The stage is the one
+    named, or else the one of the context that the function's parameter is annotated with. The claims are those of
+    `Processor`.
 
     Raises:
-        ProcessorError: neither names a stage, or both name different ones.
+        ProcessorError: no stage is named or annotated, or the two differ.
     """
     if callable(hook_or_stage):
         return FunctionProcessor(hook_or_stage, _stage_of(hook_or_stage, None), **claims)
     if hook_or_stage is not None:
-        one_of("@processor", "stage", hook_or_stage, CONTEXTS)
+        one_of("@processor", "stage", hook_or_stage, STAGES)
 
     def decorate(hook: Function) -> FunctionProcessor:
         return FunctionProcessor(hook, _stage_of(hook, hook_or_stage), **claims)
@@ -292,9 +278,9 @@ def flag(processor: str, option: str, given: object) -> bool:
 
 
 def _stage_of(hook: Function, named: str | None) -> str:
-    """Return the stage a function is for: from its name given, or from the annotation of its parameters."""
+    """Return the stage of a function: the one that was named, or the one of its annotated context."""
     label = getattr(hook, "__name__", repr(hook))
-    by_context = {context.__name__: stage for stage, context in CONTEXTS.items()}
+    by_context = {stage.context.__name__: stage.name for stage in STAGES.values()}
     parameters = inspect.signature(hook).parameters.values()
     found = {by_context[name] for name in map(_class_name, parameters) if name in by_context}
     if named is not None:
@@ -309,7 +295,7 @@ def _stage_of(hook: Function, named: str | None) -> str:
 
 
 def _class_name(parameter: inspect.Parameter) -> str:
-    """Return the bare name of a parameter's annotation, however it was written."""
+    """Return the class name of a parameter's annotation, without module and type arguments."""
     annotation = parameter.annotation
     if not isinstance(annotation, str):
         return getattr(getattr(annotation, "__origin__", annotation), "__name__", "")
@@ -318,11 +304,9 @@ def _class_name(parameter: inspect.Parameter) -> str:
 
 
 def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
-    wanted = (
-        None if processor.stages is None else {one_of(processor.id, "stages", s, CONTEXTS) for s in processor.stages}
-    )
+    wanted = None if processor.stages is None else {one_of(processor.id, "stages", s, STAGES) for s in processor.stages}
     hooks: dict[str, Hook] = {}
-    for stage in CONTEXTS:
+    for stage in STAGES:
         call = getattr(processor, stage, None)
         if call is None or (wanted is not None and stage not in wanted):
             continue
@@ -334,11 +318,11 @@ def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
 
 
 def _check_signature(processor: str, stage: str, call: Function) -> None:
-    """Refuse a hook that could not be called: found now, it cannot fail open later."""
-    given = ("chunk", "ctx") if stage == "process_output_stream" else ("ctx",)
+    """Refuse a hook that cannot be called with a context: found now, it cannot fail open later."""
+    given = ("chunk", "ctx") if STAGES[stage].streams else ("ctx",)
     try:
         signature = inspect.signature(call)
-    except (TypeError, ValueError):  # a builtin, which tells nothing of its parameters
+    except (TypeError, ValueError):  # a builtin without a signature
         return
     try:
         signature.bind(*given)
@@ -347,7 +331,7 @@ def _check_signature(processor: str, stage: str, call: Function) -> None:
 
 
 def is_async(call: object) -> bool:
-    """Tell whether calling it gives an awaitable."""
+    """Return whether calling it returns an awaitable."""
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
 
 

@@ -1,7 +1,8 @@
-"""The stage table: one row for each lifecycle moment; it knows values, no step and no executor.
+"""The stage table: one row for each stage, with every rule that differs from stage to stage as a column.
 
-A row says which context a hook is given, which messages it shows, what it may return and how that is applied, which of
-an agent's arrays serves the stage, and whether it may ask for a retry. The executor never asks which stage it runs.
+A row says which context a hook gets, which messages it sees, what it may return and how that is applied, which of an
+agent's processor lists serves the stage, what a verdict takes back, and so on. No other module of the engine compares
+a stage by name: to add a stage, add a row here, its context in `context`, and its method in `Run` and `SyncRun`.
 """
 
 from __future__ import annotations
@@ -9,70 +10,38 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from penstock.engine.processor.context import CONTEXTS
+from penstock.engine.processor.context import (
+    APIErrorContext,
+    InputContext,
+    InputStepContext,
+    LLMRequestContext,
+    LLMResponseContext,
+    OutputResultContext,
+    OutputStepContext,
+    OutputStreamContext,
+    ToolCallContext,
+    ToolResultContext,
+)
 from penstock.engine.processor.payload import Answer, Overrides, Payload, Retry, TextEdits
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import MessageError, PenstockError, UsageError
 from penstock.engine.values.frozen import FrozenDict, freeze, is_items, json_value, thaw
 from penstock.engine.values.message_list import Entry, MessageList
 from penstock.engine.values.messages import Message
-from penstock.engine.values.texts import TextPlace, leaves, rewrite
+from penstock.engine.values.texts import NO_KNOWN_EDITS, KnownEdits, TextPlace, leaves, rewrite
 
 if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.state import StageCall
-    from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import Source
     from penstock.engine.values.texts import Path
 
 
 class WrongReturnError(PenstockError):
-    """A hook returned what its stage does not take. The step boundary makes a `StepFailedError` of it."""
-
-
-Accept = Callable[["Stage", Payload, object], Payload]
-Array = Literal["input", "output", "error"]
-"""The arrays of an agent."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Stage:
-    """One row of the table.
-
-    Attributes:
-        name: the stage's name, which is the name of the hook.
-        context: the class of the context that a hook is given.
-        shows: picks the messages that a hook sees.
-        text: gives the text the stage is about.
-        accept: makes the payload that follows from what a hook returned; raises `WrongReturnError`.
-        returns: in words, what a hook may return.
-        array: which array of an agent serves it.
-        source: whose messages new ones are.
-        order: its place in a run.
-        retries: whether a tripwire may ask for another attempt.
-        fields: what steps may change besides messages.
-        keeps: whether changed messages enter the history.
-        streams: whether it runs chunk by chunk, by the stream driver.
-        overlaps: whether a check of it may wait for the model call and run beside it.
-    """
-
-    name: str
-    context: type[AnyContext]
-    shows: Callable[[MessageList], tuple[Message, ...]]
-    text: Callable[[Payload, StageCall], str]
-    accept: Accept
-    returns: str
-    array: Array
-    source: Source
-    order: int
-    retries: bool = False
-    fields: tuple[str, ...] = ()
-    keeps: bool = True
-    streams: bool = False
-    overlaps: bool = False
+    """A hook returned a value that its stage does not accept. The step boundary turns it into a `StepFailedError`."""
 
 
 # What a stage shows, and the text it is about
@@ -103,18 +72,15 @@ def _run_text(payload: Payload, _call: StageCall) -> str:
 
 
 def _answer_text(payload: Payload, call: StageCall) -> str:
-    """The text of the answer at hand: of the messages that came with the call, else of the last response."""
+    """The text of the last answer: of the messages that came with the call, or else of the last response."""
     responses = payload.message_list.response
     fresh = [message for message in responses if message.id in call.fresh]
     return "\n".join(message.text for message in (fresh or responses[-1:]))
 
 
-def _field_text(name: str) -> Callable[[Payload, StageCall], str]:
-    def text(payload: Payload, _call: StageCall) -> str:
-        value = payload.fields.get(name)
-        return value if isinstance(value, str) else json.dumps(thaw(value), ensure_ascii=False, default=str)
-
-    return text
+def _value_text(payload: Payload, call: StageCall) -> str:
+    value = payload.fields.get(call.stage.value)
+    return value if isinstance(value, str) else json.dumps(thaw(value), ensure_ascii=False, default=str)
 
 
 # What a hook may return
@@ -165,22 +131,22 @@ def _api_error(stage: Stage, payload: Payload, result: object) -> Payload:
         return _messages(stage, payload, result)
     if result.messages is not None:
         payload = _messages(stage, payload, result.messages)
-    settled = _with_fields(payload, {"retry": result})
-    settled.settled = True  # the first retry wins: nothing further runs
-    return settled
+    retried = _with_fields(payload, {"retry": result})
+    retried.finished = True  # the first retry wins: nothing further runs
+    return retried
 
 
 def _streamed_text(payload: Payload, _call: StageCall) -> str:
-    """The text that has left the stream; while it runs there is none to read."""
+    """The text that has left the stream; it cannot be read while the stream runs."""
     if "text" not in payload.fields:
         raise UsageError(
-            "the answer's text is not there while it streams; judge its chunks, or use process_output_step"
+            "the answer's text is not available while it streams; judge its chunks, or use process_output_step"
         )
     text: str = payload.fields["text"]
     return text
 
 
-def _nothing(stage: Stage, _payload: Payload, result: object) -> Payload:
+def _refuse(stage: Stage, _payload: Payload, result: object) -> Payload:
     raise WrongReturnError(f"it returned {article(result)}; {stage.name} takes {stage.returns}")
 
 
@@ -188,7 +154,7 @@ def _tool_call(stage: Stage, payload: Payload, result: object) -> Payload:
     if isinstance(result, MessageList):
         return _messages(stage, payload, result)
     if isinstance(result, TextEdits):
-        return _text_edited(payload, result, "arguments")
+        return _text_edited(payload, result, stage.value)
     if isinstance(result, Answer):
         answer = _json(result.value, "answer")
         return payload if "answer" in payload.fields else _with_fields(payload, {"answer": answer})
@@ -201,7 +167,7 @@ def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
     if isinstance(result, MessageList):
         return _messages(stage, payload, result)
     if isinstance(result, TextEdits):
-        return _text_edited(payload, result, "result")
+        return _text_edited(payload, result, stage.value)
     value: object = result.value if isinstance(result, Answer) else result
     if is_items(value) and any(isinstance(item, Message) for item in value):
         raise WrongReturnError(f"it returned messages; {stage.name} takes {stage.returns}")
@@ -209,7 +175,7 @@ def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
 
 
 def _json(value: Value, place: str) -> Value:
-    """Return a value that a hook of the tools' stages returned, frozen; guards behind it must be able to read it."""
+    """Return the frozen JSON value of a tool stage's result; later guards must be able to read it."""
     try:
         return json_value(value, place)
     except MessageError as error:
@@ -222,19 +188,20 @@ def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
     for path, edits in result.changes.items():
         if path not in present:
             raise WrongReturnError(
-                f"it edits a place where no text stands; paths begin with {field!r}, as `leaves` gives them"
+                f"it edits a place without text; paths begin with {field!r}, as returned by `leaves`"
             )
         texts[path] = edit_ops.apply(present[path], edit_ops.normalise(edits, present[path]))
     return _with_fields(payload, {field: rewrite(payload.fields.get(field), texts, (field,))})
 
 
-def told_edits(result: object) -> dict[TextPlace, Edits]:
-    """Return the text edits that a hook's result tells of, by place; empty where it only shows the outcome."""
+def known_edits(result: object) -> KnownEdits:
+    """Return the text edits that a hook's result names; what it changed without naming edits has to be compared."""
     if isinstance(result, TextEdits):
-        return {TextPlace("", 0, path): edit_ops.in_order(edits) for path, edits in result.changes.items()}
+        texts = {TextPlace("", 0, path): edit_ops.in_order(edits) for path, edits in result.changes.items()}
+        return KnownEdits(texts, complete=True)
     if isinstance(result, (Overrides, Retry)):
         result = result.messages
-    return dict(result.recorded_edits) if isinstance(result, MessageList) else {}
+    return result.known_edits if isinstance(result, MessageList) else NO_KNOWN_EDITS
 
 
 # Applying
@@ -242,14 +209,12 @@ def told_edits(result: object) -> dict[TextPlace, Edits]:
 
 def _with_list(payload: Payload, messages: MessageList) -> Payload:
     bare = messages.with_entries(messages.entries)
-    edits_only = payload.edits_only and messages.edits_only
-    return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.settled, payload.hints, edits_only)
+    return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.finished, payload.changes)
 
 
 def _with_fields(payload: Payload, fields: Values) -> Payload:
     laid = FrozenDict({**payload.fields, **fields})
-    kept = (payload.data, None, payload.settled, payload.hints, payload.edits_only)
-    return Payload(payload.message_list, payload.facts, laid, *kept)
+    return Payload(payload.message_list, payload.facts, laid, payload.data, None, payload.finished, payload.changes)
 
 
 def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> MessageList:
@@ -281,7 +246,7 @@ def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> 
 
 
 def _laid_out(messages: MessageList, shown: set[str], groups: list[list[Entry]]) -> list[Entry]:
-    """Fill the slots of the shown messages with the groups, in order; what is left over comes last."""
+    """Fill the slots of the shown messages with the groups, in order; remaining groups come last."""
     head, *rest = groups
     waiting = [[*head, *rest[0]], *rest[1:]] if rest else [head]
     entries: list[Entry] = []
@@ -304,7 +269,7 @@ def _check_hidden(returned: Message, hidden: Message, stage: Stage) -> None:
 
 
 def article(value: object) -> str:
-    """Return the name of a value's type, with its article."""
+    """Return the name of a value's type with its article, for error messages."""
     name = type(value).__name__
     return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
 
@@ -313,14 +278,88 @@ def article(value: object) -> str:
 
 _TAKES_MESSAGES = "None (unchanged), messages, or a list derived from ctx.message_list"
 
-_ROWS: dict[str, dict[str, Any]] = {
-    "process_input": {"shows": _input, "array": "input", "overlaps": True},
-    "process_input_step": {
-        "array": "input",
-        "overlaps": True,
-        "accept": _input_step,
-        "returns": f"{_TAKES_MESSAGES}, or Overrides(...)",
-        "fields": (
+ProcessorList = Literal["input", "output", "error"]
+"""The processor lists of an agent."""
+
+StageName = Literal[
+    "process_input",
+    "process_input_step",
+    "process_llm_request",
+    "process_api_error",
+    "process_output_stream",
+    "process_llm_response",
+    "process_output_step",
+    "process_tool_call",
+    "process_tool_result",
+    "process_output_result",
+]
+"""The names of the stages, for type checkers; a test compares them with the table."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """One row of the table.
+
+    Attributes:
+        name: the name of the stage, of its hook and of its method of `Run`.
+        context: the class of the context that a hook gets.
+        processor_list: which processor list of an agent serves the stage.
+        shows: picks the messages that a hook sees.
+        text: returns the text that the stage is about.
+        value: the field that holds the JSON value that the stage is about; empty where it is about messages.
+        accept: returns the payload after a hook's result; raises `WrongReturnError`.
+        returns: what a hook may return, in words, for error messages.
+        read_only: whether hooks may only read, put facts and abort.
+        source: the source of the messages that a caller or a hook adds.
+        fields: what steps may change besides messages, by name.
+        keeps: whether changed messages enter the conversation; if not, they hold for this call only.
+        streams: whether the stage runs chunk by chunk.
+        overlaps: whether a check may wait for the model call and run beside it.
+        always: whether every run passes the stage before its end, so that later stages can rely on its facts.
+        opens: ``run``: its messages are the input of the run. ``step``: it begins a new attempt of the model.
+        asks: whether the model is called with the conversation that the stage leaves.
+        judges: what it judges after the stream: the answer of a ``step``, or the ``result`` of the run. Chunks can be
+            held until then.
+        accepts: whether the answer of the step is accepted once it has passed this stage.
+        retries: the budget that pays for a retry: for another ``answer`` of the model, or for making the failed
+            ``call`` again. None: the stage cannot retry.
+        takes_back: what a verdict removes from the conversation: the last ``answer``, or all answers of the ``run``.
+        retracts: whether a verdict takes back text that has been sent to the client.
+    """
+
+    name: str
+    context: type[AnyContext]
+    processor_list: ProcessorList
+    shows: Callable[[MessageList], tuple[Message, ...]] = _all
+    text: Callable[[Payload, StageCall], str] = _shown_text
+    value: str = ""
+    accept: Callable[[Stage, Payload, object], Payload] = _messages
+    returns: str = _TAKES_MESSAGES
+    read_only: bool = False
+    source: Source = "input"
+    fields: tuple[str, ...] = ()
+    keeps: bool = True
+    streams: bool = False
+    overlaps: bool = False
+    always: bool = False
+    opens: Literal["run", "step"] | None = None
+    asks: bool = False
+    judges: Literal["step", "result"] | None = None
+    accepts: bool = False
+    retries: Literal["answer", "call"] | None = None
+    takes_back: Literal["answer", "run"] | None = None
+    retracts: bool = False
+
+
+_ROWS = (
+    Stage("process_input", InputContext, "input", shows=_input, overlaps=True, always=True, opens="run"),
+    Stage(
+        "process_input_step",
+        InputStepContext,
+        "input",
+        accept=_input_step,
+        returns=f"{_TAKES_MESSAGES}, or Overrides(...)",
+        fields=(
             "model",
             "tools",
             "tool_choice",
@@ -329,70 +368,116 @@ _ROWS: dict[str, dict[str, Any]] = {
             "provider_options",
             "response_format",
         ),
-    },
-    "process_llm_request": {
-        "shows": _prompt,
-        "array": "input",
-        "overlaps": True,
-        "accept": _llm_request,
-        "returns": f"{_TAKES_MESSAGES}, or Answer(...) in place of the call",
-        "fields": ("answer",),
-        "keeps": False,
-    },
-    "process_api_error": {
-        "array": "error",
-        "accept": _api_error,
-        "returns": f"{_TAKES_MESSAGES}, or Retry(after=...)",
-        "fields": ("retry",),
-        "retries": True,
-    },
-    "process_output_stream": {
-        "text": _streamed_text,
-        "array": "output",
-        "source": "response",
-        "accept": _nothing,
-        "returns": "the chunk, another, several, or None to drop it",
-        "retries": True,
-        "streams": True,
-    },
-    "process_llm_response": {
-        "text": _answer_text,
-        "array": "input",
-        "source": "response",
-        "accept": _nothing,
-        "returns": "None: it looks, and puts facts or aborts",
-    },
-    "process_output_step": {"text": _answer_text, "array": "output", "source": "response", "retries": True},
-    "process_tool_call": {
-        "text": _field_text("arguments"),
-        "array": "output",
-        "source": "response",
-        "accept": _tool_call,
-        "returns": "None (unchanged), a mapping (the arguments), TextEdits(...), or Answer(...) in place of the tool",
-        "fields": ("arguments", "answer"),
-        "retries": True,
-    },
-    "process_tool_result": {
-        "text": _field_text("result"),
-        "array": "output",
-        "source": "response",
-        "accept": _tool_result,
-        "returns": "None (unchanged), a JSON value (the result), TextEdits(...), or Answer(...)",
-        "fields": ("result",),
-    },
-    "process_output_result": {"shows": _response, "text": _run_text, "array": "output", "source": "response"},
-}
+        overlaps=True,
+        always=True,
+        opens="step",
+        asks=True,
+    ),
+    Stage(
+        "process_llm_request",
+        LLMRequestContext,
+        "input",
+        shows=_prompt,
+        accept=_llm_request,
+        returns=f"{_TAKES_MESSAGES}, or Answer(...) in place of the call",
+        fields=("answer",),
+        keeps=False,
+        overlaps=True,
+        always=True,
+        takes_back="answer",
+    ),
+    Stage(
+        "process_api_error",
+        APIErrorContext,
+        "error",
+        accept=_api_error,
+        returns=f"{_TAKES_MESSAGES}, or Retry(after=...)",
+        fields=("retry",),
+        asks=True,
+        retries="call",
+        takes_back="answer",
+    ),
+    Stage(
+        "process_output_stream",
+        OutputStreamContext,
+        "output",
+        text=_streamed_text,
+        accept=_refuse,
+        returns="the chunk, another, several, or None to drop it",
+        source="response",
+        streams=True,
+        retries="answer",
+        takes_back="answer",
+        retracts=True,
+    ),
+    Stage(
+        "process_llm_response",
+        LLMResponseContext,
+        "input",
+        text=_answer_text,
+        accept=_refuse,
+        returns="None: it looks, and puts facts or aborts",
+        read_only=True,
+        source="response",
+        judges="step",
+        takes_back="answer",
+        retracts=True,
+    ),
+    Stage(
+        "process_output_step",
+        OutputStepContext,
+        "output",
+        text=_answer_text,
+        source="response",
+        always=True,
+        judges="step",
+        accepts=True,
+        retries="answer",
+        takes_back="answer",
+        retracts=True,
+    ),
+    Stage(
+        "process_tool_call",
+        ToolCallContext,
+        "output",
+        text=_value_text,
+        value="arguments",
+        accept=_tool_call,
+        returns="None (unchanged), a mapping (the arguments), TextEdits(...), or Answer(...) in place of the tool",
+        source="response",
+        fields=("arguments", "answer"),
+        retries="answer",
+        takes_back="answer",
+        retracts=True,
+    ),
+    Stage(
+        "process_tool_result",
+        ToolResultContext,
+        "output",
+        text=_value_text,
+        value="result",
+        accept=_tool_result,
+        returns="None (unchanged), a JSON value (the result), TextEdits(...), or Answer(...)",
+        source="response",
+        fields=("result",),
+        takes_back="answer",
+        retracts=True,
+    ),
+    Stage(
+        "process_output_result",
+        OutputResultContext,
+        "output",
+        shows=_response,
+        text=_run_text,
+        source="response",
+        judges="result",
+        takes_back="run",
+        retracts=True,
+    ),
+)
 
-_DEFAULTS: dict[str, Any] = {
-    "shows": _all,
-    "text": _shown_text,
-    "accept": _messages,
-    "returns": _TAKES_MESSAGES,
-    "source": "input",
-}
-
-STAGES: Mapping[str, Stage] = {
-    name: Stage(name=name, context=context, order=order, **{**_DEFAULTS, **_ROWS[name]})
-    for order, (name, context) in enumerate(CONTEXTS.items())
-}
+STAGES: Mapping[str, Stage] = {stage.name: stage for stage in _ROWS}
 """Every stage by name, in the order of a run."""
+
+STREAM: Stage = next(stage for stage in _ROWS if stage.streams)
+"""The stage that runs chunk by chunk."""

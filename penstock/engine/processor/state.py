@@ -1,12 +1,10 @@
-"""What a run and one call of a stage share between steps: state, request context, counters; it knows no executor."""
+"""`RunState` and `StageCall`: what the steps of one run, and of one call of a stage, share; and how a run ended."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-
-import anyio
 
 from penstock.engine.values.usage import UsageLog
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NewState(Protocol):
-    """Makes a state; no `Callable`, which pyright takes for a method where it is kept in a slot."""
+    """Makes a state. A protocol, because pyright takes a `Callable` in a slot for a method."""
 
     def __call__(self) -> Value:
         """Return a new state."""
@@ -32,7 +30,7 @@ class NewState(Protocol):
 
 
 class StepLike(Protocol):
-    """What a context needs to know of the step it is made for."""
+    """What a context uses of its step."""
 
     @property
     def path(self) -> str:
@@ -51,7 +49,7 @@ class StepLike(Protocol):
 
     @property
     def timed(self) -> bool:
-        """Whether it may ask to be woken in a stream."""
+        """Whether it may ask for a call of ``wake`` in a silent stream."""
         ...
 
     @property
@@ -66,11 +64,16 @@ class StepLike(Protocol):
 
 
 class StageLike(Protocol):
-    """What a context needs to know of its stage."""
+    """What a context uses of its stage."""
 
     @property
     def name(self) -> str:
         """The stage's name."""
+        ...
+
+    @property
+    def value(self) -> str:
+        """The field of the JSON value that the stage is about; empty where it is about messages."""
         ...
 
     @property
@@ -93,26 +96,25 @@ class RunState:
         states: one object for each step, by path.
         retry_count: how often the model's answer was rejected since the last accepted one.
         step_number: the attempts of the model so far, from 0.
-        records: what steps did, where somebody wants to know; else None.
-        observers: whom to tell.
-        listening: whether anybody wants records.
-        shadow: whether this is a state beside the real one, for what changes nothing.
-        background: runs what goes on beside, where the run has made room for it.
-        verdicts: verdicts of steps that were cut off before they could tell, by path.
+        records: what each step did; None unless the run keeps records.
+        observers: they get each record as it is made.
+        listening: whether the run keeps records or has observers.
+        shadow: whether this is the copy of the state that shadow steps use.
+        background: runs async shadow steps; None outside of the run's ``async with``.
+        verdicts: verdicts of steps that were cancelled before they could return them, by path.
         stopped: the verdict that ended the run, if one did.
-        pending: overlapping checks wait here for the model call; None where they run in line.
-        error_retries: how often the model call of the step at hand was made again because it had failed.
-        account: what models took.
-        at_end: who wants to be told how the run ended.
+        pending: checks that wait for the model call; None where they do not overlap it.
+        error_retries: how often the failed model call of the current step was made again.
+        usage_log: what models took.
+        on_end: the callbacks to call when the run has ended.
     """
 
     __slots__ = (
-        "account",
-        "at_end",
         "background",
         "error_retries",
         "listening",
         "observers",
+        "on_end",
         "pending",
         "records",
         "request_context",
@@ -122,6 +124,7 @@ class RunState:
         "states",
         "step_number",
         "stopped",
+        "usage_log",
         "verdicts",
     )
 
@@ -146,8 +149,8 @@ class RunState:
         self.stopped: Tripwire | None = None
         self.pending: list[Any] | None = None
         self.error_retries = 0
-        self.account = UsageLog()
-        self.at_end: list[AtEnd] = []
+        self.usage_log = UsageLog()
+        self.on_end: list[OnEnd] = []
 
     def state_of(self, step: StepLike) -> Value:
         """Return the step's state, made on first use."""
@@ -157,10 +160,10 @@ class RunState:
             return self.states.setdefault(step.path, step.new_state())
 
     def shadowed(self) -> RunState:
-        """Return a state beside this one: what is written to its request context is its own."""
+        """Return a copy for shadow steps: what they write to the request context does not reach the run."""
         beside = RunState(self.run_id, dict(self.request_context), self.records, self.observers)
         beside.states = self.states
-        beside.account, beside.at_end = self.account, self.at_end  # what is spent beside is spent
+        beside.usage_log, beside.on_end = self.usage_log, self.on_end  # what shadow steps spend is spent, too
         beside.retry_count, beside.step_number = self.retry_count, self.step_number
         beside.shadow = True
         return beside
@@ -172,7 +175,7 @@ class StageCall:
     Attributes:
         run: what the whole request shares.
         stage: the stage's row.
-        info: what the caller told about this call (usage, error, tool name …), read-only.
+        info: the details that the caller gave for this call (usage, error, tool name …), read-only.
         fresh: the ids of the messages that came with this call.
     """
 
@@ -185,14 +188,14 @@ class StageCall:
         self.fresh = fresh
 
     def shadowed(self) -> StageCall:
-        """Return a call beside this one, which changes nothing."""
+        """Return a copy of the call for shadow steps."""
         return StageCall(self.run.shadowed(), self.stage, self.info, self.fresh)
 
 
 _LOG = logging.getLogger("penstock")
 
-PATIENCE = 5.0
-"""Seconds for all that waits at the end of a run: whoever asked for the run is not to wait for it longer."""
+CALLBACK_SECONDS = 5.0
+"""Seconds for all callbacks at the end of a run together, so that the caller does not wait for them longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,33 +213,35 @@ class RunEnd:
     completed: bool
 
 
-AtEnd: TypeAlias = "Callable[[RunEnd], Awaitable[None] | None]"
-"""Is told once how a run ended; what it returns to be awaited is given `PATIENCE` seconds."""
+OnEnd: TypeAlias = "Callable[[RunEnd], Awaitable[None] | None]"
+"""A callback for the end of a run, sync or async; async ones get `CALLBACK_SECONDS` seconds together."""
 
 
-async def tell(waiting: list[AtEnd], ended: RunEnd) -> None:
-    """Tell everybody, the last first. What one raises is logged, and keeps no other from being told."""
+async def call_on_end(callbacks: list[OnEnd], end: RunEnd) -> None:
+    """Call every callback once, the last first. An error of one is logged, and the others are called all the same."""
     left: list[Awaitable[None]] = []
-    while waiting:
-        callback = waiting.pop()
+    while callbacks:
+        callback = callbacks.pop()
         try:
-            more = callback(ended)
-        except Exception as error:  # noqa: BLE001 - a run's outcome does not hang on it
-            _report(error)
+            awaitable = callback(end)
+        except Exception as error:  # noqa: BLE001 - the outcome of a run does not depend on its callbacks
+            _log_failure(error)
         else:
-            if more is not None:
-                left.append(more)
+            if awaitable is not None:
+                left.append(awaitable)
     if not left:
         return
-    with anyio.move_on_after(PATIENCE, shield=True) as scope:
+    import anyio  # takes long to import, so it is loaded where something waits
+
+    with anyio.move_on_after(CALLBACK_SECONDS, shield=True) as scope:
         for rest in left:
             try:
                 await rest
             except Exception as error:  # noqa: BLE001 - see above
-                _report(error)
+                _log_failure(error)
     if scope.cancelled_caught:
-        _LOG.warning("what was to be done at the end of a run took longer than %s s, and was cut off", PATIENCE)
+        _LOG.warning("callbacks at the end of a run took longer than %s s and were cancelled", CALLBACK_SECONDS)
 
 
-def _report(error: Exception) -> None:
-    _LOG.warning("what was to be done at the end of a run failed: %s", type(error).__name__)
+def _log_failure(error: Exception) -> None:
+    _LOG.warning("a callback at the end of a run failed: %s", type(error).__name__)

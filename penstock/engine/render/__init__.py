@@ -1,14 +1,14 @@
-"""Workflows as diagrams: `render` hands one to the format asked for; each format is a module, and knows no other.
+"""Workflows as diagrams: `render` draws one in a format; each format is a module.
 
-Mermaid, dot and JSON show the same `scene`; text is a tree of its own. Nothing here needs networkx, or runs a step.
+Mermaid, dot and JSON draw the same `scene`; text is a tree of its own. None of them needs networkx or graphviz.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.processor.context import CONTEXTS
 from penstock.engine.processor.processor import one_of
+from penstock.engine.processor.stages import STAGES
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence
@@ -30,7 +30,7 @@ def render(name: str, root: Sequence, format: str = "mermaid", stage: str | None
     """
     one_of("draw", "format", format, FORMATS)
     if stage is not None:
-        one_of("draw", "stage", stage, CONTEXTS)
+        one_of("draw", "stage", stage, STAGES)
     if format == "text":
         from penstock.engine.render.as_text import as_text
 

@@ -1,6 +1,6 @@
-"""A scene as a graphviz graph, in the dot language; it knows scenes and dot, no workflow, and needs no graphviz.
+"""Draw a scene as a graphviz graph, in the dot language; graphviz itself is not needed.
 
-Labels are dot's HTML-like ones, so that a title can be bold; whatever could be markup in them is escaped.
+Labels are dot's HTML-like ones, so that a title can be bold; markup in names is escaped.
 """
 
 from __future__ import annotations
@@ -78,5 +78,5 @@ def _arrow(arrow: Arrow) -> str:
 
 
 def _text(text: str) -> str:
-    r"""Escape markup; and keep ``\N`` apart, which dot takes for the node's name even in an escaped label."""
+    r"""Escape markup, and split ``\N``, which dot replaces by the node's name even in an escaped label."""
     return html.escape(text).replace("\\", "\\&#8204;")

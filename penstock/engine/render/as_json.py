@@ -1,6 +1,6 @@
-"""A scene as JSON: boxes, groups and edges with everything that is known of each; docs/diagrams.md has the schema.
+"""Write a scene as JSON: boxes, groups and edges with all their properties; docs/diagrams.md has the schema.
 
-The schema only grows: a program that reads version 1 can read any later text that says version 1.
+The schema only grows: a program that reads version 1 can read any later text with ``"version": 1``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step
-from penstock.engine.processor.context import CONTEXTS
 from penstock.engine.processor.processor import Processor
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.render.scene import merge_words
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _group(group: Group) -> dict[str, object]:
 
 
 def _said(node: Node | None) -> dict[str, object]:
-    """Return what a node that is no step says of itself."""
+    """Return the properties of a node that is no step."""
     if isinstance(node, Branch):
         own = {"match": node.match, "merge": merge_words(node.merge).removeprefix("merge=") or None}
         return {"path": node.path, **own, "on_error": node.on_error}
@@ -96,11 +96,14 @@ def _policy(policy: Policy) -> dict[str, object]:
 
 
 def options_of(processor: Processor[object]) -> dict[str, object]:
-    """Return a processor's public options as JSON values; of what is none the class, of what is secret nothing."""
+    """Return the public options of a processor as JSON values.
+
+    An option that is no JSON value is shown as its class; strings that may be secrets, by their name, as ``***``.
+    """
     return {
         name: _told(name, value)
         for name, value in vars(processor).items()
-        if not name.startswith("_") and name not in CONTEXTS
+        if not name.startswith("_") and name not in STAGES
     }
 
 

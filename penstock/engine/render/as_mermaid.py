@@ -1,7 +1,7 @@
-"""A scene as a Mermaid flowchart; it knows scenes and Mermaid's syntax, no workflow.
+"""Draw a scene as a Mermaid flowchart.
 
-The ids in the text are ours (``n1``, ``g1``), so no step's name can be a keyword of Mermaid; names stand in quoted
-labels only, and in them whatever Mermaid, Markdown or HTML could take for its own is written as ``#35;``.
+The ids in the text are generated (``n1``, ``g1``), so the name of a step cannot clash with a keyword of Mermaid. Names
+stand in quoted labels only, with every character that Mermaid, Markdown or HTML could interpret written as ``#35;``.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ def _arrow(arrow: Arrow) -> str:
 _NOTHING = "\u200c"
 
 _APART = re.compile(r"(?<=\\)n|(?<=\$)\$|(?<=:)fa-|(?<=styl)e|(?<=classDe)f")
-"""What Mermaid takes even in an escaped label for a line break, a formula, an icon or a style, unless a character of no
-width parts it."""
+"""What Mermaid reads even in an escaped label as a line break, a formula, an icon or a style, unless a character of no
+width splits it."""
 
 _RISKY = re.compile(
-    r"^[^\w(]"  # what Markdown takes for a list, a heading or a quotation where a line begins
+    r"^[^\w(]"  # what Markdown reads as a list, a heading or a quotation where a line begins
     r"|(?<=\d)[.)](?=\s)"  # a numbered list
     r"|\b_|_\b"  # emphasis; within a word it is none
     r"|[^\w\s,.:=?!/()+·–…∥→\'-]"  # everything else that is no letter, no digit and no plain sign
@@ -108,5 +108,5 @@ _RISKY = re.compile(
 
 
 def escaped(text: str) -> str:
-    """Return a text for a quoted Mermaid label, shown as it is."""
+    """Return a text escaped for a quoted Mermaid label, which shows it as it is."""
     return _RISKY.sub(lambda found: f"#{ord(found.group())};", _APART.sub(f"{_NOTHING}\\g<0>", text))

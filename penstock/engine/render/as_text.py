@@ -1,6 +1,6 @@
-"""A workflow as a tree for a terminal, in box-drawing characters and no colour; it knows nodes, no other format.
+"""Draw a workflow as a tree for a terminal, in box-drawing characters without colour.
 
-Single lines are steps one after another, double lines are steps beside each other, dotted ones run in shadow.
+Single lines are steps one after another, double lines are steps in parallel, dotted lines are shadow steps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line of the tree: what is said on it, and the lines below it. ``notes`` stand in columns."""
+    """One line of the tree, and the lines below it. ``notes`` stand in a column of their own."""
 
     head: str
     notes: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ def _in_columns(rows: list[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
 
 
 def _width(text: str) -> int:
-    """Return how many columns a terminal gives to a text."""
+    """Return how many columns of a terminal a text takes."""
     return sum(
         0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
     )

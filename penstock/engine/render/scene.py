@@ -1,7 +1,7 @@
-"""The scene: a workflow as boxes, groups of boxes and arrows, which Mermaid, dot and JSON show; it knows no format.
+"""The scene: a workflow as boxes, groups of boxes and arrows, which Mermaid, dot and JSON draw.
 
-A parallel is a box it forks at and one where it joins; a branch is a box with an arrow for each arm; a nested workflow
-and a dag are groups. What runs in shadow is beside the flow: an arrow leads there, none leads back.
+A parallel is a fork box and a join box; a branch is a box with an arrow for each arm; a nested workflow and a dag are
+groups. Shadow steps stand beside the flow: an arrow leads there, none leads back.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 LIMIT = 60
-"""How many characters of a label are shown."""
+"""The length of a label, in characters; longer ones are cut."""
 
 _PICTURES = 0x2400
-"""Where Unicode has its pictures of control characters, in their order."""
+"""The code point of the first of Unicode's control pictures, which stand in the order of the control characters."""
 
 
 def visible(text: str) -> str:
-    """Return the text with a sign for whatever cannot be seen: ``␊``, ``␛``, ``⟨U+202E⟩``."""
+    """Return the text with a visible sign for each character that is not printable: ``␊``, ``␛``, ``⟨U+202E⟩``."""
     return "".join(one if one.isprintable() else _sign(ord(one)) for one in text)
 
 
@@ -45,13 +45,13 @@ def _sign(code: int) -> str:
 
 
 def short(text: str, limit: int = LIMIT) -> str:
-    """Return the visible text, cut where it is too long for a label."""
+    """Return the visible text, cut to the length of a label."""
     seen = visible(text).strip() or "?"
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
 
 
 def last(path: str) -> str:
-    """Return the step's or workflow's own part of a path."""
+    """Return the last part of a path: the id of the step or workflow."""
     return path.rsplit("/", 1)[-1]
 
 
@@ -59,7 +59,7 @@ def last(path: str) -> str:
 
 
 def condition_label(condition: object) -> str:
-    """Return a condition in words: a function's name, a lambda's expression, or what an object says of itself."""
+    """Return a condition in words: the name of a function, the expression of a lambda, or the repr of an object."""
     return short(_in_words(condition))
 
 
@@ -67,7 +67,7 @@ def _in_words(condition: object) -> str:
     if isinstance(condition, Every):
         return " and ".join(_inside(one) if wanted else f"not {_inside(one)}" for one, wanted in condition.terms)
     if isinstance(condition, Either):
-        return " or ".join(_inside(one) for one in condition.ways)
+        return " or ".join(_inside(one) for one in condition.alternatives)
     if isinstance(condition, functools.partial):
         given = [*map(_repr, condition.args), *(f"{name}={_repr(value)}" for name, value in condition.keywords.items())]
         return f"{_in_words(condition.func)}({', '.join(['…', *given])})"
@@ -89,7 +89,7 @@ def _inside(condition: object) -> str:
 
 
 def _repr(value: object) -> str:
-    """Return what an object says of itself; its class's name where that is an address, or breaks."""
+    """Return the repr of an object; the name of its class where the repr is an address, or raises."""
     if isinstance(value, type) or inspect.isroutine(value):
         return value.__name__
     if type(value).__repr__ is object.__repr__:
@@ -102,7 +102,7 @@ def _repr(value: object) -> str:
 
 
 def _expression(code: CodeType) -> str | None:
-    """Return what stands in a lambda's source behind the colon; None where the source is gone, or another."""
+    """Return the source of a lambda's expression; None where the source is missing or ambiguous."""
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError):
@@ -121,7 +121,7 @@ def _expression(code: CodeType) -> str | None:
 
 
 def _is_of(body: ast.expr, code: CodeType, places: list[tuple[int, int]]) -> bool:
-    """Tell whether an expression has the names and the place of a lambda's code."""
+    """Return whether an expression has the names and the position of a lambda's code."""
     names = {one.id for one in ast.walk(body) if isinstance(one, ast.Name)}
     names |= {one.attr for one in ast.walk(body) if isinstance(one, ast.Attribute)}
     end = (body.end_lineno or body.lineno, body.end_col_offset or 0)
@@ -132,7 +132,7 @@ def _is_of(body: ast.expr, code: CodeType, places: list[tuple[int, int]]) -> boo
 
 
 def policy_words(policy: Policy) -> tuple[str, ...]:
-    """Return what a policy says, as it would be written."""
+    """Return the options of a policy, as they would be written."""
     words: list[str] = []
     if policy.timeout is not None:
         words.append(f"timeout={policy.timeout:g} s")
@@ -149,7 +149,7 @@ def _on_error(on_error: OnError) -> str:
 
 
 def claim_words(claims: Claims) -> tuple[str, ...]:
-    """Return what a processor is and may do; that its own failure lets the run go on is worth saying."""
+    """Return the role of a processor, and what it may do."""
     words: list[str] = [claims.role]
     if claims.role != "observer":
         words.append(f"edits {claims.edits}")
@@ -157,18 +157,18 @@ def claim_words(claims: Claims) -> tuple[str, ...]:
 
 
 def fact_words(claims: Claims) -> tuple[str, ...]:
-    """Return which facts it needs and which it puts."""
+    """Return the facts that a processor requires and provides."""
     said = (("needs", claims.requires), ("puts", claims.provides))
     return tuple(f"{word} {', '.join(sorted(short(key.name) for key in keys))}" for word, keys in said if keys)
 
 
 def stage_words(stages: Iterable[str]) -> str:
-    """Return the stages without the word that all of them begin with."""
+    """Return the names of stages, without their common prefix."""
     return ", ".join(stage.removeprefix("process_") for stage in stages)
 
 
 def merge_words(merge: object) -> str:
-    """Return how a join settles what its branches disagree about; empty where it does not."""
+    """Return the merge policy of a join; empty if it has none."""
     if merge is None:
         return ""
     if isinstance(merge, Pick):
@@ -177,7 +177,7 @@ def merge_words(merge: object) -> str:
 
 
 def notes_of(box: Box, stage: str | None) -> tuple[str, ...]:
-    """Return the lines below a box's title; its stages are left out of a picture of one stage."""
+    """Return the lines below the title of a box; in a picture of one stage, without the stages of a step."""
     if not isinstance(box.node, Step) or box.kind != "step":
         return box.notes
     words = step_words(box.node)
@@ -185,17 +185,17 @@ def notes_of(box: Box, stage: str | None) -> tuple[str, ...]:
 
 
 def step_words(step: Step) -> tuple[str, ...]:
-    """Return what a step is and may do, its facts, and its policy, a line each."""
+    """Return the claims, the facts and the policy of a step, a line each."""
     claims = step.claims
     policy = list(policy_words(step.policy))
     if step.policy.on_error is None and claims.on_error == "allow":
-        policy.append("on_error=allow")  # its own failure lets the run go on: worth knowing
+        policy.append("on_error=allow")  # a failure of it lets the run go on, which readers should know
     lines = (", ".join(claim_words(claims)), "; ".join(fact_words(claims)), ", ".join(policy))
     return tuple(line for line in lines if line)
 
 
 def tone_of(box: Box) -> str:
-    """Return the kind of a box, and of a step its role."""
+    """Return the kind of a box; of a step, its role."""
     return box.node.claims.role if isinstance(box.node, Step) and box.kind == "step" else box.kind
 
 
@@ -205,7 +205,7 @@ GroupKind = Literal["workflow", "dag", "sequence"]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One thing in the flow: ``title`` is what it is called, ``notes`` say more, ``node`` is what it stands for."""
+    """One box: its title, the lines below it, and the node that it stands for."""
 
     id: str
     kind: BoxKind
@@ -218,7 +218,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Boxes in a frame; ``parent`` is the group it lies in, empty for none."""
+    """Boxes in a frame; ``parent`` is the id of the group around it, empty for none."""
 
     id: str
     kind: GroupKind
@@ -231,7 +231,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A way from box to box, under a condition (in words) if it has a label; ``beside``: into what runs in shadow."""
+    """An arrow from box to box; ``label``: its condition in words; ``beside``: it leads to a shadow step."""
 
     source: str
     target: str
@@ -241,7 +241,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A whole picture, in declared order."""
+    """A whole diagram; boxes, groups and arrows stand in declared order."""
 
     name: str
     stage: str | None
@@ -252,7 +252,7 @@ class Scene:
 
 
 def scene_of(name: str, root: Sequence, stage: str | None = None) -> Scene:
-    """Return the picture of a workflow, or of what it does at one stage."""
+    """Return the scene of a workflow, or of its steps for one stage."""
     resolved = resolve(root)
     kept = resolved if stage is None else at_stage(resolved, stage)
     painter = _Painter()
@@ -264,7 +264,7 @@ def scene_of(name: str, root: Sequence, stage: str | None = None) -> Scene:
 
 
 def at_stage(node: Node, stage: str) -> Node:
-    """Return what of a graph has a stage; what has not is an empty sequence."""
+    """Return the part of a graph that has a stage; nodes without it become empty sequences."""
     if isinstance(node, Step):
         return node if stage in node.claims.hooks else Sequence()
     if isinstance(node, Branch):
@@ -286,8 +286,8 @@ def _any(*nodes: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """A way that is to lead on: from which box, and under which condition."""
+class _OpenArrow:
+    """An arrow whose target is not drawn yet: its source, and its condition in words."""
 
     source: str
     label: str = ""
@@ -295,7 +295,7 @@ class _Way:
 
 
 class _Painter:
-    """One picture being made. Every method takes the ways that arrive and returns those that lead on."""
+    """Draws one scene. Every method takes the arrows that lead to a node, and returns those that lead on."""
 
     def __init__(self) -> None:
         self.boxes: list[Box] = []
@@ -304,82 +304,88 @@ class _Painter:
         self.inside = ""
 
     def whole(self, name: str, root: Node) -> None:
-        ways = self.box("start", name, [])
+        arriving = self.box("start", name, [])
         nodes = root.nodes if isinstance(root, Sequence) else ()
         if len(nodes) == 1 and isinstance(nodes[0], Dag) and nodes[0].merge is None:
-            ways = self.members(nodes[0], ways)
+            arriving = self.members(nodes[0], arriving)
         else:
-            ways = self.chain(nodes, ways)
-        self.box("end", "end", ways)
+            arriving = self.chain(nodes, arriving)
+        self.box("end", "end", arriving)
 
     def box(
-        self, kind: BoxKind, title: str, ways: list[_Way], *notes: str, node: Node | None = None, shadow: bool = False
-    ) -> list[_Way]:
+        self,
+        kind: BoxKind,
+        title: str,
+        arriving: list[_OpenArrow],
+        *notes: str,
+        node: Node | None = None,
+        shadow: bool = False,
+    ) -> list[_OpenArrow]:
         made = Box(f"n{len(self.boxes)}", kind, title, notes, self.inside, shadow, node)
         self.boxes.append(made)
-        self.arrows += [Arrow(way.source, made.id, way.label, way.beside or shadow) for way in ways]
-        return [_Way(made.id)]
+        self.arrows += [Arrow(arrow.source, made.id, arrow.label, arrow.beside or shadow) for arrow in arriving]
+        return [_OpenArrow(made.id)]
 
-    def paint(self, node: Node, ways: list[_Way]) -> list[_Way]:
+    def paint(self, node: Node, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         if isinstance(node, Step):
-            return self.step(node, ways)
+            return self.step(node, arriving)
         if isinstance(node, Sequence):
-            return self.sequence(node, ways)
+            return self.sequence(node, arriving)
         if isinstance(node, Parallel):
-            return self.parallel(node, ways)
+            return self.parallel(node, arriving)
         if isinstance(node, Branch):
-            return self.branch(node, ways)
+            return self.branch(node, arriving)
         outside = self.frame("dag", "dag", node, *_said(merge_words(node.merge)))
-        ways = self.members(node, ways)
+        arriving = self.members(node, arriving)
         self.inside = outside
-        return ways
+        return arriving
 
-    def step(self, step: Step, ways: list[_Way]) -> list[_Way]:
+    def step(self, step: Step, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         shadow = step.policy.mode == "shadow"
-        after = self.box("step", last(step.path), ways, node=step, shadow=shadow)
-        return ways if shadow else after
+        after = self.box("step", last(step.path), arriving, node=step, shadow=shadow)
+        return arriving if shadow else after
 
-    def chain(self, nodes: tuple[Node, ...], ways: list[_Way]) -> list[_Way]:
+    def chain(self, nodes: tuple[Node, ...], arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         for node in nodes:
-            ways = self.paint(node, ways)
-        return ways
+            arriving = self.paint(node, arriving)
+        return arriving
 
     def frame(self, kind: GroupKind, title: str, node: Node, *notes: str, shadow: bool = False) -> str:
-        """Open a group, and return the one that it lies in."""
+        """Open a group, and return the id of the group around it."""
         outside = self.inside
         self.inside = f"g{len(self.groups)}"
         self.groups.append(Group(self.inside, kind, title, notes, outside, shadow, node))
         return outside
 
-    def sequence(self, node: Sequence, ways: list[_Way]) -> list[_Way]:
+    def sequence(self, node: Sequence, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         notes = policy_words(node.policy)
         if not _any(node) or not (node.name or notes):
-            return self.chain(node.nodes, ways)
+            return self.chain(node.nodes, arriving)
         shadow = node.policy.mode == "shadow"
         kind: GroupKind = "workflow" if node.name else "sequence"
         outside = self.frame(kind, last(node.path) or "steps", node, *notes, shadow=shadow)
-        after = self.chain(node.nodes, [replace(way, beside=True) for way in ways] if shadow else ways)
+        after = self.chain(node.nodes, [replace(arrow, beside=True) for arrow in arriving] if shadow else arriving)
         self.inside = outside
-        return ways if shadow else after
+        return arriving if shadow else after
 
-    def parallel(self, node: Parallel, ways: list[_Way]) -> list[_Way]:
+    def parallel(self, node: Parallel, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         if node.merge == "sequence":
             outside = self.frame("sequence", "one after the other", node, merge_words(node.merge))
-            ways = self.chain(node.nodes, ways)
+            arriving = self.chain(node.nodes, arriving)
             self.inside = outside
-            return ways
+            return arriving
         if len(node.nodes) == 1:  # a parallel of one is that one
-            return self.paint(node.nodes[0], ways)
-        fork = self.box("fork", "parallel", ways, node=node)
-        ends = [way for child in node.nodes for way in self.paint(child, fork) if way not in fork]
+            return self.paint(node.nodes[0], arriving)
+        fork = self.box("fork", "parallel", arriving, node=node)
+        ends = [arrow for child in node.nodes for arrow in self.paint(child, fork) if arrow not in fork]
         return self.box("join", "join", ends, *_said(merge_words(node.merge)), node=node) if ends else fork
 
-    def branch(self, node: Branch, ways: list[_Way]) -> list[_Way]:
+    def branch(self, node: Branch, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         notes = ["first that holds" if node.match == "first" else "every one that holds"]
         if node.on_error == "block":
             notes.append("on_error=block")
-        (source,) = self.box("branch", "branch", ways, *notes, node=node)
-        ends: list[_Way] = []
+        (source,) = self.box("branch", "branch", arriving, *notes, node=node)
+        ends: list[_OpenArrow] = []
         for arm in node.arms:
             ends += self.paint(arm.node, [replace(source, label=condition_label(arm.condition))])
         rest = [replace(source, label="otherwise")]
@@ -388,8 +394,8 @@ class _Painter:
             return ends
         return self.box("join", "join", ends, *_said(merge_words(node.merge)), node=node)
 
-    def members(self, dag: Dag, ways: list[_Way]) -> list[_Way]:
-        """Draw the members of a dag; one with problems too, since a picture may show them best."""
+    def members(self, dag: Dag, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+        """Draw the members of a dag, also of one with problems: a diagram may show them best."""
         ids = {member.id for member in dag.members}
         unknown = dict.fromkeys(
             edge.source for member in dag.members for edge in member.after if edge.source not in ids
@@ -398,29 +404,31 @@ class _Painter:
         ordered = topological(dag)
         later = f"{dag.path}:"
         for member in (*ordered, *(member for member in dag.members if member not in ordered)):
-            ends[member.id] = self.member(member, ends, ways, later)
+            ends[member.id] = self.member(member, ends, arriving, later)
         self.arrows = [arrow for known in self.arrows for arrow in _traced(known, later, ends)]
         followed = {edge.source for member in dag.members for edge in member.after}
-        return [way for member in dag.members if member.id not in followed for way in ends[member.id]]
+        return [arrow for member in dag.members if member.id not in followed for arrow in ends[member.id]]
 
-    def member(self, member: DagMember, ends: dict[str, list[_Way]], ways: list[_Way], later: str) -> list[_Way]:
+    def member(
+        self, member: DagMember, ends: dict[str, list[_OpenArrow]], arriving: list[_OpenArrow], later: str
+    ) -> list[_OpenArrow]:
         if member.after:
-            ways = [
-                way if edge.when is None else replace(way, label=_both(way.label, condition_label(edge.when)))
+            arriving = [
+                arrow if edge.when is None else replace(arrow, label=_both(arrow.label, condition_label(edge.when)))
                 for edge in member.after
-                for way in ends.get(edge.source, [_Way(f"{later}{edge.source}")])
+                for arrow in ends.get(edge.source, [_OpenArrow(f"{later}{edge.source}")])
             ]
         if _any(member.node):
-            return self.paint(member.node, ways)
-        return self.box("pass", member.id, ways, node=member.node)
+            return self.paint(member.node, arriving)
+        return self.box("pass", member.id, arriving, node=member.node)
 
 
-def _traced(arrow: Arrow, later: str, ends: dict[str, list[_Way]]) -> list[Arrow]:
-    """Return the arrow with its source in place, if that was a member yet to be drawn, as there are in a cycle."""
+def _traced(arrow: Arrow, later: str, ends: dict[str, list[_OpenArrow]]) -> list[Arrow]:
+    """Return the arrow from the boxes of its source, where that is a member that was drawn later (in a cycle)."""
     if not arrow.source.startswith(later):
         return [arrow]
     sources = ends.get(arrow.source.removeprefix(later), [])
-    return [replace(arrow, source=way.source) for way in sources if not way.source.startswith(later)]
+    return [replace(arrow, source=each.source) for each in sources if not each.source.startswith(later)]
 
 
 def _said(words: str) -> tuple[str, ...]:

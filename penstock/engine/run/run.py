@@ -1,27 +1,57 @@
-"""`Run`: one request on its way through the stages, stage by stage. How each is run, `RunCore` knows."""
+"""`Run`: one request on its way through the stages.
+
+A run owns the `Conversation` (messages, facts, roll-back, retry budgets) and the answers that wait for a verdict
+(`HeldAnswers`). Once a verdict has ended the run, no hook is called any more.
+"""
+
+# `_AnswerStream` is a part of `Run`, so it may use the parts of a run.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, get_args
 
-from penstock.engine.processor.stages import STAGES
-from penstock.engine.run.answers import RunStreams
-from penstock.engine.run.conversation import settings_of
+from penstock.engine.execution.boundary import log
+from penstock.engine.execution.executor import execute, run_overlapping
+from penstock.engine.execution.outcome import ModelOutcome, Outcome
+from penstock.engine.graph.plan import waiting_steps
+from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import STAGES, STREAM
+from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
+from penstock.engine.run.answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
+from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
+from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
+from penstock.engine.values.message_list import MessageList
+from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.usage import UsageEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+    from types import TracebackType
 
-    from penstock.engine.run.answers import Release
-    from penstock.engine.run.stages import Stepping
+    from penstock.engine.graph.plan import Block
+    from penstock.engine.graph.plans import Hold, Plans
+    from penstock.engine.processor.stages import Stage
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
-    from penstock.engine.values.frozen import Value
-    from penstock.engine.values.message_list import MessageList, Messages
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.facts import Facts
+    from penstock.engine.values.message_list import Messages
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.model import Usage
+    from penstock.engine.values.ports import Clock, Ids, Observer
+    from penstock.engine.values.tripwire import Record, Tripwire
+
+T = TypeVar("T")
+Stepping = Coroutine[object, None, Outcome]
+Pending: TypeAlias = "tuple[Block, StageCall, Payload]"
+"""A check that waits for the model call: what to run, for which call, on what."""
 
 
-class Run(RunStreams):
+class Run:
     """One request. Made by `Workflow.start`; call the stages in the order of the request's life.
 
     ``async with`` is needed where the workflow has async shadow steps, and does no harm elsewhere.
@@ -29,6 +59,148 @@ class Run(RunStreams):
     Attributes:
         tripwire: the verdict that ended the run, if one did.
     """
+
+    def __init__(
+        self,
+        plans: Plans,
+        *,
+        request_context: dict[str, Value] | None = None,
+        run_id: str | None = None,
+        records: bool = False,
+        observers: Sequence[Observer] = (),
+        overlap: bool = False,
+        max_processor_retries: int | None = None,
+        max_error_retries: int = MAX_ERROR_RETRIES,
+        ids: Ids = RANDOM_IDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.tripwire: Tripwire | None = None
+        retries = 0 if max_processor_retries is None else max_processor_retries
+        self._conversation = Conversation(MessageList(ids=ids, clock=clock), retries, max_error_retries)
+        self._answers = HeldAnswers()
+        self._plans = plans
+        self._ready: dict[str, tuple[Block | None, StageCall]] = {}
+        self._state = RunState(
+            run_id or ids.next(), {} if request_context is None else request_context, [] if records else None, observers
+        )
+        self._state.pending = [] if overlap else None
+        self._abandoned = False
+
+    @property
+    def message_list(self) -> MessageList:
+        """The conversation as it stands; a host that keeps it may set it."""
+        return self._conversation.payload.message_list
+
+    @message_list.setter
+    def message_list(self, messages: MessageList) -> None:
+        self._conversation.messages = messages
+
+    @property
+    def facts(self) -> Facts:
+        """What steps found out so far, by key."""
+        return self._conversation.payload.facts
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._state.run_id
+
+    @property
+    def request_context(self) -> dict[str, Value]:
+        """The caller's mapping for this request."""
+        return self._state.request_context
+
+    @property
+    def retry_count(self) -> int:
+        """How often the model's answer was rejected since the last accepted one."""
+        return self._state.retry_count
+
+    @property
+    def step_number(self) -> int:
+        """The number of the current model step, from 0; rejected attempts count."""
+        return self._state.step_number
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What the steps of all stages did; empty unless the run was started with ``records=True``."""
+        return tuple(self._state.records or ())
+
+    @property
+    def spent(self) -> tuple[UsageEntry, ...]:
+        """What models took in this run so far, judges included."""
+        return self._state.usage_log.spent
+
+    def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
+        """Enter what a model took that answered in this run.
+
+        Args:
+            model: the model's name.
+            usage: the tokens; None if they are not known.
+            attempts: how many calls they were taken in.
+        """
+        self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
+
+    def serves(self, stage: str) -> bool:
+        """Return whether any step has that stage."""
+        return self._plans.stage(stage) is not None
+
+    @property
+    def waits_beside(self) -> bool:
+        """Whether parts of the workflow may run beside the model, so that its stream needs tasks of its own."""
+        return self._plans.waits_beside
+
+    def is_sync(self, stage: str) -> bool:
+        """Return whether no step of that stage can wait, so that it can run without an event loop."""
+        block = self._plans.stage(stage)
+        return block is None or block.sync
+
+    def waiting_steps(self, stage: str) -> tuple[str, ...]:
+        """Return the paths of the steps for which that stage has to wait."""
+        return waiting_steps(self._plans.stage(stage))
+
+    # The life of a run
+
+    async def __aenter__(self) -> Self:
+        """Make room for shadow steps."""
+        if self._plans.shadowed:
+            self._state.background = BackgroundTasks()
+            await self._state.background.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for shadow steps, and call the callbacks of `Context.on_end`.
+
+        Raises:
+            UsageError: checks that overlap the model call have never run.
+        """
+        background, self._state.background = self._state.background, None
+        try:
+            if background is not None:
+                await background.close(error)
+        finally:
+            self._drop_held()
+            if self._state.on_end:
+                completed = error is None and self.tripwire is None and not self._abandoned
+                await call_on_end(self._state.on_end, RunEnd(self.message_list, self.tripwire, completed))
+        if self._take_pending() and error is None and self.tripwire is None and not self._abandoned:
+            raise UsageError("overlapping checks never ran: call the model through run.call_model(...)")
+
+    def abandon(self) -> None:
+        """Give the run up: it does not count as completed, shadow steps end, and held answers are taken back."""
+        self._abandoned = True
+        self._drop_held()
+        if self._state.background is not None:
+            self._state.background.cancel()
+
+    def let_out(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+        """Return which of these chunks, which belong to no answer, may leave now: all, unless an answer is held.
+
+        In that case they leave behind it, when `process_output_result` has judged it. Chunks of tool results are not
+        held: they are sent with the answer.
+        """
+        return self._answers.hold_behind(chunks)
 
     # The stages. Each returns an awaitable of its `Outcome`; messages default to the run's own.
 
@@ -44,7 +216,7 @@ class Run(RunStreams):
         What steps make of the settings is `Outcome.overrides`.
         """
         stage = STAGES["process_input_step"]
-        return self._run(stage, messages, settings_of(stage, settings), FrozenDict(steps=steps))
+        return self._run(stage, messages, check_settings(stage, settings), FrozenDict(steps=steps))
 
     def process_llm_request(self, prompt: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_llm_request` on the provider prompt; what it changes holds for this call only."""
@@ -60,8 +232,8 @@ class Run(RunStreams):
         """Run `process_output_stream` on a model's chunks as they come; enter what it returns, and iterate over it.
 
         Closing it closes the source. A verdict sends one ``tripwire`` chunk (or, before another attempt, one
-        ``step-finish`` with the reason ``retry``) and ends it. If the source raises, what was held is judged as the
-        end of its text and sent, and the error follows.
+        ``step-finish`` with the reason ``retry``) and ends it. If the source raises, the chunks that were held are
+        judged as the end of their text and sent, and the error follows.
 
         Args:
             source: chunks, from a sync or async iterable; a str is a piece of text.
@@ -71,24 +243,25 @@ class Run(RunStreams):
                 has no stream stage.
             last: whether an answer that calls no tools ends the run, so that what is held for `process_output_result`
                 is judged at once. If not, it leaves when that stage is called, in its outcome's ``chunks``.
-            sync: whether it is driven without an event loop; `SyncRun` says so.
-            info: what a stage that runs within the stream is told beyond what its chunks tell: ``steps``, ``usage`` …
+            sync: whether it is driven without an event loop; set by `SyncRun`.
+            info: further details for the stages that run within the stream: ``steps``, ``usage`` …
 
         Raises:
-            UsageError: the source is no iterable, or ``release`` none of those words.
+            UsageError: the source is no iterable, or ``release`` is none of those words.
         """
-        from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
-
-        block = self._plans.stage("process_output_stream")
-        host = self._host(info, last=last, sync=sync)
-        return OutputStream(host, block, source, self._held_until(release), sync=sync)
+        return self._stream(source, self._hold_until(release), info, last=last, sync=sync)
 
     def process_output_chunks(self, source: Source) -> OutputStream:
-        """Run `process_output_stream` on chunks that belong to no answer, a tool's say: nothing else judges them."""
+        """Run `process_output_stream` on chunks that belong to no answer, such as a tool's; no other stage runs."""
+        return self._stream(source, "live", {})
+
+    def _stream(
+        self, source: Source, hold: Hold, info: dict[str, Value], *, last: bool = True, sync: bool = False
+    ) -> OutputStream:
         from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
 
-        block = self._plans.stage("process_output_stream")
-        return OutputStream(self._host({}, last=True, sync=False), block, source, "live")
+        block = self._plans.stage(STREAM.name)
+        return OutputStream(_AnswerStream(self, info, last=last, sync=sync), block, source, hold, sync=sync)
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_llm_response` when the model's stream has ended; ``chunks``, ``model``, ``from_cache``."""
@@ -103,7 +276,7 @@ class Run(RunStreams):
 
     def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "") -> Stepping:
         """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
-        return self._tool(STAGES["process_tool_call"], {"arguments": arguments}, tool_name, call_id)
+        return self._tool(STAGES["process_tool_call"], arguments, tool_name, call_id)
 
     def process_tool_result(
         self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = "", is_error: bool = False
@@ -112,9 +285,8 @@ class Run(RunStreams):
 
         ``is_error``: the tool failed, and the result is the text of its error.
         """
-        stage = STAGES["process_tool_result"]
-        told = {"arguments": freeze(arguments), "is_error": is_error}
-        return self._tool(stage, {"result": result}, tool_name, call_id, **told)
+        info: dict[str, Value] = {"arguments": freeze(arguments), "is_error": is_error}
+        return self._tool(STAGES["process_tool_result"], result, tool_name, call_id, **info)
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""
@@ -124,14 +296,269 @@ class Run(RunStreams):
         """Run the stage of that name; for the tools' stages ``messages`` are the arguments or the result.
 
         Raises:
-            UsageError: no stage is called so, or it is run another way.
+            UsageError: there is no such stage, or it runs chunk by chunk.
         """
         if name not in STAGES:
             raise UsageError(f"no stage is called {name!r}; the stages are {', '.join(STAGES)}")
-        if name in ("process_tool_call", "process_tool_result"):
-            method: Callable[..., Stepping] = getattr(self, name)
-            return method(details.pop("tool_name", "tool"), messages, **details)
-        if STAGES[name].streams:
+        stage = STAGES[name]
+        if stage.streams:
             raise UsageError(f"{name} runs chunk by chunk: async with run.{name}(source) as chunks")
-        whole: Callable[..., Stepping] = getattr(self, name)
-        return whole(messages, **details)
+        method: Callable[..., Stepping] = getattr(self, name)
+        if stage.value:
+            return method(details.pop("tool_name", "tool"), messages, **details)
+        return method(messages, **details)
+
+    # How a stage is run
+
+    async def _run(self, stage: Stage, messages: object, fields: Values, info: Values) -> Outcome:
+        block, call = self._ready.get(stage.name) or self._made_ready(stage)
+        if self.tripwire is not None:
+            return self._stopped(stage).after_verdict()
+        if self._state.pending and not stage.overlaps and await self._drained():
+            return self._stopped(stage)
+        before = start = self._conversation.begin(stage, self._state)
+        fresh = NO_IDS
+        current = before.message_list
+        if messages is not None:
+            if stage.judges == "step":
+                self._conversation.begin_answer(current)
+            current, fresh = add_input(stage, messages, current)
+        if fields or current is not before.message_list:
+            start = Payload(current, before.facts, fields)
+        if info is not EMPTY or fresh is not NO_IDS:
+            call = StageCall(self._state, stage, info, fresh)
+        mark = self._mark()
+        end = start if block is None else await execute(block, call, start)
+        return self._ended(stage, call, before, end, mark)
+
+    def _tool(self, stage: Stage, value: Value, tool_name: str, call_id: str, **info: Value) -> Stepping:
+        fields = FrozenDict({stage.value: json_value(value, stage.value)})
+        return self._run(stage, None, fields, FrozenDict(tool_name=tool_name, call_id=call_id, **info))
+
+    def _mark(self) -> int:
+        """Return how many records there are so far."""
+        return 0 if self._state.records is None else len(self._state.records)
+
+    def _made_ready(self, stage: Stage) -> tuple[Block | None, StageCall]:
+        """Return a stage's plan, and its call where the caller gives no details: both the same for the whole run."""
+        ready = (self._plans.stage(stage.name), StageCall(self._state, stage, EMPTY, NO_IDS))
+        self._ready[stage.name] = ready
+        return ready
+
+    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload, mark: int) -> Outcome:
+        """Keep what the stage left, or roll it back, and return its outcome."""
+        if self.tripwire is not None:  # another call of this run was stopped meanwhile: this one may not pass
+            return self._stopped(stage)
+        kept = self._state.records
+        records = () if kept is None else [record for record in kept[mark:] if record.stage == stage.name]
+        if end.tripwire is not None:
+            return self._blocked(stage, call, before, end, records)
+        conversation = self._conversation
+        if end is not conversation.payload:
+            conversation.keep(stage, before, end)
+        if self._state.pending and conversation.queued_from is None:
+            conversation.queued_from = before
+        conversation.passed(stage, self._state)
+        if stage.retries == "call" and "retry" in end.fields:
+            return Outcome(call, end, records, conversation.grant_error_retry(self._state))
+        outcome = Outcome(call, end, records)
+        return outcome.with_stream((), self._answers.release(end.message_list)) if stage.judges == "result" else outcome
+
+    def _blocked(
+        self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: Sequence[Record]
+    ) -> Outcome:
+        """Roll back what was rejected; end the run, unless the model gets another attempt."""
+        self._state.verdicts.clear()
+        verdict = end.tripwire
+        granted = verdict is not None and self._conversation.reject(stage, verdict, self._state)
+        if verdict is not None and not granted:
+            self._stop(verdict)
+        self._conversation.roll_back(stage, self._conversation.queued_from or before, ends=not granted)
+        if not granted:
+            self._drop_held()
+        outcome = Outcome(call, self._conversation.payload.stopped(verdict, end.failure), records, granted)
+        if not stage.retracts or (stage.streams and not granted):
+            return outcome
+        if granted:
+            self._answers.keep(outcome.message_list)
+        accepted = 0 if stage.takes_back == "run" else len(outcome.message_list.response)
+        return outcome.with_stream(self._answers.retract(accepted))
+
+    def _stop(self, tripwire: Tripwire) -> None:
+        self.tripwire = self._state.stopped = tripwire
+        self._take_pending()
+        if self._state.background is not None:
+            self._state.background.cancel()
+
+    def _stopped(self, stage: Stage) -> Outcome:
+        """Return the outcome of a stage after the run was stopped: the same verdict, and nothing ran."""
+        return Outcome(self._made_ready(stage)[1], self._conversation.payload.stopped(self.tripwire))
+
+    def _drop_held(self) -> None:
+        """Take back the answers that are held."""
+        dropped = [message for message in self._answers.drop() if message in self.message_list]
+        if dropped:
+            self.message_list = self.message_list.remove(*dropped)
+
+    # Checks that overlap the model call
+
+    async def call_model(self, call: Callable[[], Awaitable[T]]) -> ModelOutcome[T]:
+        """Call the model, with the checks that overlap beside it; its value is held until their verdict.
+
+        Args:
+            call: makes the model call; cancelled if a check trips. What it raises is raised, unless a check trips.
+        """
+        if self.tripwire is not None:
+            return ModelOutcome(None, self._stopped(STAGES["process_input"]))
+        if not self._state.pending:
+            return ModelOutcome(await call(), None)
+        value, outcome = await self._checked_beside(call)
+        return ModelOutcome(None if outcome.blocked else value, outcome)
+
+    async def _checked_beside(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
+        """Run the checks that wait beside a call; return its value, and the outcome of the checks."""
+        pending, mark = self._take_pending(), self._mark()
+        try:
+            value, end = await run_overlapping(pending, call)
+        except BaseException:
+            self._state.pending = pending  # they gave no verdict, so they still have to
+            raise
+        return value, self._checked(pending, end, mark)
+
+    def _take_pending(self) -> list[Pending]:
+        """Return the checks that wait for the model call, and let them wait no more."""
+        pending = self._state.pending or []
+        if pending:
+            self._state.pending = []
+        return pending
+
+    def _checked(self, pending: list[Pending], end: Payload, mark: int) -> Outcome:
+        """Return the outcome of the checks that ran beside the model: their verdict and facts count, nothing else."""
+        _, call, start = pending[-1]
+        stage = STAGES[call.stage.name]
+        records = () if self._state.records is None else self._state.records[mark:]
+        conversation = self._conversation
+        if self.tripwire is not None:
+            return self._stopped(stage)
+        if end.tripwire is not None:
+            return self._blocked(stage, call, conversation.payload, end, records)
+        conversation.queued_from = None
+        conversation.add_facts(start.facts, end.facts)
+        return Outcome(call, Payload(self.message_list, self.facts, EMPTY, end.data), records)
+
+    async def _drained(self) -> bool:
+        """Run the checks that still wait for the model, since nothing may pass them; return whether one trips."""
+        while self._state.pending:
+            block, call, start = self._state.pending[0]
+            end = await execute(block, call, start)
+            if end.tripwire is not None:
+                self._blocked(STAGES[call.stage.name], call, self._conversation.payload, end, ())
+                return True
+            self._conversation.add_facts(start.facts, end.facts)
+            del self._state.pending[:1]
+        self._conversation.queued_from = None
+        return False
+
+    # Answers that are streamed
+
+    def _hold_until(self, release: Release) -> Hold:
+        if release not in get_args(Release):
+            raise UsageError(f"release is one of {', '.join(get_args(Release))}, not {release!r}")
+        needed = self._plans.release
+        if release == "auto":
+            return needed
+        if release == "live" and needed != "live" and not self._plans.warned_live:
+            self._plans.warned_live = True
+            log.warning(
+                "%s: answers leave before process_output_%s has judged them; what it rejects is retracted (said once)",
+                self._plans.name,
+                needed,
+            )
+        return release
+
+
+class _AnswerStream:
+    """The run as the stream of one answer uses it; a `StreamHost`."""
+
+    __slots__ = ("_before", "_call", "_info", "_last", "_mark", "_run", "_sync", "has_checks")
+
+    _call: StageCall
+    _before: Payload
+
+    def __init__(self, run: Run, info: dict[str, Value], *, last: bool, sync: bool) -> None:
+        self._run = run
+        self._info = info
+        self._last = last
+        self._sync = sync
+        self._mark = 0
+        self.has_checks = bool(run._state.pending)
+
+    @property
+    def tripwire(self) -> Tripwire | None:
+        return self._run.tripwire
+
+    async def run_checks(self) -> Outcome:
+        run = self._run
+        if self._sync:  # nothing runs beside the stream, so the checks run before it
+            await run._drained()
+            return run._stopped(STAGES["process_input"])
+        return (await run._checked_beside(_nothing))[1]
+
+    def begin(self) -> tuple[StageCall, Payload]:
+        run = self._run
+        self._mark = run._mark()
+        self._call = StageCall(run._state, STREAM, EMPTY, NO_IDS)
+        self._before = run._conversation.begin(STREAM, run._state)
+        return self._call, self._before
+
+    def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
+        if sent:
+            self._run._answers.note_sent(len(self._before.message_list.response), sent)
+        return self._run._ended(STREAM, self._call, self._before, end, self._mark)
+
+    def stopped(self, tripwire: Tripwire, failure: Exception | None) -> Outcome:
+        run = self._run
+        if run.tripwire is not None:
+            return run._stopped(STREAM)
+        records = () if run._state.records is None else run._state.records[self._mark :]
+        return run._blocked(STREAM, self._call, self._before, self._before.stopped(tripwire, failure), records)
+
+    async def judge(
+        self, answer: Message, hold: Hold, held: list[Chunk]
+    ) -> tuple[Outcome, Message | None, list[Chunk]]:
+        run = self._run
+        earlier = len(run.message_list.response)
+        answer = run.message_list.completed(answer)
+        info = FrozenDict({**info_of(answer, held), **self._info})
+        outcome = await self._judge_step(answer, info)
+        if outcome.blocked:
+            return outcome, None, []
+        after = outcome.message_list.get(answer.id)
+        leaving = edited_chunks(held, answer, after)
+        if after is not None and not after.parts:  # it was judged, but no provider takes a message that says nothing
+            run.message_list = run.message_list.remove(after.id)
+        if hold == "step":
+            run._answers.note_sent(earlier, texts_of(leaving))
+            return outcome, after, leaving
+        judged = answer if after is None else after  # one that was removed still has an end that is sent
+        run._answers.hold(judged, leaving)
+        if not self._last or (after is not None and open_calls(after)):
+            return outcome, after, []
+        outcome = await run._run(STAGES["process_output_result"], None, EMPTY, info)
+        return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
+
+    async def _judge_step(self, answer: Message, info: Values) -> Outcome:
+        """Run the stages that judge the answer of a step; the last one runs even if no step has it: it accepts."""
+        run = self._run
+        judging = [
+            stage for stage in STAGES.values() if stage.judges == "step" and (stage.accepts or run.serves(stage.name))
+        ]
+        outcome = await run._run(judging[0], answer, EMPTY, info)
+        for stage in judging[1:]:
+            if not outcome.blocked:
+                outcome = await run._run(stage, None, EMPTY, info)
+        return outcome
+
+
+async def _nothing() -> None:
+    """Return at once: stands in for a model call where the checks run beside a stream."""

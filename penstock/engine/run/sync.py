@@ -1,9 +1,10 @@
-"""`SyncRun`: a run whose stages are called without an event loop; for workflows of sync hooks. It knows runs."""
+"""`SyncRun` and `SyncOutputStream`: a run in sync form, for workflows whose hooks never wait."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.engine.processor.stages import STREAM
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import UsageError
 
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.answers import Release
-    from penstock.engine.run.run import Run
-    from penstock.engine.run.stages import Stepping
+    from penstock.engine.run.run import Run, Stepping
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
     from penstock.engine.values.chunks import Chunk
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 class SyncRun:
-    """One request, in sync form; works inside a running event loop too. The stages are those of `Run`.
+    """One request, in sync form; made by `Workflow.start_sync`. The stages are those of `Run`, without ``await``.
+
+    It works inside a running event loop, too, because its hooks never wait.
 
     Attributes:
         run: the run itself.
@@ -60,71 +62,65 @@ class SyncRun:
 
     def process_input(self, messages: Messages | MessageList | None = None) -> Outcome:
         """Run `Run.process_input`."""
-        return _drive(self.run, "process_input", self.run.process_input(messages))
+        return self._drive("process_input", self.run.process_input(messages))
 
     def process_input_step(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_input_step`."""
-        return _drive(self.run, "process_input_step", self.run.process_input_step(messages, **details))
+        return self._drive("process_input_step", self.run.process_input_step(messages, **details))
 
     def process_llm_request(self, prompt: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_llm_request`."""
-        return _drive(self.run, "process_llm_request", self.run.process_llm_request(prompt, **details))
+        return self._drive("process_llm_request", self.run.process_llm_request(prompt, **details))
 
     def process_api_error(self, error: BaseException, **details: Value) -> Outcome:
         """Run `Run.process_api_error`."""
-        return _drive(self.run, "process_api_error", self.run.process_api_error(error, **details))
+        return self._drive("process_api_error", self.run.process_api_error(error, **details))
 
     def process_output_stream(self, source: Source, *, release: Release = "auto", **info: Value) -> SyncOutputStream:
         """Run `Run.process_output_stream` on a sync source: enter what it returns, and iterate over it."""
-        _check_sync(self.run, "process_output_stream", "`async with run.process_output_stream(source) as chunks`")
-
+        _check_sync(self.run, STREAM.name, f"`async with run.{STREAM.name}(source) as chunks`")
         return SyncOutputStream(self.run.process_output_stream(source, release=release, sync=True, **info))
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_llm_response`."""
-        return _drive(self.run, "process_llm_response", self.run.process_llm_response(messages, **details))
+        return self._drive("process_llm_response", self.run.process_llm_response(messages, **details))
 
     def process_output_step(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_output_step`."""
-        return _drive(self.run, "process_output_step", self.run.process_output_step(messages, **details))
+        return self._drive("process_output_step", self.run.process_output_step(messages, **details))
 
     def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "") -> Outcome:
         """Run `Run.process_tool_call`."""
-        return _drive(self.run, "process_tool_call", self.run.process_tool_call(tool_name, arguments, call_id=call_id))
+        return self._drive("process_tool_call", self.run.process_tool_call(tool_name, arguments, call_id=call_id))
 
     def process_tool_result(
-        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = ""
+        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = "", is_error: bool = False
     ) -> Outcome:
         """Run `Run.process_tool_result`."""
-        return _drive(
-            self.run,
+        return self._drive(
             "process_tool_result",
-            self.run.process_tool_result(tool_name, result, arguments=arguments, call_id=call_id),
+            self.run.process_tool_result(tool_name, result, arguments=arguments, call_id=call_id, is_error=is_error),
         )
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_output_result`."""
-        return _drive(self.run, "process_output_result", self.run.process_output_result(messages, **details))
+        return self._drive("process_output_result", self.run.process_output_result(messages, **details))
 
-
-def _drive(run: Run, stage: str, stepping: Stepping) -> Outcome:
-    try:
-        _check_sync(run, stage, f"`await run.{stage}(...)`")
-    except UsageError:
-        stepping.close()
-        raise
-    return run_without_loop(stepping, stage)
+    def _drive(self, stage: str, stepping: Stepping) -> Outcome:
+        try:
+            _check_sync(self.run, stage, f"`await run.{stage}(...)`")
+        except UsageError:
+            stepping.close()
+            raise
+        return run_without_loop(stepping, stage)
 
 
 def _check_sync(run: Run, stage: str, cure: str) -> None:
-    """Refuse a stage that has to wait; name the steps for which it does."""
-    waiting = run.waiting_steps(stage)
+    """Refuse a stage that has to wait, and name the steps for which it does."""
     if not run.is_sync(stage):
+        waiting = run.waiting_steps(stage)
         named = f" ({', '.join(waiting)})" if waiting else ""
         raise UsageError(f"{stage} has async steps{named}; use {cure} of a run from workflow.start()")
-
-
-_WHAT = "process_output_stream"
 
 
 class SyncOutputStream:
@@ -161,7 +157,7 @@ class SyncOutputStream:
 
     def __enter__(self) -> Self:
         """Make ready; nothing is read yet."""
-        run_without_loop(self._stream.__aenter__(), _WHAT)
+        run_without_loop(self._stream.__aenter__(), STREAM.name)
         self._entered = True
         return self
 
@@ -169,7 +165,7 @@ class SyncOutputStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close everything, however far it was read."""
-        run_without_loop(self._stream.__aexit__(kind, error, trace), _WHAT)
+        run_without_loop(self._stream.__aexit__(kind, error, trace), STREAM.name)
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield the chunks.
@@ -182,7 +178,7 @@ class SyncOutputStream:
         chunks = self._stream.__aiter__()
         while True:
             try:
-                chunk: Chunk = run_without_loop(chunks.__anext__(), _WHAT)  # type: ignore[arg-type]
+                chunk: Chunk = run_without_loop(chunks.__anext__(), STREAM.name)  # type: ignore[arg-type]
             except StopAsyncIteration:
                 return
             yield chunk

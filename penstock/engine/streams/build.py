@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.engine.execution.boundary import as_failure, failure_verdict, passes_through, record_failure
 from penstock.engine.execution.dag import holds
-from penstock.engine.execution.join import join_policy, settled, skip
+from penstock.engine.execution.join import join_policy, merge_branches, skip
 from penstock.engine.graph.plan import (
     PlanBranch,
     PlanDag,
@@ -22,11 +22,12 @@ from penstock.engine.graph.plan import (
     offloaded,
     plan_steps,
 )
-from penstock.engine.merging.rules import Branch
+from penstock.engine.merging.rules import BranchChanges
 from penstock.engine.processor.context import View
-from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.combined import (
+    PLACE,
     TEXT,
     DagTrack,
     ParallelTrack,
@@ -56,13 +57,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import Condition
     from penstock.engine.graph.plan import Block, Call, PlanArm, PlanDagMember
-    from penstock.engine.merging.changes import Delta
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.steps import StreamCall
     from penstock.engine.streams.tracks import Lane, Subject, Track
     from penstock.engine.values.edits import Edits
-
-_TEXT = ("fields", TEXT)  # the place of a streamed text in a merge
 
 
 class Builder:
@@ -82,10 +80,10 @@ class Builder:
         if isinstance(block, PlanSequence):
             return [pipe for inner in block.blocks for pipe in await self.pipes(inner)]
         if isinstance(block, PlanBranch):
-            ways = await self._taken(block)
-            if len(ways) <= 1:
-                return await self.pipes(ways[0].block if ways else None)
-            return [self._text_pipe(self._parallel(ways, block, [await self._lane(way.block) for way in ways]))]
+            arms = await self._taken(block)
+            if len(arms) <= 1:
+                return await self.pipes(arms[0].block if arms else None)
+            return [self._text_pipe(self._parallel(arms, block, [await self._lane(arm.block) for arm in arms]))]
         if isinstance(block, PlanPolicy) and not judges_texts(block):
             return [await self._policy_pipe(block)]
         if isinstance(block, PlanShadow):
@@ -145,13 +143,13 @@ class Builder:
             shadow = await self._shadow(block)
             return watch_lane(lambda _: shadow.feed, shows_end=True)
         if isinstance(block, PlanParallel):
-            return self._parallel(block.ways, block, [await self._lane(way.block) for way in block.ways])
+            return self._parallel(block.arms, block, [await self._lane(arm.block) for arm in block.arms])
         if isinstance(block, PlanDag):
             return await self._dag(block)
         choice = cast("PlanBranch", block)  # the last kind in a stream: an overlap is for input
-        ways = await self._taken(choice)
-        lanes = [await self._lane(way.block) for way in ways]
-        return lanes[0] if len(lanes) == 1 else self._parallel(ways, choice, lanes) if lanes else pass_lane()
+        arms = await self._taken(choice)
+        lanes = [await self._lane(arm.block) for arm in arms]
+        return lanes[0] if len(lanes) == 1 else self._parallel(arms, choice, lanes) if lanes else pass_lane()
 
     def _step(self, call: Call) -> Lane:
         step, hook, waits, _ = call
@@ -172,9 +170,9 @@ class Builder:
 
         return combined_lane([await self._lane(inner) for inner in blocks], combine)
 
-    def _parallel(self, ways: Sequence[PlanArm], block: PlanParallel | PlanBranch, lanes: Sequence[Lane]) -> Lane:
-        merge = _Join(self._shared, ways, block)
-        run_all = run_concurrently if sum(not way.block.sync for way in ways) > 1 else run_in_turn
+    def _parallel(self, arms: Sequence[PlanArm], block: PlanParallel | PlanBranch, lanes: Sequence[Lane]) -> Lane:
+        merge = _Join(self._shared, arms, block)
+        run_all = run_concurrently if sum(not arm.block.sync for arm in arms) > 1 else run_in_turn
         return combined_lane(lanes, lambda subject, tracks: ParallelTrack(subject, tracks, merge, run_all))
 
     async def _dag(self, block: PlanDag) -> Lane:
@@ -183,29 +181,29 @@ class Builder:
         numbers: dict[int, int] = {}
         lanes: list[Lane] = []
         members: list[StreamDagMember] = []
-        for index, stop in enumerate(block.stops):
-            before = tuple(dict.fromkeys(number for source, _ in stop.after for number in feeds[source]))
+        for index, member in enumerate(block.members):
+            before = tuple(dict.fromkeys(number for source, _ in member.after for number in feeds[source]))
             if await self._runs(block, index, numbers):
                 numbers[index] = len(members)
-                lanes.append(pass_lane() if stop.way is None else await self._lane(stop.way.block))
-                members.append(_member(stop, members, before))
+                lanes.append(pass_lane() if member.arm is None else await self._lane(member.arm.block))
+                members.append(_member(member, members, before))
                 feeds.append((numbers[index],))
             else:
                 feeds.append(before)
-                skip([] if stop.way is None else [stop.way], self._shared.stage_call)
-        join = _Join(self._shared, [stop.way for stop in block.stops if stop.way is not None], block)
-        dag = StreamDag(members, block.merge, join.united, self._shared.payload.message_list)
+                skip([] if member.arm is None else [member.arm], self._shared.stage_call)
+        join = _Join(self._shared, [member.arm for member in block.members if member.arm is not None], block)
+        dag = StreamDag(members, block.merge, join.merged, self._shared.payload.message_list)
         return combined_lane(lanes, lambda subject, tracks: DagTrack(subject, tracks, dag))
 
     async def _runs(self, block: PlanDag, index: int, places: dict[int, int]) -> bool:
-        stop = block.stops[index]
+        member = block.members[index]
         view = View(self._shared.stage_call, self._shared.payload)
-        for source, when in stop.after:
+        for source, when in member.after:
             if source in places and (
-                when is None or await self._holds(when, view, f"{block.path}/{stop.id}[when]", None)
+                when is None or await self._holds(when, view, f"{block.path}/{member.id}[when]", None)
             ):
                 return True
-        return not stop.after
+        return not member.after
 
     # Conditions
 
@@ -215,13 +213,13 @@ class Builder:
         taken: list[PlanArm | None] = []
         for number, condition in enumerate(block.conditions):
             if await self._holds(condition, view, f"{block.path}[{number}]", block.on_error):
-                taken.append(block.ways[number])
+                taken.append(block.arms[number])
                 if not block.every:
                     break
-        ways = [way for way in (taken or [block.otherwise]) if way is not None]
-        known = [way for way in (*block.ways, block.otherwise) if way is not None]
-        skip([way for way in known if way not in ways], self._shared.stage_call)
-        return ways
+        arms = [arm for arm in (taken or [block.otherwise]) if arm is not None]
+        known = [arm for arm in (*block.arms, block.otherwise) if arm is not None]
+        skip([arm for arm in known if arm not in arms], self._shared.stage_call)
+        return arms
 
     async def _holds(self, condition: Condition, view: View, path: str, on_error: str | None) -> bool:
         """Tell whether a condition holds.
@@ -246,9 +244,9 @@ class Builder:
 class _Join:
     """Merges the edits of branches to a text, by the join's policy."""
 
-    def __init__(self, shared: StreamCall, ways: Sequence[PlanArm], block: PlanParallel | PlanBranch | PlanDag) -> None:
+    def __init__(self, shared: StreamCall, arms: Sequence[PlanArm], block: PlanParallel | PlanBranch | PlanDag) -> None:
         self._shared = shared
-        self._ways = ways
+        self._arms = arms
         self._block = block
 
     def __call__(self, text: str, branches: Sequence[Edits]) -> Edits:
@@ -263,12 +261,12 @@ class _Join:
             return made[0] if made else ()
         base = Payload(self._shared.payload.message_list, fields=FrozenDict({TEXT: text}))
         named = [
-            Branch(way.name, {_TEXT: edits} if edits else {}) for way, edits in zip(self._ways, branches, strict=True)
+            BranchChanges(arm.name, Changes({PLACE: edits}, {}) if edits else NO_CHANGES)
+            for arm, edits in zip(self._arms, branches, strict=True)
         ]
-        merged = self.united(base, named).get(_TEXT, ())
-        return merged if isinstance(merged, tuple) else ()
+        return self.merged(base, named).texts.get(PLACE, ())
 
-    def united(self, base: Payload, branches: Sequence[Branch]) -> Delta:
+    def merged(self, base: Payload, branches: Sequence[BranchChanges]) -> Changes:
         """Return the changes of all branches as one.
 
         Raises:
@@ -276,23 +274,23 @@ class _Join:
             StepFailedError: they conflict.
         """
         path, call = self._block.path, self._shared.stage_call
-        delta = settled(base, branches, self._ways, self._block, call)
-        if not isinstance(delta, StepFailedError):
-            if isinstance(delta.get(_TEXT, ()), tuple):
-                return delta
-            delta = as_failure(path, path, call.stage.name, WrongReturnError("merge= returned no text for a text"))
-            record_failure(call, delta, join_policy(delta, self._ways))
-        if join_policy(delta, self._ways) == "block":
-            raise Stopped(failure_verdict(delta), delta)
-        raise delta
+        merged = merge_branches(base, branches, self._arms, self._block, call)
+        if not isinstance(merged, StepFailedError):
+            if not merged.others:
+                return merged
+            merged = as_failure(path, path, call.stage.name, WrongReturnError("merge= returned no text for a text"))
+            record_failure(call, merged, join_policy(merged, self._arms))
+        if join_policy(merged, self._arms) == "block":
+            raise Stopped(failure_verdict(merged), merged)
+        raise merged
 
 
-def _member(stop: PlanDagMember, members: Sequence[StreamDagMember], before: Sequence[int]) -> StreamDagMember:
+def _member(member: PlanDagMember, members: Sequence[StreamDagMember], before: Sequence[int]) -> StreamDagMember:
     """Return a member that runs after those with the numbers ``before``."""
     above = 0
     for number in before:
         above |= members[number].above | 1 << number
-    name, path = (stop.id, stop.id) if stop.way is None else (stop.way.name, stop.way.id)
+    name, path = (member.id, member.id) if member.arm is None else (member.arm.name, member.arm.id)
     # A source above another source feeds it already, so what that one leaves holds the work of both.
     sources = tuple(number for number in before if not any(members[other].above >> number & 1 for other in before))
     return StreamDagMember(name, path, above, sources)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.merging.dag_state import DagState
-from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.payload import Changes, Payload
 from penstock.engine.streams.decided import Composer, Decided, Merger, by_part, merged_parts, shifted, split_at
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import FrozenDict
@@ -17,7 +17,7 @@ from penstock.engine.values.texts import TextPlace
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.merging.dag_state import Unite
+    from penstock.engine.merging.dag_state import MergeBranches
     from penstock.engine.merging.rules import MergePolicy
     from penstock.engine.streams.decided import MergeEdits
     from penstock.engine.streams.policy import StreamPolicy
@@ -187,7 +187,8 @@ class PolicyTrack:
 TEXT = "text"
 """The field of a payload that holds a streamed text while its edits are merged."""
 
-_PLACE = TextPlace("", 0, (TEXT,))
+PLACE = TextPlace("", 0, (TEXT,))
+"""The place of that text in a merge."""
 
 
 class StreamDagMember(NamedTuple):
@@ -211,7 +212,7 @@ class StreamDag(NamedTuple):
 
     members: Sequence[StreamDagMember]
     policy: MergePolicy
-    unite: Unite
+    merge_branches: MergeBranches
     messages: MessageList
 
     @property
@@ -228,23 +229,26 @@ class StreamDag(NamedTuple):
             own: by member its own edits, to the text as the members above it had left it; all of these are included.
 
         Raises:
-            StepFailedError: they cannot be merged; or whatever else ``unite`` raises then.
+            StepFailedError: they cannot be merged; or whatever else ``merge_branches`` raises then.
         """
         if not any(own.values()):
             return ()
-        state = DagState(Payload(self.messages, fields=FrozenDict({TEXT: text})).tracked(), self.policy, self.unite)
+        state = DagState(
+            Payload(self.messages, fields=FrozenDict({TEXT: text})).tracked(), self.policy, self.merge_branches
+        )
         for index in sorted(own):
             member = self.members[index]
             seen = state.state(member.above)
             if own[index]:
                 after = edit_ops.apply(str(seen.fields[TEXT]), own[index])
-                end = Payload(self.messages, fields=FrozenDict({TEXT: after}), hints={_PLACE: own[index]})
+                changes = Changes({PLACE: own[index]}, {})
+                end = Payload(self.messages, fields=FrozenDict({TEXT: after}), changes=changes)
             else:
                 end = seen
             state.add(index, member.name, member.path, member.above, end)
-        change = state.change(0, state.live).get(("fields", TEXT), ())
+        edits = state.changes(0, state.live).texts.get(PLACE)
         after = str(state.state(state.live).fields[TEXT])
-        return change if isinstance(change, tuple) else edit_ops.difference(text, after)
+        return edit_ops.difference(text, after) if edits is None else edits
 
 
 class DagTrack:

@@ -21,6 +21,7 @@ from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.context import OutputStreamContext
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.values import edits as edit_ops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,8 +141,8 @@ class StreamStep:
         if effects.facts is not None:
             self._shared.facts.update(effects.facts)
             effects.facts = None
-        if effects.watch is not None and effects.watch.derived:
-            effects.watch = None
+        if effects.return_check is not None and effects.return_check.derived:
+            effects.return_check = None
             raise WrongReturnError(
                 "it derived a list from ctx.message_list, which has no effect in a stream; return chunks instead"
             )
@@ -177,6 +178,10 @@ class StreamStep:
         after = after_failure(step.on_error, self._shared.payload, failure, blocked, step)
         if after.tripwire is not None:
             raise Stopped(after.tripwire, failure) from error
+
+    def stamp(self, edits: Edits) -> Edits:
+        """Return edits under the name of the step; those of a guard hide what they replace."""
+        return edit_ops.stamp(edits, self.step.path, hides=self.step.role == "guard")
 
     def note_edits(self, place: TextPlace, edits: Edits) -> None:
         """Keep edits for the record."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import anyio
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.graph.plan import Block
+    from penstock.engine.graph.plans import Hold
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.hooks import HookPipe, Pipe
     from penstock.engine.streams.sources import Source
@@ -91,29 +91,40 @@ def _nothing(text: str) -> None:
     """Append nothing."""
 
 
-Hold = Literal["live", "step", "result"]
+class StreamHost(Protocol):
+    """What a stream needs of its run. Each stream gets a host of its own; `Run` makes it."""
 
+    @property
+    def tripwire(self) -> Tripwire | None:
+        """The verdict that ended the run, if one did."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class StreamHost:
-    """What a stream needs of its run.
+    @property
+    def has_checks(self) -> bool:
+        """Whether there are checks that overlap the model call."""
+        ...
 
-    Attributes:
-        tripwire: returns the verdict that ended the run, if one did.
-        checks: runs the checks that overlap the model call, and returns their outcome; None if there are none.
-        begin: returns the call of the stage, and the payload it starts from.
-        passed: keeps the answer; its arguments are the call, the payload before, the payload after, and the ids of
-            the texts that have left.
-        stopped: rolls back to the payload before; its outcome tells whether the model gets another attempt.
-        judged: judges an answer whose chunks are held; returns the outcome, the answer, and the chunks to release.
-    """
+    async def run_checks(self) -> Outcome:
+        """Run those checks; return their outcome."""
+        ...
 
-    tripwire: Callable[[], Tripwire | None]
-    checks: Callable[[], Awaitable[Outcome]] | None
-    begin: Callable[[], tuple[StageCall, Payload]]
-    passed: Callable[[StageCall, Payload, Payload, Sequence[str]], Outcome]
-    stopped: Callable[[StageCall, Payload, Tripwire, Exception | None], Outcome]
-    judged: Callable[[Message, Hold, list[Chunk]], Awaitable[tuple[Outcome, Message | None, list[Chunk]]]]
+    def begin(self) -> tuple[StageCall, Payload]:
+        """Begin the stage; return its call, and the payload that it starts from."""
+        ...
+
+    def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
+        """Keep the answer; ``sent``: the ids of the texts that the client has."""
+        ...
+
+    def stopped(self, tripwire: Tripwire, failure: Exception | None) -> Outcome:
+        """Roll back to where the stage began; the outcome says whether the model gets another attempt."""
+        ...
+
+    async def judge(
+        self, answer: Message, hold: Hold, held: list[Chunk]
+    ) -> tuple[Outcome, Message | None, list[Chunk]]:
+        """Run the stages that an answer's chunks are held for; return outcome, answer and released chunks."""
+        ...
 
 
 class OutputStream:
@@ -152,7 +163,7 @@ class OutputStream:
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
         self._closing = AsyncExitStack()  # closes everything in reverse order, even if closing one thing fails
-        self._checks = host.checks
+        self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
         self._facts: dict[AnyKey, Value] = {}
@@ -249,11 +260,11 @@ class OutputStream:
                     yield chunk
                     self._check_going(call)
             self._check_going(call)
-            for chunk in await self._rest(normalize(await end_all(pipes)), failure, call, before):
+            for chunk in await self._rest(normalize(await end_all(pipes)), failure, before):
                 yield chunk
                 self._check_going(call)
         except Stopped as verdict:
-            for chunk in self._stopped(verdict, call, before):
+            for chunk in self._stopped(verdict, call):
                 yield chunk
             return
         if failure is not None:
@@ -286,19 +297,19 @@ class OutputStream:
                     self._check_going(call)
                 text, write = self._normalizer.current
             self._check_going(call)
-            await self._rest([], failure, call, before)  # hooks without `flush` have nothing left
+            await self._rest([], failure, before)  # hooks without `flush` have nothing left
         except Stopped as verdict:
-            for chunk in self._stopped(verdict, call, before):
+            for chunk in self._stopped(verdict, call):
                 yield chunk
             return
         if failure is not None:
             raise failure
 
-    def _stopped(self, verdict: Stopped, call: StageCall, before: Payload) -> tuple[Chunk, ...]:
+    def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
         """Return the chunks that report a verdict; before another attempt, texts that have left are retracted."""
         self._close_steps()
         if self.outcome is None or not self.outcome.blocked:
-            self.outcome = self._host.stopped(call, before, verdict.tripwire, verdict.failure)
+            self.outcome = self._host.stopped(verdict.tripwire, verdict.failure)
         retry = self.outcome.retry_granted
         out = self._normalizer.answer.blocks if retry and self._held is None else ()
         return notices(verdict.tripwire, call.run.run_id, (*self.outcome.taken_back, *out), retry=retry)
@@ -324,7 +335,7 @@ class OutputStream:
         Raises:
             Stopped: the run was stopped before, or a check or a condition stops it now.
         """
-        tripwire = self._host.tripwire()
+        tripwire = self._host.tripwire
         if tripwire is not None:
             raise Stopped(tripwire)  # as if the verdict came now: one outcome for all
         if self._sync and self._checks is not None:
@@ -348,9 +359,7 @@ class OutputStream:
         out = await feed_through(pipes, item if type(item) is Chunk else as_chunk(item))
         return [*made, *out] if made else out
 
-    async def _rest(
-        self, last: list[Chunk], failure: Exception | None, call: StageCall, before: Payload
-    ) -> list[Chunk]:
+    async def _rest(self, last: list[Chunk], failure: Exception | None, before: Payload) -> list[Chunk]:
         """Return what leaves when the source has ended; if the source failed, nothing that waits for a later verdict.
 
         Raises:
@@ -367,12 +376,12 @@ class OutputStream:
             return leaving if self._hold == "live" else []
         answer = self._normalizer.answer
         end = Payload(before.message_list, FrozenDict(self._facts), FrozenDict(text=answer.text))
-        passed = self._host.passed(call, before, end, answer.blocks if self._hold == "live" else ())
+        passed = self._host.passed(end, answer.blocks if self._hold == "live" else ())
         if self._hold == "live" or passed.blocked:
             self.outcome = passed
             return leaving if not passed.blocked else []
         # Nobody may see what is held before it is judged, so there is no outcome until then.
-        self.outcome, self._answer, leaving = await self._host.judged(answer.message, self._hold, leaving)
+        self.outcome, self._answer, leaving = await self._host.judge(answer.message, self._hold, leaving)
         self.judged = self.outcome
         if self.outcome.tripwire is not None:
             raise Stopped(self.outcome.tripwire)

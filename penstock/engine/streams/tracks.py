@@ -358,7 +358,7 @@ class GuardTrack:
             raise WrongReturnError("it declares that it edits nothing, but it returned edits; declare edits='spans'")
         if edits and edits[-1].end > until - begin:
             raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
-        edits = edit_ops.stamp(shifted(edits, begin), self._step.step.path)
+        edits = self._step.stamp(shifted(edits, begin))
         for edit in edits:
             self._step.note_edits(window.locate(edit.start - begin)[0], (edit,))
         return edits
@@ -412,9 +412,8 @@ class GuardChunkTrack:
             return {}
         if any(text.fixed and text.place in made for text in texts):
             raise WrongReturnError("it edits a number, which cannot be edited as text; abort instead")
-        path = self._step.step.path
         return {
-            text.place: edit_ops.stamp(edit_ops.normalise(edits, text.text), path)
+            text.place: self._step.stamp(edit_ops.normalise(edits, text.text))
             for text in texts
             if (edits := (*made.get(text.place, ()), *cuts.get(text.place, ())))
         }

@@ -6,7 +6,6 @@ Whole texts are judged here; `penstock.engine.streams` judges streams. Both read
 from __future__ import annotations
 
 import inspect
-import itertools
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +16,7 @@ from penstock.engine.text_guards.whole_texts import Text, WholeTexts
 from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
-from penstock.engine.values.errors import EditError, OptionError, ProcessorError, UsageError
+from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -161,7 +160,7 @@ class TextGuard(WholeTexts):
         Called once for each finding, when it is decided: this is where to report, count and abort.
         """
         del ctx
-        return [united(cast("Sequence[Edit]", hit.found)) for hit in hits]
+        return [edit_ops.unite_overlaps(cast("Sequence[Edit]", hit.found)) for hit in hits]
 
     def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> None:
         """Raise an error: the engine calls `find` and `hold` itself, since one chunk alone cannot be judged."""
@@ -256,20 +255,6 @@ def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[Text
                 edits.setdefault(place, []).append(Edit(start, end, text, edit.kind, edit.step, edit.hides))
                 text = ""
     return {place: tuple(made) for place, made in edits.items()}
-
-
-def united(found: Sequence[Edit]) -> Sequence[Edit]:
-    """Return sorted edits as disjoint ones; findings within a part and across parts may overlap.
-
-    Raises:
-        EditError: two of them overlap, and they are not redactions.
-    """
-    if all(one.end <= other.start for one, other in itertools.pairwise(found)):
-        return found
-    merged, conflicts = edit_ops.merge([(edit,) for edit in found])
-    if any(edit.kind != "redact" for cluster in conflicts for edit in cluster):
-        raise EditError("a guard found stretches that overlap; return disjoint edits")
-    return edit_ops.in_order([*merged, *(edit_ops.cover(cluster) for cluster in conflicts)])
 
 
 def text_guard_of(processor: AnyProcessor) -> TextGuard | None:

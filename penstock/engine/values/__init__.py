@@ -1,1 +1,1 @@
-"""What flows through a workflow, as values: messages, chunks, edits, facts, verdicts, records, and the ports."""
+"""Immutable values that flow through a workflow: messages, chunks, edits, facts, verdicts, records; and the ports."""

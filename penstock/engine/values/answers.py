@@ -1,6 +1,6 @@
-"""An answer put together from the chunks that leave a stream: its text, and the message they make. It knows no driver.
+"""Put an answer together from the chunks of a stream: its text, its message, and a whole `ModelAnswer`.
 
-A chunk's payload may name things as the reference does (``toolCallId``) or as Penstock does (``call_id``).
+Keys of a chunk's payload may have the names of Penstock (``call_id``) or of the reference system (``toolCallId``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ENDS: Mapping[str, str] = {"text-end": "text-delta", "reasoning-end": "reasonin
 
 
 class Assembly:
-    """What has left a stream so far. Lives as long as the stream."""
+    """The answer that the chunks so far make. Lives as long as the stream."""
 
     __slots__ = ("_announced", "_metadata", "_parts", "_writing")
 
@@ -58,14 +58,14 @@ class Assembly:
         self._writing: dict[tuple[str, str], Callable[[str], object]] = {}
 
     def add(self, chunk: Chunk) -> None:
-        """Take in a chunk that leaves."""
+        """Add a chunk."""
         if chunk.type in _DELTAS:
             self.write(chunk)
         else:
             self._other(chunk)
 
     def write(self, chunk: Chunk) -> None:
-        """Take in a piece of a text."""
+        """Add the chunk of a text."""
         key = (chunk.type, chunk.id)
         write = self._writing.get(key)
         if write is None:
@@ -76,13 +76,13 @@ class Assembly:
         write(chunk.text)
 
     def _end_bare(self, type: str) -> None:
-        """Take it that texts which nothing announced have ended: nothing else will end them."""
+        """End the texts that began without a start chunk: no end chunk will come for them."""
         for key in [key for key in self._writing if key[0] == type and key not in self._announced]:
             del self._writing[key]
 
     @property
     def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
-        """The id of the text that was written to last, and what writes to it; no id before and between texts."""
+        """The id of the text that was written to last, and the function that writes to it; None if no text is open."""
         key, write = next(reversed(self._writing.items()), (("", None), _unwritten))
         return (key[1], write) if key[0] == "text-delta" else (None, write)
 
@@ -93,12 +93,12 @@ class Assembly:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The ids of the texts that are out."""
+        """The ids of the texts so far."""
         return tuple(dict.fromkeys(part.id for part in self._parts if isinstance(part, Block)))
 
     @property
     def message(self) -> Message:
-        """The answer as a message; without parts where nothing has left."""
+        """The answer so far as a message, which may have no parts."""
         parts = tuple(part.part() if isinstance(part, Block) else part for part in self._parts)
         return Message("assistant", parts, metadata=self._metadata)
 
@@ -115,7 +115,7 @@ class Assembly:
             self._parts += _parts_of(chunk)
 
     def _end(self, chunk: Chunk) -> None:
-        """Note that a text has ended, and what its end says of it."""
+        """End a text, and take its metadata from the end chunk."""
         key = (_ENDS[chunk.type], chunk.id)
         self._announced.discard(key)
         if self._writing.pop(key, None) is not None and chunk.payload:
@@ -125,7 +125,7 @@ class Assembly:
             block.metadata = metadata_of(chunk)
 
     def _tool(self, chunk: Chunk) -> None:
-        """Note a call; a result or an error completes the call that it answers."""
+        """Add a tool call, or the result or error of one."""
         call_id = str(named(chunk, "call_id") or chunk.id)
         known = next(
             (part for part in self._parts if isinstance(part, ToolPart) and part.call_id == call_id),
@@ -142,7 +142,7 @@ class Assembly:
 
 
 class Block:
-    """A text that is being written: what it is, its id, and what is there."""
+    """A text or reasoning that is being written."""
 
     __slots__ = ("id", "kind", "metadata", "text")
 
@@ -153,13 +153,13 @@ class Block:
         self.text = io.StringIO()
 
     def part(self) -> Part:
-        """Return the part of a message that it is."""
+        """Return it as a part of a message."""
         text = self.text.getvalue()
         return TextPart(text, self.metadata) if self.kind == "text" else ReasoningPart(text, self.metadata)
 
 
 def _parts_of(chunk: Chunk) -> list[Part]:
-    """Return the part that a chunk is by itself; none if it is none."""
+    """Return the part that a chunk makes on its own, in a list; an empty list for other chunks."""
     get, metadata = chunk.payload.get, metadata_of(chunk)
     if chunk.type == "source":
         return [SourcePart(named(chunk, "id"), get("url"), get("title"), metadata)]
@@ -176,7 +176,7 @@ def _parts_of(chunk: Chunk) -> list[Part]:
 
 
 def metadata_of(chunk: Chunk) -> Values:
-    """Return what a chunk says of the part that it becomes, and what its provider needs back with it."""
+    """Return the metadata of a chunk's part, including what its provider needs to get back."""
     said, provider = _values(chunk, "metadata"), _values(chunk, "provider_metadata")
     return FrozenDict({**said, **provider}) if said and provider else said or provider
 
@@ -187,12 +187,12 @@ def _values(chunk: Chunk, name: str) -> Values:
 
 
 def named(chunk: Chunk, what: str) -> Value:
-    """Return what a chunk's payload says under any of the names it goes by; None if it says nothing."""
+    """Return a value of a chunk's payload, under any of its names; None if it is missing."""
     return next((chunk.payload[name] for name in _NAMES[what] if name in chunk.payload), None)
 
 
 def _tool_part(chunk: Chunk, call: ToolPart) -> ToolPart:
-    """Return the call as it stands after the chunk."""
+    """Return the tool call after a chunk with its result or error."""
     if chunk.type == "tool-call":
         return call
     if chunk.type == "tool-error":
@@ -201,13 +201,13 @@ def _tool_part(chunk: Chunk, call: ToolPart) -> ToolPart:
 
 
 def _unwritten(text: str) -> None:
-    """Write nowhere: there is no text."""
+    """Ignore a text that belongs nowhere."""
 
 
 async def collected(stream: AsyncIterable[Chunk]) -> ModelAnswer:
-    """Return a streamed answer whole; what the model raises comes out.
+    """Return a streamed answer as a whole. Errors of the model are passed on.
 
-    An answer that has no ``finish`` has finished for the reason ``other``.
+    An answer without a ``finish`` chunk gets the finish reason ``other``.
     """
     answer = Assembly()
     chunks: list[Chunk] = []
@@ -215,18 +215,18 @@ async def collected(stream: AsyncIterable[Chunk]) -> ModelAnswer:
         chunks.append(chunk)
         answer.add(chunk)
     end = next((chunk.payload for chunk in reversed(chunks) if chunk.type == "finish"), EMPTY)
-    told = next((chunk.payload for chunk in chunks if chunk.type == "response-metadata"), EMPTY)
+    begin = next((chunk.payload for chunk in chunks if chunk.type == "response-metadata"), EMPTY)
     reason = end.get("reason")
     return ModelAnswer(
         answer.message,
         cast("FinishReason", reason) if reason in FINISH_REASONS else "other",
         usage_of(end.get("usage")),
-        FrozenDict({**told, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})}),
+        FrozenDict({**begin, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})}),
         any(chunk.type == "text-start" and chunk.payload.get("refusal") is True for chunk in chunks),
         tuple(chunks),
     )
 
 
-def usage_of(told: Values | None) -> Usage | None:
-    """Return the usage that a ``finish`` chunk tells of."""
-    return None if told is None else Usage(**told)
+def usage_of(reported: Values | None) -> Usage | None:
+    """Return the usage that a ``finish`` chunk reports; None if it reports none."""
+    return None if reported is None else Usage(**reported)

@@ -1,7 +1,7 @@
-"""Chunks: the pieces of a stream, as immutable values; this module knows no driver and no provider.
+"""Chunks: the pieces of a stream, as immutable values; and the chunks that tell a client of a verdict.
 
-``CONTROL`` names the kinds whose bookkeeping is done before processors see them, so that dropping one loses nothing;
-content and data chunks can be dropped for good.
+The kinds in ``CONTROL`` are accounted for before processors see them, so dropping one changes only what is shown. A
+content or data chunk that is dropped is lost.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Chunk:
     transient: bool = False
 
     def __post_init__(self) -> None:
-        """Freeze the payload; refuse a kind that no guard would know, and text where none belongs.
+        """Freeze the payload; refuse an unknown type, which no guard would check, and text where none belongs.
 
         Raises:
             MessageError: the type is not one of those, or the text is in a chunk that adds none.
@@ -100,7 +100,7 @@ class Chunk:
         return made
 
     def differs_in_text(self, other: Chunk) -> bool:
-        """Tell whether it is the other chunk, or differs from it in the text alone."""
+        """Tell whether both chunks are equal, or differ in nothing but the text."""
         return (
             self.type == other.type
             and self.id == other.id
@@ -110,7 +110,7 @@ class Chunk:
         )
 
     def with_id(self, block: str) -> Chunk:
-        """Return the chunk as one of another block."""
+        """Return the chunk with the id of another block."""
         return Chunk(self.type, self.text, block, self.payload, self.run_id, self.transient)
 
     def with_payload(self, payload: Values) -> Chunk:
@@ -124,7 +124,7 @@ class Chunk:
 
     @property
     def is_data(self) -> bool:
-        """Whether it is an application's own."""
+        """Whether it is a chunk of the application's own (``data-<name>``)."""
         return self.type.startswith("data-")
 
 
@@ -148,7 +148,7 @@ _set_transient = Chunk.__dict__["transient"].__set__
 
 
 def tripwire_chunk(tripwire: Tripwire, run_id: str) -> Chunk:
-    """Return the one chunk that tells a client of a verdict."""
+    """Return the chunk that tells a client of a verdict."""
     payload = {
         "reason": tripwire.reason,
         "retry": tripwire.retry,
@@ -160,7 +160,7 @@ def tripwire_chunk(tripwire: Tripwire, run_id: str) -> Chunk:
 
 
 def retry_chunk(tripwire: Tripwire, run_id: str) -> Chunk:
-    """Return the chunk that ends a rejected attempt which the model may make again."""
+    """Return the chunk that ends a rejected attempt, where the model is to try again."""
     payload = {
         "reason": "retry",
         "retry_reason": tripwire.reason,
@@ -171,12 +171,12 @@ def retry_chunk(tripwire: Tripwire, run_id: str) -> Chunk:
 
 
 def retract_chunk(blocks: Iterable[str], run_id: str) -> Chunk:
-    """Return the chunk that takes texts back which are out already."""
+    """Return the chunk that takes back texts which a client has received."""
     return Chunk("retract", payload=freeze({"blocks": tuple(blocks)}), run_id=run_id)
 
 
 def notices(tripwire: Tripwire, run_id: str, out: Iterable[str], *, retry: bool) -> tuple[Chunk, ...]:
-    """Return what a client is told of a rejection: what is out is taken back where the answer goes on without it."""
+    """Return the chunks that tell a client of a rejection; texts are taken back if the answer goes on without them."""
     blocks = tuple(out)
     back = (retract_chunk(blocks, run_id),) if blocks else ()
     return (*back, retry_chunk(tripwire, run_id) if retry else tripwire_chunk(tripwire, run_id))

@@ -1,11 +1,12 @@
-"""Edits: what changed in a text, as sorted, disjoint spans. Merge, streams, records and viewer all speak of them.
+"""Edits of a text, as sorted, disjoint spans: apply, compose, merge and compare them.
 
-Positions are code points of the text before the edits. This module knows texts and nothing else.
+Merges, streams, records and the viewer all use them. Positions are code points of the text before the edits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.values.errors import EditError
@@ -18,11 +19,17 @@ EditKind = Literal["redact", "replace", "insert"]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """``text`` stands in place of ``[start, end)`` of the text before.
+    """Replaces the span ``[start, end)`` of a text.
 
-    ``redact`` hides what was there, ``replace`` says it otherwise, ``insert`` adds at a point (``start == end``).
-    ``step`` is the path of the step that made it; the engine fills it in. ``hides`` marks the union of a redaction with
-    other edits: it says more than the redaction did, and still must not be dropped. Two edits are equal without it.
+    Attributes:
+        start: where the span begins, in code points of the text before.
+        end: where it ends; not below ``start``.
+        text: the text that replaces it; empty to delete it.
+        kind: ``redact`` hides what was there, ``replace`` says it in other words, ``insert`` adds text at a point
+            (``start == end``).
+        step: the path of the step that made the edit; the engine fills it in.
+        hides: whether the edit must not be dropped though it is no redaction: it is the union of a redaction with other
+            edits, or a guard's. It does not count when edits are compared.
 
     Raises:
         EditError: the span is negative or reversed, or an insert has a width.
@@ -36,7 +43,7 @@ class Edit:
     hides: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse spans that cannot be."""
+        """Refuse impossible spans."""
         if not 0 <= self.start <= self.end:
             raise EditError(f"an edit needs 0 <= start <= end, not {self.start}..{self.end}")
         if self.kind == "insert" and self.start != self.end:
@@ -44,7 +51,7 @@ class Edit:
 
     @property
     def hidden(self) -> bool:
-        """Whether something is hidden by it that must not show again."""
+        """Whether it hides text, which must not show again."""
         return self.kind == "redact" or self.hides
 
 
@@ -53,7 +60,7 @@ Edits: TypeAlias = tuple[Edit, ...]
 
 
 def normalise(edits: Iterable[Edit], text: str) -> Edits:
-    """Return the edits sorted and checked against the text they are for, without those that do nothing.
+    """Return the edits sorted and checked against their text, without those that do nothing.
 
     Raises:
         EditError: two of them overlap, or one reaches beyond the text.
@@ -70,7 +77,7 @@ def normalise(edits: Iterable[Edit], text: str) -> Edits:
 
 
 def apply(text: str, edits: Edits) -> str:
-    """Return the text with the (normalised) edits made."""
+    """Return the text with the edits made; they have to be sorted and disjoint."""
     if not edits:
         return text
     pieces: list[str] = []
@@ -84,7 +91,7 @@ def apply(text: str, edits: Edits) -> str:
 
 
 def difference(before: str, after: str, step: str = "") -> Edits:
-    """Return the one edit that leads from one text to the other, common prefix and suffix trimmed; none if equal."""
+    """Return one edit that leads from a text to another, without common prefix and suffix; none if they are equal."""
     if before == after:
         return ()
     limit = min(len(before), len(after))
@@ -97,7 +104,7 @@ def difference(before: str, after: str, step: str = "") -> Edits:
 
 
 def _common(limit: int, same: Callable[[int], bool]) -> int:
-    """Return the largest size up to the limit that is still the same, by halving (slices compare at C speed)."""
+    """Return the largest size up to the limit for which ``same`` holds, by bisection (slices compare at C speed)."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
@@ -105,22 +112,30 @@ def _common(limit: int, same: Callable[[int], bool]) -> int:
     return low
 
 
-def stamp(edits: Edits, step: str) -> Edits:
-    """Return the edits under a step's name; those that bear one keep it."""
+def stamp(edits: Edits, step: str, *, hides: bool = False) -> Edits:
+    """Return the edits with the path of the step that made them; those that have one keep it.
+
+    Args:
+        edits: the edits.
+        step: the path of the step.
+        hides: whether every edit that takes text away hides it, as those of a guard do.
+    """
     for edit in edits:
-        if not edit.step:
+        if not edit.step or (hides and edit.kind == "replace" and not edit.hides):
             break
     else:
         return edits
-    return tuple(
-        edit if edit.step else Edit(edit.start, edit.end, edit.text, edit.kind, step, edit.hides) for edit in edits
-    )
+    made: list[Edit] = []
+    for edit in edits:
+        hiding = edit.hides or (hides and edit.kind == "replace" and edit.start < edit.end)
+        made.append(Edit(edit.start, edit.end, edit.text, edit.kind, edit.step or step, hiding))
+    return tuple(made)
 
 
 def compose(first: Edits, second: Edits) -> Edits:
-    """Return the edits that do what ``first`` and then ``second`` (in positions after ``first``) do.
+    """Return edits that do what ``first`` and then ``second`` (in positions of the text after ``first``) do.
 
-    Edits of ``second`` that change what ``first`` wrote are united with it; insertions beside it stay by themselves.
+    Edits of ``second`` that change what ``first`` wrote are united with it; insertions beside it stay separate.
     """
     if not first or not second:
         return first or second
@@ -145,7 +160,7 @@ def compose(first: Edits, second: Edits) -> Edits:
 
 
 def _clear_of(ahead: Edit, later: Edit, shift: int, *, ahead_first: bool) -> bool:
-    """Tell whether the two do not overlap and ``ahead`` (of the first edits) lies before, or after, ``later``."""
+    """Tell whether two edits do not overlap, and ``ahead`` (of the first edits) lies before ``later``, or after it."""
     start = ahead.start + shift
     end = start + len(ahead.text)
     return end <= later.start if ahead_first else later.end <= start
@@ -184,12 +199,12 @@ def _hides(edits: Iterable[Edit]) -> bool:
 
 
 def shifted(edit: Edit, by: int) -> Edit:
-    """Return an edit as it is called from another place, ``by`` characters further."""
+    """Return an edit moved by a number of characters."""
     return Edit(edit.start + by, edit.end + by, edit.text, edit.kind, edit.step, edit.hides)
 
 
 def _only_redacted(first: Sequence[Edit], second: Sequence[Edit], shift: int) -> bool:
-    """Tell whether a redaction wrote whatever the union says; other words might quote what a sibling hides."""
+    """Tell whether redactions wrote all text of the union; other text might quote what a sibling hides."""
     if not any(edit.kind == "redact" for edit in (*first, *second)):
         return False
     for edit in first:
@@ -203,7 +218,7 @@ def _only_redacted(first: Sequence[Edit], second: Sequence[Edit], shift: int) ->
 
 
 def _rewrite(first: Sequence[Edit], second: Sequence[Edit], start: int, end: int, begin: int) -> str:
-    """Return what the union's text becomes; an edit covers every place of it, so the text itself is not needed."""
+    """Return the text of a union. Edits cover all of its span, so the text before is not needed."""
     width = end - start
     hole = "\0" * width  # stands for the text before; no character of it can survive where the union is covered
     middle = apply(hole, tuple(Edit(e.start - start, e.end - start, e.text, e.kind) for e in first))
@@ -211,34 +226,55 @@ def _rewrite(first: Sequence[Edit], second: Sequence[Edit], start: int, end: int
 
 
 def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
-    """Merge the edits that several steps made to one text, all in positions of that text.
+    """Merge the edits that parallel branches made to one text, all in positions of that text.
 
-    Insertions at one point all stay, in the order of ``branches``; equal edits are one; overlapping redactions become
-    their union, with the wider one's replacement; a redaction swallows insertions inside it; a deletion swallows
-    what lies within it.
+    Insertions at one point all stay, in the order of ``branches``. Equal edits count once. Overlapping redactions
+    become their union, with the replacement of the widest one. Insertions within a redaction, and whatever lies within
+    a deletion, are dropped. The overlapping findings of one guard are another matter: see `unite_overlaps`.
 
     Returns:
-        The merged edits, and the clusters that no rule settles (empty when all is settled).
+        The merged edits, and the clusters of overlapping edits that no rule resolves (empty if there are none).
     """
     filled = [edits for edits in branches if edits]
     if len(filled) <= 1:
         return (filled[0] if filled else ()), []
+    ordered = in_order(edit for edits in filled for edit in edits)
+    if all(one.end <= other.start and one.start < other.end for one, other in pairwise(ordered)):
+        return ordered, []  # nothing overlaps, and no two insertions are at one point
     ordered = in_order(_distinct(filled))
     merged: list[Edit] = []
     conflicts: list[Edits] = []
     for cluster in _clusters(ordered):
-        settled = _settle(cluster)
-        if settled is None:
+        resolved = _resolve(cluster)
+        if resolved is None:
             conflicts.append(tuple(cluster))
         else:
-            merged.extend(settled)
+            merged.extend(resolved)
     return tuple(merged), conflicts
 
 
-def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
-    """Return each edit once; of equal ones that redact and do not, the redaction.
+def unite_overlaps(found: Sequence[Edit]) -> Edits:
+    """Return the sorted edits that one guard made to one text as disjoint ones.
 
-    At one point they stand in declared order, but where a branch has several there, its own order holds.
+    They may overlap where the guard searched a text in parts and as a whole. Overlapping redactions become their union,
+    with the replacement of the widest one; other edits are dropped only where they are equal to another, or within a
+    deletion.
+
+    Raises:
+        EditError: edits overlap that are not all redactions.
+    """
+    if all(one.end <= other.start for one, other in pairwise(found)):
+        return tuple(found)
+    merged, conflicts = merge([(edit,) for edit in found])
+    if any(edit.kind != "redact" for cluster in conflicts for edit in cluster):
+        raise EditError("a guard found stretches that overlap; return disjoint edits")
+    return in_order([*merged, *(cover(cluster) for cluster in conflicts)])
+
+
+def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
+    """Return each edit once. Of equal edits, a redaction is preferred.
+
+    Edits at one point are in declared order of the branches; several of one branch keep its order.
     """
     seen: dict[_Mark, Edit] = {}
     points: dict[tuple[int, int], list[_Mark]] = {}
@@ -249,11 +285,11 @@ def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
 
 
 _Mark = tuple[int, int, str, int]
-"""What makes an edit the same as another branch's: span, text, and the how many-th such of its branch it is."""
+"""What equal edits of branches have in common: span, text, and the number of such an edit within its branch."""
 
 
 def _by_point(edits: Edits, seen: dict[_Mark, Edit]) -> dict[tuple[int, int], list[_Mark]]:
-    """Return the marks of a branch's edits by point, in its order, and note the edits under their marks."""
+    """Return the marks of a branch's edits by point, in its order, and add the edits to ``seen``."""
     points: dict[tuple[int, int], list[_Mark]] = {}
     counts: dict[tuple[int, int, str], int] = {}
     for edit in edits:
@@ -267,7 +303,7 @@ def _by_point(edits: Edits, seen: dict[_Mark, Edit]) -> dict[tuple[int, int], li
 
 
 def _woven(known: list[_Mark], more: list[_Mark]) -> list[_Mark]:
-    """Return both lists as one: what is new stands before the next that both have, else at the end."""
+    """Merge two lists: what is new stands before the next item that both have, else at the end."""
     if not known:
         return more
     woven = list(known)
@@ -288,7 +324,7 @@ def _position(edit: Edit) -> tuple[int, int]:
 
 
 def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
-    """Split sorted edits (one at least) where none overlap; an insertion belongs to what strictly surrounds it."""
+    """Split sorted edits (at least one) where none overlap; an insertion belongs to one that strictly contains it."""
     cluster: list[Edit] = []
     reach = -1
     for edit in ordered:
@@ -300,8 +336,8 @@ def _clusters(ordered: Edits) -> Iterable[list[Edit]]:
     yield cluster
 
 
-def _settle(cluster: list[Edit]) -> list[Edit] | None:
-    """Return what a cluster of overlapping edits becomes, or None where no rule says."""
+def _resolve(cluster: list[Edit]) -> list[Edit] | None:
+    """Return the edits that replace a cluster of overlapping ones, or None where no rule resolves it."""
     if len(cluster) == 1:
         return cluster
     redactions = [edit for edit in cluster if edit.kind == "redact"]
@@ -317,7 +353,7 @@ def _settle(cluster: list[Edit]) -> list[Edit] | None:
 
 
 def cover(cluster: Sequence[Edit]) -> Edit:
-    """Return the redaction of all that a cluster reaches, with the words of its widest redaction."""
+    """Return one edit that hides the whole span of a cluster, with the replacement of its widest redaction."""
     hiding = [edit for edit in cluster if edit.hidden]
     widest = max(hiding, key=lambda edit: (edit.kind == "redact", edit.end - edit.start))
     start, end = min(edit.start for edit in cluster), max(edit.end for edit in cluster)
@@ -325,7 +361,7 @@ def cover(cluster: Sequence[Edit]) -> Edit:
 
 
 def remainder(done: Edits, whole: Edits, text: str) -> Edits:
-    """Return the edits that lead from the text after ``done`` to the one after ``whole``; both are in its positions."""
+    """Return the edits that lead from the text after ``done`` to that after ``whole``; both are edits of ``text``."""
     left: list[Edit] = []
     shift = 0
     marked = sorted(
@@ -361,5 +397,5 @@ def _side_by_side(marked: Sequence[tuple[Edit, int]]) -> Iterable[tuple[int, int
 
 
 def _within(text: str, edits: Edits, start: int, end: int) -> str:
-    """Return what a stretch of the text becomes."""
+    """Return a span of the text after the edits in it."""
     return apply(text[start:end], tuple(Edit(e.start - start, e.end - start, e.text, e.kind) for e in edits))

@@ -1,27 +1,28 @@
-"""Every error Penstock raises, as one tree; it knows no other module of the package.
+"""Every error that Penstock raises, as one tree.
 
     PenstockError
-    ├── DefinitionError          something was put together wrongly
-    │   ├── OptionError          an option of a processor is not allowed
-    │   ├── ProcessorError       a processor declares something that cannot be
+    ├── DefinitionError          a processor or a workflow was defined wrongly
+    │   ├── OptionError          an option of a processor has a value that is not allowed
+    │   ├── ProcessorError       a processor declares something impossible
     │   └── WorkflowError        a graph has problems (all of them at once)
-    ├── MessageError             a message or a piece of one is malformed
-    ├── EditError                edits that do not fit their text
-    ├── UsageError               a run, a list or a context was used in a way it does not allow
+    ├── MessageError             a message, or a part of one, is malformed
+    ├── EditError                edits overlap, or do not fit their text
+    ├── UsageError               a run, a list or a context was used in a way that it does not allow
     ├── MissingExtraError        a feature needs an extra that is not installed
-    ├── StepFailedError          a step raised, hung, or returned what it may not
+    ├── StepFailedError          a step raised, timed out, or returned something that it may not
     │   └── MergeConflictError   parallel steps changed the same thing differently
-    ├── BlockedError             `Outcome.unwrap()` of a blocked outcome
-    ├── ModelError               a model could not be asked, or gave no answer
-    ├── JudgeError               a judge gave no verdict
-    ├── StorageError             a store could not be reached, is broken, or gave up
-    │   ├── NotStoredError       what was asked for is not in it
-    │   ├── OwnershipError       what was asked for is somebody else's
-    │   └── StorageConflictError what was read has been changed by now
+    ├── BlockedError             `Outcome.unwrap()` of a blocked outcome (`penstock.engine.values.tripwire`)
+    ├── ModelError               a model could not be asked, or gave no complete answer
+    ├── JudgeError               a judge gave no verdict (`penstock.engine.values.model`)
+    ├── StorageError             a store cannot be reached, is broken, or gave up
+    │   ├── NotStoredError       it does not hold what was asked for
+    │   ├── OwnershipError       what was asked for belongs to somebody else
+    │   └── StorageConflictError what was read has been changed since
     ├── ToolError                a call to a tool gave no result (`penstock.tools.errors`)
-    └── ToolFailed               raised in a tool, to say so (there, too)
+    └── ToolFailed               raised in a tool to report a failure (`penstock.tools.errors`)
 
-Each is built from facts, keeps them as attributes, and makes its own message: what, where, what to do.
+Each error is built from facts, keeps them as attributes, and makes its message from them: what is wrong, where, and
+what to do.
 """
 
 from __future__ import annotations
@@ -31,26 +32,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.values.model import Usage
-    from penstock.engine.values.tripwire import Tripwire
-
 
 class PenstockError(Exception):
-    """The root: whatever Penstock raises on purpose is one of these."""
+    """The base class of every error that Penstock raises on purpose."""
 
 
 class DefinitionError(PenstockError):
-    """Something was put together wrongly, before anything ran."""
+    """A processor or a workflow was defined wrongly; raised before anything runs."""
 
 
 class OptionError(DefinitionError):
-    """An option that a processor does not allow.
+    """An option of a processor has a value that is not allowed.
 
     Attributes:
-        processor: the class (or id) whose option it is.
-        option: the option's name.
+        processor: the class or id of the processor.
+        option: the name of the option.
         given: the value that was refused.
-        allowed: what would have been accepted, in words.
+        allowed: the values that are accepted, in words.
     """
 
     def __init__(self, processor: str, option: str, given: object, allowed: str) -> None:
@@ -62,10 +60,10 @@ class OptionError(DefinitionError):
 
 
 class ProcessorError(DefinitionError):
-    """A processor whose declaration cannot be meant.
+    """A processor declares something impossible, for example stages for which it has no method.
 
     Attributes:
-        processor: the class or id.
+        processor: the class or id of the processor.
         problem: what is wrong, and what to do.
     """
 
@@ -76,11 +74,11 @@ class ProcessorError(DefinitionError):
 
 
 class WorkflowError(DefinitionError):
-    """A graph that cannot run; all of its problems at once.
+    """A graph cannot run. The error lists all of its problems.
 
     Attributes:
-        workflow: the workflow's name.
-        problems: one sentence a problem, each naming the step it is about.
+        workflow: the name of the workflow.
+        problems: one sentence for each problem; it names the step.
     """
 
     def __init__(self, workflow: str, problems: Iterable[str]) -> None:
@@ -92,10 +90,10 @@ class WorkflowError(DefinitionError):
 
 
 class MessageError(PenstockError):
-    """A malformed message, or a piece of one.
+    """A message, or a part of one, is malformed.
 
     Attributes:
-        place: where in the input, for example ``messages[3].content[1]``.
+        place: where it stands in the input, for example ``messages[3].content[1]``.
         problem: what is wrong there, and what is expected.
     """
 
@@ -106,19 +104,19 @@ class MessageError(PenstockError):
 
 
 class EditError(PenstockError):
-    """Edits that overlap, or reach beyond the text they are for."""
+    """Edits overlap, or reach beyond the text that they are for."""
 
 
 class UsageError(PenstockError):
-    """A run, a message list or a context used in a way that it does not allow; the text says the cure."""
+    """A run, a message list or a context was used in a way that it does not allow. The message says what to do."""
 
 
 class MissingExtraError(PenstockError, ImportError):
-    """A feature whose library is not installed.
+    """A feature needs a library that is not installed.
 
     Attributes:
-        feature: what was asked for.
-        extra: the extra of the distribution that brings it.
+        feature: the feature.
+        extra: the extra of the distribution that installs the library.
     """
 
     def __init__(self, feature: str, extra: str) -> None:
@@ -128,13 +126,13 @@ class MissingExtraError(PenstockError, ImportError):
 
 
 class StepFailedError(PenstockError):
-    """A step that broke: it raised, timed out, or returned what it may not. The original is the ``__cause__``.
+    """A step raised, timed out, or returned something that it may not. The original error is the ``__cause__``.
 
-    The message names the culprit and the kind of error, never the text that was being checked.
+    The message names the step and the type of the error, never the text that was being checked.
 
     Attributes:
-        step: the step's path in its workflow.
-        processor_id: the processor's id.
+        step: the path of the step in its workflow.
+        processor_id: the id of the processor.
         stage: the stage that was running.
         problem: what happened, in words.
     """
@@ -148,11 +146,11 @@ class StepFailedError(PenstockError):
 
 
 class MergeConflictError(StepFailedError):
-    """Parallel steps changed the same thing in ways that cannot both hold.
+    """Parallel steps changed the same thing differently, and no merge policy resolves it.
 
     Attributes:
-        culprits: the steps whose changes disagree, in declared order.
-        places: what they disagree about.
+        culprits: the paths of the steps that disagree, in declared order.
+        places: where they disagree, in words: a part of a message, a fact, a field. No text is quoted.
     """
 
     def __init__(self, step: str, stage: str, culprits: Sequence[str], places: Sequence[str]) -> None:
@@ -160,32 +158,20 @@ class MergeConflictError(StepFailedError):
         self.places: tuple[str, ...] = tuple(places)
         who = " and ".join(repr(culprit) for culprit in self.culprits)
         what = ", ".join(self.places)
-        cure = "let one of them run after the other, or say merge= where they join"
+        cure = "run one of them after the other, or set merge= where they join"
         super().__init__(step, step, stage, f"{who} disagree about {what}; {cure}")
 
 
-class BlockedError(PenstockError):
-    """Raised by `Outcome.unwrap()` when the outcome is blocked.
-
-    Attributes:
-        tripwire: the verdict.
-    """
-
-    def __init__(self, tripwire: Tripwire) -> None:
-        self.tripwire = tripwire
-        super().__init__(f"blocked by {tripwire.processor_id!r} in {tripwire.stage}: {tripwire.reason}")
-
-
 class ModelError(PenstockError):
-    """A model that could not be asked, or gave no whole answer. No text of it holds a key.
+    """A model could not be asked, or gave no complete answer. Neither message nor attributes hold an API key.
 
     Attributes:
-        model: the model's name.
+        model: the name of the model.
         problem: what happened, in words.
-        status: the HTTP status, if there was an answer.
-        code: the provider's own code or type of error, if it gave one.
-        retry_after: for how many seconds the provider asks to wait, if it does.
-        headers: the headers of the answer that say something about it, by lower-case name.
+        status: the HTTP status; None if there was no answer.
+        code: the provider's own code or type of error; None if it gave none.
+        retry_after: how many seconds the provider asks to wait; None if it does not.
+        headers: those headers of the answer that help to find the cause, by lower-case name.
         body: the beginning of the answer's body, at most `MOST_OF_A_BODY` characters.
         retryable: whether the same request may succeed later.
     """
@@ -210,46 +196,21 @@ class ModelError(PenstockError):
         self.headers: Mapping[str, str] = dict(headers or {})
         self.body = body[:MOST_OF_A_BODY]
         self.retryable = retryable
-        told = ", ".join(str(part) for part in (status and f"HTTP {status}", code) if part)
-        super().__init__(f"model {model!r}: {problem}{f' ({told})' if told else ''}")
+        details = ", ".join(str(part) for part in (status and f"HTTP {status}", code) if part)
+        super().__init__(f"model {model!r}: {problem}{f' ({details})' if details else ''}")
 
 
 MOST_OF_A_BODY = 2000
-"""How much of an answer's body a `ModelError` keeps: enough to read, too little to fill a log."""
-
-
-class JudgeError(PenstockError):
-    """A judge that gave no verdict; never to be taken for "nothing found".
-
-    What a model raised is the ``__cause__``, unless that quotes what was judged. The message never does, nor does it
-    quote what the model answered.
-
-    Attributes:
-        model: the model's name.
-        reason: why: ``refused`` (the model, or its provider, would not), ``empty`` (it said nothing), ``unreadable``
-            (what it said is no verdict), ``timeout``, ``model`` (it could not be asked), ``too-long`` (it was not).
-        problem: what happened, in words.
-        attempts: how often the model was asked.
-        usage: the tokens that took; None where no answer told.
-    """
-
-    def __init__(self, model: str, reason: str, problem: str, *, attempts: int = 1, usage: Usage | None = None) -> None:
-        self.model = model
-        self.reason = reason
-        self.problem = problem
-        self.attempts = attempts
-        self.usage = usage
-        asked = {0: "", 1: " after 1 attempt"}.get(attempts, f" after {attempts} attempts")
-        super().__init__(f"judge {model!r} gave no verdict{asked}: {problem} ({reason})")
+"""How many characters of an answer's body a `ModelError` keeps: enough to read, too few to fill a log."""
 
 
 class StorageError(PenstockError):
-    """A store that could not be reached, is broken, or gave up. What its library raised is the ``__cause__``.
+    """A store cannot be reached, is broken, or gave up. The error of its library is the ``__cause__``.
 
-    No text of it quotes what is kept.
+    The message quotes nothing that is stored.
 
     Attributes:
-        store: the store: its kind, and where it is, without passwords.
+        store: the kind of the store and its address, without passwords.
         problem: what happened, and what to do.
     """
 
@@ -260,18 +221,18 @@ class StorageError(PenstockError):
 
 
 class NotStoredError(StorageError):
-    """Something that was asked for is not in the store."""
+    """The store does not hold what was asked for."""
 
 
 class OwnershipError(StorageError):
-    """Something belongs to another resource, or another thread, than was said: nothing was read or changed."""
+    """What was asked for belongs to another resource or thread than the one given. Nothing was read or changed."""
 
 
 class StorageConflictError(StorageError):
-    """What was read has been changed by now: read it again, and decide anew.
+    """What was read has been changed since. Read it again before changing it.
 
     Attributes:
-        version: the version that it has; 0 if it is gone.
+        version: its version now; 0 if it was deleted.
     """
 
     def __init__(self, store: str, problem: str, version: int) -> None:

@@ -1,6 +1,7 @@
-"""Facts: what a step found out for others, under typed keys; this module knows no step.
+"""Facts: values that steps find out for other steps, under typed keys.
 
-A step that puts a fact declares it in ``provides``, one that needs it in ``requires``; the graph is checked for both.
+A step that puts a fact declares its key in ``provides``, one that needs it in ``requires``. Both are checked when the
+graph is built.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class Key(Generic[T]):
 
 
 AnyKey: TypeAlias = Key[Any]
-"""A key, whatever its facts are."""
+"""A key of any type."""
 
 Facts: TypeAlias = "Mapping[AnyKey, Value]"
-"""What steps found out, by key."""
+"""Facts by key."""
 
 
 def is_key(value: object) -> TypeIs[AnyKey]:
@@ -58,7 +59,7 @@ def is_key(value: object) -> TypeIs[AnyKey]:
 
 
 def laid_over(now: Facts, before: Facts, after: Facts) -> Facts:
-    """Return the facts with those laid over that changed from ``before`` to ``after``."""
+    """Return ``now`` with the facts that changed from ``before`` to ``after``."""
     if after is before:
         return now
     changed = {key: fact for key, fact in after.items() if key not in before or before[key] is not fact}

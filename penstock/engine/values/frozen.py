@@ -74,7 +74,7 @@ DEEPEST = 200
 
 
 def freeze(value: Value) -> Value:
-    """Return the value with every dict, list and set in it made read-only; other objects are taken as they are.
+    """Return the value with every dict, list and set in it made read-only; other objects stay as they are.
 
     Raises:
         MessageError: it is nested deeper than `DEEPEST` levels.
@@ -107,12 +107,12 @@ def thaw(value: Layer) -> Value:
 
 
 def is_mapping(value: object) -> TypeIs[dict[Value, Value]]:
-    """Tell whether a value is a dict, to a type checker too, which after `isinstance` knows nothing of the inside."""
+    """Tell whether a value is a dict. After `isinstance`, a type checker would not know the types of its items."""
     return isinstance(value, dict)
 
 
 def is_items(value: object) -> TypeIs[list[Value] | tuple[Value, ...]]:
-    """Tell whether a value is a list or a tuple, to a type checker too."""
+    """Tell whether a value is a list or a tuple, with types for a type checker."""
     return isinstance(value, (list, tuple))
 
 
@@ -122,8 +122,8 @@ def json_value(value: Value, place: str) -> Value:
     A JSON value is None, a bool, int, float or str, a list or tuple of such, or a mapping from str to such.
 
     Raises:
-        MessageError: something in it is none, or it is nested deeper than `DEEPEST` levels. Keys are not told (they
-            may be what is to be hidden): ``result.*[2]`` stands for any key, then index 2.
+        MessageError: it holds something that is no JSON value, or is nested deeper than `DEEPEST` levels. The error
+            names the place without keys, which may be secret: ``result.*[2]`` is index 2 under some key.
     """
     return _checked(value, place, 0)
 

@@ -1,8 +1,8 @@
-"""`MessageList`: the conversation of one run as an immutable value; it knows messages, no stage and no step.
+"""`MessageList`: the conversation of one run as an immutable value.
 
-Every method that changes something returns a new list. Lists derived from one another share what gives them ids and
-times; by whom a list was handed out, a step's result is told from a stranger. Edits made through `edit_text` and
-`map_text` are remembered, so that merging parallel steps works on what was really changed.
+Every method that changes something returns a new list, which gets ids and times for new messages from the same sources.
+Edits made with `edit_text` and `map_text` are kept in `known_edits`, so that merges of parallel steps and records have
+the edits that were made, and need not guess them from the texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import Value, is_mapping
 from penstock.engine.values.messages import Message
 from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
-from penstock.engine.values.texts import Path, TextPlace, part_texts, with_part_texts
+from penstock.engine.values.texts import (
+    NO_KNOWN_EDITS,
+    NOTHING_EDITED,
+    KnownEdits,
+    Path,
+    TextPlace,
+    part_texts,
+    with_part_texts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,25 +41,27 @@ Messages: TypeAlias = "str | Message | Iterable[Message]"
 
 
 class Entry(NamedTuple):
-    """A message in a list: where it came from, and the owner of a system message."""
+    """A message of a list.
+
+    Attributes:
+        message: the message.
+        source: where it came from.
+        tag: the owner of a system message; None for other messages, and for system messages without an owner.
+    """
 
     message: Message
     source: Source
     tag: str | None = None
 
 
-class Lineage:
-    """What lists derived from one another have in common: who gives ids and times."""
+class ReturnCheck:
+    """Marks the lists that a hook derives from the one it was given.
 
-    __slots__ = ("clock", "ids")
+    By it a step knows a list of another call, and a hook that derived a list and forgot to return it.
 
-    def __init__(self, ids: Ids, clock: Clock) -> None:
-        self.ids = ids
-        self.clock = clock
-
-
-class Watch:
-    """Notes that a list handed to a hook was derived from, so that a forgotten ``return`` can be told."""
+    Attributes:
+        derived: whether a list was derived.
+    """
 
     __slots__ = ("derived",)
 
@@ -62,22 +72,25 @@ class Watch:
 class MessageList:
     """Messages in order, each with its source (input, memory, response, context, system); system messages have a tag.
 
-    Compared by what it holds; the lineage does not count.
+    Two lists are equal if they hold equal messages from equal sources in the same order.
     """
 
-    __slots__ = ("_edits", "_entries", "_lineage", "_watch", "edits_only")
+    __slots__ = ("_clock", "_entries", "_ids", "known_edits", "return_check")
 
-    edits_only: bool
-    """Whether `recorded_edits` is all that changed since the list was handed out."""
+    known_edits: KnownEdits
+    """The text edits made with `edit_text` and `map_text` since the list was handed to a hook."""
+
+    return_check: ReturnCheck | None
+    """The check of the hook that was given this list, or the one that it is derived from; None outside of hooks."""
 
     def __init__(
         self, messages: Messages = (), *, source: Source = "input", ids: Ids = RANDOM_IDS, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._entries: tuple[Entry, ...] = ()
-        self._lineage = Lineage(ids, clock)
-        self._edits: dict[TextPlace, Edits] = {}
-        self._watch: Watch | None = None
-        self.edits_only = False
+        self._ids = ids
+        self._clock = clock
+        self.return_check = None
+        self.known_edits = NO_KNOWN_EDITS
         self._entries = self._added(as_messages(messages), source, None)
 
     # Views
@@ -89,27 +102,27 @@ class MessageList:
 
     @property
     def all(self) -> tuple[Message, ...]:
-        """Every message but the system's, in order."""
+        """Every message except system messages, in order."""
         return tuple([entry[0] for entry in self._entries if entry[1] != "system"])
 
     @property
     def input(self) -> tuple[Message, ...]:
-        """What the caller sent."""
+        """The messages that the caller sent."""
         return self.of("input")
 
     @property
     def response(self) -> tuple[Message, ...]:
-        """What the model answered in this run."""
+        """The messages that the model answered in this run."""
         return self.of("response")
 
     @property
     def remembered(self) -> tuple[Message, ...]:
-        """What was loaded from memory."""
+        """The messages that were loaded from memory."""
         return self.of("memory")
 
     @property
     def system(self) -> tuple[Message, ...]:
-        """The system messages: untagged ones first, then by tag, in the order in which tags came."""
+        """The system messages: those without a tag first, then by tag, in the order in which tags first appeared."""
         mine = [entry for entry in self._entries if entry.source == "system"]
         tags = list(dict.fromkeys([None, *(entry.tag for entry in mine)]))
         return tuple(entry.message for tag in tags for entry in mine if entry.tag == tag)
@@ -119,7 +132,7 @@ class MessageList:
         return tuple([entry[0] for entry in self._entries if entry[1] == source])
 
     def tagged(self, tag: str | None) -> tuple[Message, ...]:
-        """Return the system messages of one owner; None for those that have none."""
+        """Return the system messages of one owner; None for those without an owner."""
         return tuple(entry.message for entry in self._entries if entry.source == "system" and entry.tag == tag)
 
     def get(self, message_id: str) -> Message | None:
@@ -129,7 +142,12 @@ class MessageList:
     def texts(
         self, messages: Iterable[Message] | None = None, kinds: Iterable[str] = TEXT_KINDS
     ) -> Iterator[tuple[TextPlace, str]]:
-        """Yield every text of the messages (all of the list by default) in parts of those kinds, with its place."""
+        """Yield every text with its place.
+
+        Args:
+            messages: the messages to read; None for all of the list.
+            kinds: the types of parts to read.
+        """
         wanted = frozenset(kinds)
         chosen = [entry.message for entry in self._entries] if messages is None else messages
         for message in chosen:
@@ -138,26 +156,24 @@ class MessageList:
                     for path, text in part_texts(part):
                         yield TextPlace(message.id, index, path), text
 
-    @property
-    def recorded_edits(self) -> Mapping[TextPlace, Edits]:
-        """The text edits made since the list was handed out, in positions of the text at that time."""
-        return self._edits
-
     # Changes
 
     def add(self, messages: Messages, *, source: Source | None = None, tag: str | None = None) -> MessageList:
-        """Return the list with the messages at its end; one whose id is known takes the other's place.
+        """Return the list with the messages at its end. A message whose id is in the list replaces that one.
 
-        ``source`` is ``input`` for user messages and ``response`` for others where it is not given; a system message is
-        always ``system``, belongs to ``tag``, and is dropped where its owner has one of the same text already.
+        Args:
+            messages: a str (one user message), a message, or several.
+            source: the source of messages other than system messages; None for ``input`` for user messages and
+                ``response`` for others.
+            tag: the owner of system messages. One is dropped if its owner has a system message of the same text.
         """
         return self._derive(self._added(as_messages(messages), source, tag))
 
     def replace(self, *messages: Message) -> MessageList:
-        """Return the list with those messages in place of the ones that bear their ids.
+        """Return the list with each of the messages in place of the one with its id.
 
         Raises:
-            UsageError: an id that the list does not hold.
+            UsageError: the list holds no message with one of the ids.
         """
         changed = {message.id: message for message in messages}
         self._require(changed)
@@ -168,56 +184,61 @@ class MessageList:
         return self._derive(entries, forget=changed)
 
     def remove(self, *ids: str) -> MessageList:
-        """Return the list without the messages of those ids.
+        """Return the list without the messages with those ids.
 
         Raises:
-            UsageError: an id that the list does not hold.
+            UsageError: the list holds no message with one of the ids.
         """
         gone = set(ids)
         self._require(gone)
         return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
 
     def keep(self, places: Iterable[int]) -> MessageList:
-        """Return the list with only what stands at those places of `entries`, in order; the cost is that of the rest.
+        """Return the list with only the messages at those indexes of `entries`, in order.
+
+        It takes time for the messages that stay, and none for those that go.
 
         Raises:
-            IndexError: a place beyond the end.
+            IndexError: an index is beyond the end.
         """
         entries = tuple([self._entries[place] for place in sorted(set(places))])
-        held = {entry[0].id for entry in entries} if self._edits else frozenset[str]()
-        return self._derive(entries, forget={place.message_id for place in self._edits} - held)
+        edited = {place.message_id for place in self.known_edits.texts}
+        return self._derive(entries, forget=edited - {entry[0].id for entry in entries} if edited else ())
 
     def clear(self, source: Source | None = None) -> MessageList:
-        """Return the list without its messages (of one source, if given); this is how to empty it on purpose."""
+        """Return the list without messages, or without those of one source. Hooks empty a list with it on purpose."""
         gone = {entry.message.id for entry in self._entries if source in (None, entry.source)}
         return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
 
     def replace_system(self, messages: Messages, *, tag: str | None = None) -> MessageList:
-        """Return the list with those as the only system messages of one owner (None: of nobody)."""
+        """Return the list with those as the only system messages of one owner; None: of those without an owner."""
         kept = tuple(entry for entry in self._entries if not (entry.source == "system" and entry.tag == tag))
         bare = self._derive(kept)
         fresh = [m if m.role == "system" else _replace(m, role="system") for m in as_messages(messages, "system")]
         return self._derive(bare._added(fresh, "system", tag))
 
     def edit_text(self, changes: Mapping[TextPlace, Iterable[Edit]]) -> MessageList:
-        """Return the list with the edits made to the texts at those places, everything else kept.
+        """Return the list with texts edited; everything else stays.
+
+        Args:
+            changes: the edits for each text, by its place as `texts` yields it.
 
         Raises:
-            UsageError: a place that the list does not have.
-            EditError: edits that overlap or do not fit their text.
+            UsageError: the list has no text at a place.
+            EditError: edits overlap, or do not fit their text.
         """
         by_message: dict[str, dict[TextPlace, Iterable[Edit]]] = {}
         for place, edits in changes.items():
             by_message.setdefault(place.message_id, {})[place] = edits
         self._require(by_message)
-        recorded = dict(self._edits)
+        known = dict(self.known_edits.texts)
         entries = tuple(
-            entry._replace(message=_edited(entry.message, by_message[entry.message.id], recorded))
+            entry._replace(message=_edited(entry.message, by_message[entry.message.id], known))
             if entry.message.id in by_message
             else entry
             for entry in self._entries
         )
-        return self._derive(entries, edits=recorded)
+        return self._derive(entries, edits=known)
 
     def map_text(
         self,
@@ -225,7 +246,13 @@ class MessageList:
         messages: Iterable[Message] | None = None,
         kinds: Iterable[PartKind] = ("text",),
     ) -> MessageList:
-        """Return the list with ``change`` called on every text of the messages (all by default); ids and order stay."""
+        """Return the list with texts changed by a function; ids and order stay.
+
+        Args:
+            change: is called with each text and returns the new one.
+            messages: the messages to change; None for all of the list.
+            kinds: the types of parts to change.
+        """
         found: dict[TextPlace, Edits] = {}
         for place, text in self.texts(messages, kinds):
             edits = edit_ops.difference(text, change(text))
@@ -235,27 +262,22 @@ class MessageList:
 
     # For the engine
 
-    @property
-    def watch(self) -> Watch | None:
-        """By whom this list, or the one it is derived from, was handed out."""
-        return self._watch
-
-    def watched(self, watch: Watch) -> MessageList:
-        """Return the same list for a hook: changes are noted in ``watch``, edits recorded from here on."""
-        return self._made(self._entries, {}, watch, True)  # noqa: FBT003
+    def for_hook(self, check: ReturnCheck) -> MessageList:
+        """Return the same list for a hook: `known_edits` begin here, and lists derived from it bear the check."""
+        return self._made(self._entries, check, NOTHING_EDITED)
 
     def with_entries(self, entries: Sequence[Entry]) -> MessageList:
-        """Return a list of this lineage that holds those entries; nobody watches it, and no edit is on record."""
-        return self._made(tuple(entries), {}, None, False)  # noqa: FBT003
+        """Return a list that holds those entries; it bears no check and knows no edits."""
+        return self._made(tuple(entries), None, NO_KNOWN_EDITS)
 
     def completed(self, message: Message) -> Message:
-        """Return the message with an id and a time, if it has none."""
+        """Return the message with an id and a time; those that it has stay."""
         if message.id and message.created_at is not None:
             return message
         return _replace(
             message,
-            id=message.id or self._lineage.ids.next(),
-            created_at=message.created_at or self._lineage.clock.now(),
+            id=message.id or self._ids.next(),
+            created_at=message.created_at or self._clock.now(),
         )
 
     def _derive(
@@ -265,33 +287,28 @@ class MessageList:
         forget: Iterable[str] = (),
         edits: dict[TextPlace, Edits] | None = None,
     ) -> MessageList:
-        if self._watch is not None:
-            self._watch.derived = True
-        recorded = self._edits if edits is None else edits
+        if self.return_check is not None:
+            self.return_check.derived = True
+        known = self.known_edits
+        texts = known.texts if edits is None else edits
         dropped = frozenset(forget)
-        if dropped and recorded:
-            recorded = {place: edit for place, edit in recorded.items() if place.message_id not in dropped}
-        edits_only = self.edits_only and (edits is not None or entries is self._entries)
-        return self._made(entries, recorded, self._watch, edits_only)
+        if dropped and texts:
+            texts = {place: edit for place, edit in texts.items() if place.message_id not in dropped}
+        complete = known.complete and (edits is not None or entries is self._entries)
+        return self._made(entries, self.return_check, KnownEdits(texts, complete))
 
-    def _made(
-        self,
-        entries: tuple[Entry, ...],
-        edits: dict[TextPlace, Edits],
-        watch: Watch | None,
-        edits_only: bool,  # noqa: FBT001 - a field, no switch
-    ) -> MessageList:
+    def _made(self, entries: tuple[Entry, ...], check: ReturnCheck | None, known_edits: KnownEdits) -> MessageList:
         made = object.__new__(MessageList)
         made._entries = entries
-        made._lineage = self._lineage
-        made._edits = edits
-        made._watch = watch
-        made.edits_only = edits_only
+        made._ids = self._ids
+        made._clock = self._clock
+        made.return_check = check
+        made.known_edits = known_edits
         return made
 
     def _require(self, ids: Iterable[str]) -> None:
         if not set(ids) <= {entry.message.id for entry in self._entries}:
-            raise UsageError("the list holds no message of such an id: take ids from its messages, add() new ones")
+            raise UsageError("the list holds no message of such an id; take ids from its messages, add() new ones")
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
         entries = list(self._entries)
@@ -337,7 +354,7 @@ def as_messages(messages: object, role: Literal["system", "user", "assistant"] =
     """Return messages from a str (one message of that role), a message, or several.
 
     Raises:
-        MessageError: something else.
+        MessageError: the value is something else, or two messages have one id.
     """
     if isinstance(messages, str):
         return (Message(role, messages),)  # type: ignore[arg-type]
@@ -355,10 +372,10 @@ def as_messages(messages: object, role: Literal["system", "user", "assistant"] =
 
 
 def as_items(messages: Value) -> tuple[Value, ...]:
-    """Return what an iterable of messages holds.
+    """Return the items of an iterable of messages.
 
     Raises:
-        MessageError: it is no iterable.
+        MessageError: the value is not iterable.
     """
     try:
         return tuple(messages)
@@ -374,8 +391,8 @@ def _source_of(message: Message, given: Source | None) -> Source:
     return given
 
 
-def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], recorded: dict[TextPlace, Edits]) -> Message:
-    """Return the message with its texts edited, and note the edits."""
+def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], known: dict[TextPlace, Edits]) -> Message:
+    """Return the message with its texts edited, and add the edits to those that are known."""
     parts = list(message.parts)
     by_part: dict[int, dict[TextPlace, Iterable[Edit]]] = {}
     for place, edits in changes.items():
@@ -392,7 +409,7 @@ def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], recor
             fitting = edit_ops.normalise(edits, text)
             if fitting:
                 after[place.path] = edit_ops.apply(text, fitting)
-                recorded[place] = edit_ops.compose(recorded.get(place, ()), fitting)
+                known[place] = edit_ops.compose(known.get(place, ()), fitting)
         if after:
             parts[index] = with_part_texts(parts[index], after)
     return message.with_parts(parts)

@@ -56,7 +56,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningPart:
-    """What the model thought before it answered."""
+    """Reasoning that the model wrote before its answer."""
 
     texts: ClassVar[tuple[str, ...]] = ("text",)
     text: str
@@ -123,7 +123,7 @@ class FilePart:
 class ToolPart:
     """A tool call and, once there is one, its result.
 
-    ``state`` tells how far it is: ``partial`` (arguments still streaming), ``call``, ``result`` or ``error``.
+    ``state`` is how far the call is: ``partial`` (arguments still streaming), ``call``, ``result`` or ``error``.
     ``arguments`` and ``result`` are JSON values, frozen; strings anywhere in them (keys too) are text.
     """
 
@@ -138,7 +138,7 @@ class ToolPart:
     type: Literal["tool"] = field(default="tool", repr=False)
 
     def __post_init__(self) -> None:
-        """Freeze the JSON values, and refuse what is none and an unknown state."""
+        """Freeze the JSON values; refuse values that JSON does not have, and an unknown state."""
         if self.state not in TOOL_STATES:
             raise MessageError("", f"a tool part's state is one of {', '.join(TOOL_STATES)}, not {self.state!r}")
         for name in ("arguments", "result"):
@@ -179,7 +179,7 @@ class DataPart:
 
 @dataclass(frozen=True, slots=True)
 class StepStartPart:
-    """The place where a further model step of one run begins."""
+    """Marks where another model step of the same run begins."""
 
     texts: ClassVar[tuple[str, ...]] = ()
     metadata: Values = EMPTY
@@ -192,7 +192,7 @@ class StepStartPart:
 
 @dataclass(frozen=True, slots=True)
 class UnknownPart:
-    """A part of a kind that Penstock does not know; ``raw`` passes through untouched."""
+    """A part of a type that Penstock does not know; ``raw`` passes through unchanged."""
 
     texts: ClassVar[tuple[str, ...]] = ()
     raw: Value
@@ -229,7 +229,7 @@ def _as_parts(parts: str | Iterable[Part]) -> tuple[Part, ...]:
 if TYPE_CHECKING:
 
     class MessageFields(TypedDict, total=False):
-        """What else a `Message` may be given."""
+        """The optional fields of a `Message`."""
 
         id: str
         created_at: datetime | None
@@ -242,8 +242,8 @@ if TYPE_CHECKING:
 class Message:
     """One message of a conversation.
 
-    ``id`` and ``created_at`` may be left open: the `MessageList` that takes the message in gives both, from its ports.
-    ``parts`` may be given as a str, which becomes one text part.
+    ``id`` and ``created_at`` may be left out: the `MessageList` to which the message is added sets both. ``parts`` may
+    be given as a str, which becomes one text part.
     """
 
     role: Role

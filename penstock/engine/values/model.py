@@ -1,6 +1,6 @@
-"""What is asked of a model, and what it answers, as values; it knows messages and chunks, no provider.
+"""Requests to models, their answers, and the tokens that they take, as values; and `JudgeError`.
 
-A model streams: its answer is chunks, as `penstock.engine.values.chunks` lists them. One that does not is collected.
+A model streams its answer as chunks, which `penstock.engine.values.chunks` lists.
 
 The chunks of an answer, in order, and what their payloads hold (``id`` is the block's, or the call's):
 
@@ -10,8 +10,8 @@ The chunks of an answer, in order, and what their payloads hold (``id`` is the b
 - ``tool-input-start`` (``call_id``, ``name``), ``tool-input-delta``, ``tool-input-end``; then ``tool-call``:
   ``call_id``, ``name``, ``arguments``, a JSON value; where the model wrote no JSON, its text, and ``invalid: True``
 - ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; spoken: its ``transcript``)
-- ``raw``: what must be sent back, though it shows nothing: with ``provider_sealed`` if nobody but the provider can read
-  it (an encrypted thought), with ``provider_part`` if somebody might: that one passes no guard of a stream
+- ``raw``: what must be sent back to the provider, though it shows nothing: under ``provider_sealed`` if only the
+  provider can read it (encrypted reasoning), else under ``provider_part``, which no guard of a stream lets pass
 - ``finish``: ``reason`` (one of `FINISH_REASONS`), ``raw_reason``, ``usage`` (a `Usage` as a mapping), ``metadata``,
   and in ``provider_terms`` what the provider says that is no word of the answer (timings, fingerprints …)
 
@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
-from penstock.engine.values.errors import MessageError
+from penstock.engine.values.errors import MessageError, PenstockError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
 from penstock.engine.values.messages import Message
 
@@ -199,3 +199,29 @@ class ModelAnswer:
     def text(self) -> str:
         """The text of the answer."""
         return self.message.text
+
+
+class JudgeError(PenstockError):
+    """A judge gave no verdict. Do not take it for "nothing found".
+
+    The error that the model raised is the ``__cause__``, unless it quotes what was judged. The message quotes neither
+    what was judged nor what the model answered.
+
+    Attributes:
+        model: the name of the model.
+        reason: why there is no verdict: ``refused`` (by the model or its provider), ``empty`` (no answer),
+            ``unreadable`` (the answer is no verdict), ``timeout``, ``model`` (it could not be asked), ``too-long`` (it
+            was not asked, since the content is too long).
+        problem: what happened, in words.
+        attempts: how often the model was asked.
+        usage: the tokens that the attempts took; None if no answer reported any.
+    """
+
+    def __init__(self, model: str, reason: str, problem: str, *, attempts: int = 1, usage: Usage | None = None) -> None:
+        self.model = model
+        self.reason = reason
+        self.problem = problem
+        self.attempts = attempts
+        self.usage = usage
+        asked = {0: "", 1: " after 1 attempt"}.get(attempts, f" after {attempts} attempts")
+        super().__init__(f"judge {model!r} gave no verdict{asked}: {problem} ({reason})")

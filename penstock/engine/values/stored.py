@@ -1,4 +1,4 @@
-"""What a store keeps, as values: threads, messages in their order, working memory, vectors. It knows no store."""
+"""What a store keeps, as values: threads, messages with their order, working memory and vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MemoryScope = Literal["thread", "resource"]
-"""Whose something is: of one thread, or of all threads of a resource (a user, say)."""
+"""Whether something belongs to one thread, or to all threads of a resource (for example a user)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Thread:
 
     Attributes:
         id: its id, unique in the store.
-        resource_id: whose it is.
-        title: what it is called, for people.
-        metadata: JSON values of the application's own.
+        resource_id: the id of its owner.
+        title: a title for people.
+        metadata: JSON values of the application.
         created_at: when it was first stored, with its zone.
         updated_at: when it, or a message of it, was last stored.
         version: counts the changes of title and metadata, from 1; see `Storage.update_thread`.
@@ -49,7 +49,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as it is kept.
+    """A message as a store keeps it.
 
     Attributes:
         message: the message, with its id, thread and time.
@@ -63,11 +63,11 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some of what was asked for.
+    """One page of a result.
 
     Attributes:
-        items: what there is, in the order asked for.
-        following: where to go on, as the next call's ``after`` (or ``before``); None at the end.
+        items: the items, in the order that was asked for.
+        following: the value of ``after`` (or ``before``) for the next page; None on the last one.
     """
 
     items: tuple[T, ...] = ()
@@ -76,13 +76,13 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecord:
-    """A working memory, at one version.
+    """One version of a working memory.
 
     Attributes:
-        text: what it holds.
+        text: its content.
         version: counts its changes, from 1.
         updated_at: when it was stored.
-        author: who changed it, if they said: a run's id, say.
+        author: who changed it, for example the id of a run; empty if nobody was named.
     """
 
     text: str
@@ -93,14 +93,14 @@ class MemoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class VectorEntry:
-    """A vector to be kept, and what it is of.
+    """A vector to be stored, and the message that it is of.
 
     Attributes:
-        id: the entry's id, unique in its index; one with the same id takes its place.
+        id: the id of the entry, unique in its index; an entry with the same id replaces it.
         vector: the numbers; all of an index have one length.
-        message_id: the message that it is of: if that is deleted, so is the entry.
-        thread_id: the message's thread.
-        resource_id: whose it is.
+        message_id: the id of the message. If that is deleted, so is the entry.
+        thread_id: the id of the message's thread.
+        resource_id: the id of its owner.
     """
 
     id: str
@@ -112,14 +112,14 @@ class VectorEntry:
 
 @dataclass(frozen=True, slots=True)
 class VectorHit:
-    """What was found near a vector.
+    """An entry that was found near a vector.
 
     Attributes:
         id: the entry's id.
-        message_id: the message that it is of.
-        thread_id: the message's thread.
-        resource_id: whose it is.
-        score: the cosine of the angle between both, -1 to 1.
+        message_id: the id of the message that it is of.
+        thread_id: the id of the message's thread.
+        resource_id: the id of its owner.
+        score: the cosine of the angle between the two vectors, -1 to 1.
     """
 
     id: str

@@ -1,6 +1,6 @@
-"""Text wherever it stands: walks the strings of JSON values and parts, and rewrites them in place; it knows no list.
+"""Find and replace texts within JSON values and parts, and the place of a text in a list (`TextPlace`).
 
-A path leads from a part (or a JSON value) to one string. A mapping's key is text too: its path ends with `KeyText`.
+A path leads from a part or a JSON value to one string. The key of a mapping is text too: its path ends with `KeyText`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from penstock.engine.values.messages import TextPart
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Layer, Value
     from penstock.engine.values.messages import Part
 
@@ -21,17 +22,42 @@ Path = tuple[Any, ...]
 
 
 class KeyText(NamedTuple):
-    """The end of a path that leads to a mapping's key itself, not to the value under it."""
+    """The end of a path that leads to the key of a mapping itself, not to the value under it."""
 
     key: str
 
 
 class TextPlace(NamedTuple):
-    """Where a text stands in a list: the message's id, the part's index, and the path within the part."""
+    """Where a text stands: the one key for texts in lists, edits, merges and records.
+
+    Attributes:
+        message_id: the message's id; empty for a text in a field of the stage (a tool's arguments or result).
+        part: the index of the message's part; 0 for a field.
+        path: the path within the part, which begins with a field of the part; or from the stage's field down.
+    """
 
     message_id: str
     part: int
     path: Path = ("text",)
+
+
+class KnownEdits(NamedTuple):
+    """The edits of texts that are known to have been made since some moment.
+
+    Attributes:
+        texts: the edits by the place of their text, in positions of the text at that moment.
+        complete: whether nothing else changed in the messages since then.
+    """
+
+    texts: Mapping[TextPlace, Edits]
+    complete: bool
+
+
+NO_KNOWN_EDITS = KnownEdits({}, complete=False)
+"""Nothing is known: what changed has to be found by comparing. The mapping is shared; do not write to it."""
+
+NOTHING_EDITED = KnownEdits({}, complete=True)
+"""It is known that nothing changed. The mapping is shared; do not write to it."""
 
 
 def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
@@ -49,9 +75,9 @@ def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
-    """Return the JSON value with the strings at the given paths replaced, and what is no string there taken out.
+    """Return the JSON value with the strings at the given paths replaced; what is no string there becomes None.
 
-    Two keys that become one are numbered.
+    Two keys that become equal are numbered.
     """
     if isinstance(value, str):
         return texts.get(path, value)
@@ -67,7 +93,7 @@ def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
 
 
 def free_key(key: Value, taken: Mapping[Value, Value]) -> Value:
-    """Return the key, numbered if it is taken: a redaction must not lose a value."""
+    """Return the key, with a number if it is taken, so that a redaction of keys loses no value."""
     made, number = key, 2
     while made in taken:
         made, number = f"{key} ({number})", number + 1
@@ -75,7 +101,7 @@ def free_key(key: Value, taken: Mapping[Value, Value]) -> Value:
 
 
 def part_texts(part: Part) -> Iterator[tuple[Path, str]]:
-    """Yield every text of a part with its path, which begins with the field's name."""
+    """Yield every text of a part with its path, which begins with the name of a field."""
     for name in part.texts:
         yield from leaves(getattr(part, name), (name,))
 

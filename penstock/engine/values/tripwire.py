@@ -1,7 +1,7 @@
-"""The verdict that stops a run, as a value, and the signal that carries it out of a hook; it knows no step.
+"""Verdicts that stop a run (`Tripwire`, `BlockedError`), and records of what steps did (`Record`).
 
-A hook that calls ``ctx.abort`` is left by `TripwireSignal`, a BaseException, so that no ``except Exception`` in the
-hook's own code swallows a verdict. It is caught in one place, the step boundary of the executor.
+``ctx.abort`` leaves a hook with `TripwireSignal`, a BaseException, so that no ``except Exception`` in the hook's own
+code swallows the verdict. It is caught in one place, the step boundary of the executor.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from penstock.engine.values.errors import PenstockError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
 
 if TYPE_CHECKING:
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tripwire:
-    """Why a run was stopped, by whom and where.
+    """The verdict that stopped a run.
 
     Attributes:
-        reason: a sentence for people; it never holds the text that was judged, unless the processor put it there.
-        processor_id: the id of the processor that stopped it.
+        reason: a sentence for people. It quotes nothing of the text that was judged, unless the processor wrote that.
+        processor_id: the id of the processor that stopped the run.
         stage: the stage in which it did.
         retry: whether the processor asked for another attempt of the model.
-        metadata: details for programs, read-only; a mapping where the processor says nothing else.
+        metadata: details for programs, read-only; an empty mapping if the processor gave none.
     """
 
     reason: str
@@ -42,11 +43,23 @@ class Tripwire:
 
 
 class TripwireSignal(BaseException):
-    """Leaves a hook with a verdict. Not for users: call ``ctx.abort``; do not catch it."""
+    """Carries a verdict out of a hook. Do not raise or catch it: call ``ctx.abort``."""
 
     def __init__(self, tripwire: Tripwire) -> None:
         self.tripwire = tripwire
         super().__init__(tripwire.reason)
+
+
+class BlockedError(PenstockError):
+    """Raised by `Outcome.unwrap()` if the outcome is blocked.
+
+    Attributes:
+        tripwire: the verdict.
+    """
+
+    def __init__(self, tripwire: Tripwire) -> None:
+        self.tripwire = tripwire
+        super().__init__(f"blocked by {tripwire.processor_id!r} in {tripwire.stage}: {tripwire.reason}")
 
 
 Status = Literal["passed", "edited", "tripped", "failed", "skipped"]
@@ -60,13 +73,13 @@ class Record:
         step: the step's path in the workflow, ids joined by ``/``.
         processor_id: the processor's id.
         stage: the stage it ran in.
-        status: how it ended. ``skipped``: an arm not taken, or cut off by a sibling's tripwire.
-        shadow: it ran beside and changed nothing; ``tripped`` then means *would have tripped*.
+        status: how it ended. ``skipped``: it is in an arm that was not taken, or a sibling's tripwire cancelled it.
+        shadow: whether it ran in shadow and so changed nothing; ``tripped`` then means *would have tripped*.
         seconds: how long it took, by the monotonic clock.
-        edits: what it changed in texts: where, and the edit.
-        tripwire: the verdict, if it tripped, or if its failure blocks.
-        error: the name of the error's type, if it failed.
-        details: what the processor chose to tell (``ctx.note``), read-only.
+        edits: its edits of texts, each with the place of its text.
+        tripwire: the verdict, if it tripped, or if its failure blocks; else None.
+        error: the name of the error's type, if it failed; else None.
+        details: what the processor added with ``ctx.note``, read-only.
     """
 
     step: str
@@ -82,7 +95,7 @@ class Record:
 
     @property
     def status_text(self) -> str:
-        """The status in words for people: a shadow's is what it would have done."""
+        """The status in words for people; for a shadow, what it would have done."""
         if not self.shadow:
             return self.status
         return {"tripped": "would trip", "edited": "would edit", "failed": "failed (shadow)"}.get(

@@ -1,6 +1,6 @@
-"""What the models of a request took, as it becomes known: those that answer, and those that judge. It knows usages.
+"""The log of the tokens that a run's models take, judges included; listeners are called for each entry.
 
-A run has one account. Whoever asks a model on a run's behalf enters what it took, and whoever minds the cost listens.
+A run has one `UsageLog`. Code that asks a model on behalf of a run adds an entry, and code that limits costs listens.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UsageEntry:
-    """What one or several requests to a model took.
+    """The tokens that one or several requests to a model took.
 
     Attributes:
-        model: the model's name, as its `Model` tells it.
-        usage: the tokens; None where the provider did not say.
-        by: who asked: the path of a step, or empty for the agent itself.
-        attempts: how many requests it were, those that failed included.
+        model: the name of the model, as in `Model.name`.
+        usage: the tokens; None if the provider reported none.
+        by: the path of the step that asked; empty for the agent itself.
+        attempts: the number of requests, failed ones included.
     """
 
     model: str
@@ -32,7 +32,7 @@ class UsageEntry:
 
 
 class UsageLog:
-    """All that a run has spent so far, in the order in which it became known. Lives as long as the run."""
+    """The usage of a run so far, in the order in which it was reported. Lives as long as the run."""
 
     __slots__ = ("_listeners", "_spent")
 
@@ -42,17 +42,17 @@ class UsageLog:
 
     @property
     def spent(self) -> tuple[UsageEntry, ...]:
-        """What was spent so far."""
+        """The entries so far."""
         return tuple(self._spent)
 
     def enter(self, spend: UsageEntry) -> None:
-        """Enter what a model took, and tell the listeners, at once."""
+        """Add an entry, and call the listeners at once."""
         self._spent.append(spend)
         for listener in self._listeners:
             listener(spend)
 
     def listen(self, listener: Callable[[UsageEntry], None]) -> None:
-        """Tell a listener of all that was spent so far, and from now on of each further spend."""
+        """Call a listener for every entry so far, and from now on for each new one."""
         for spend in self._spent:
             listener(spend)
         self._listeners.append(listener)

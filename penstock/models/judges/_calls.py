@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import anyio
 
-from penstock.engine.values.errors import JudgeError, ModelError, PenstockError
-from penstock.engine.values.model import ModelRequest, ResponseFormat
+from penstock.engine.values.errors import ModelError, PenstockError
+from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat
 from penstock.models.judges._json import UnreadableError
 from penstock.models.judges._prompts import delimiter, prompt
 from penstock.models.judges.answers import rejects_format, whole

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 
-from penstock.engine.values.errors import JudgeError
+from penstock.engine.values.model import JudgeError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

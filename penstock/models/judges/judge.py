@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 import anyio
 from anyio.lowlevel import RunVar
 
-from penstock.engine.values.errors import JudgeError, OptionError, UsageError
+from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY, Value, freeze
-from penstock.engine.values.model import Usage
+from penstock.engine.values.model import JudgeError, Usage
 from penstock.engine.values.ports import RANDOM_IDS, Cache, LRUCache, Model
 from penstock.models.judges._calls import Caller, Found, Manner, Structured, wait_before
 from penstock.models.judges._flights import Flights

@@ -1,7 +1,7 @@
 """The text or thought that an answer is at, as chunks: where it begins and ends, whatever field it comes in.
 
 It knows the fields in which providers send text and thoughts, no calls and no connection. What must go back with a
-thought is noted at its end, as the codec of the format would have noted it.
+thought is noted at its end, as the format would have noted it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _start(place: Place) -> Json:
 
 
 def _part(block: _Open) -> Part | None:
-    """Return the part that the codec makes of the block, had it come whole; None for what is nothing but a text."""
+    """Return the part that the format makes of the block, had it come whole; None for what is nothing but a text."""
     name, text = str(block.place[0]), "".join(block.pieces)
     if name in ("content", "think"):
         return None

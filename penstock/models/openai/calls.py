@@ -107,7 +107,7 @@ def _told(call: _Call, text: str, *, named: bool = False) -> Iterator[Chunk]:
 
 
 def _whole(call: _Call) -> Chunk:
-    """Return the call, read as the codec reads it: what is no JSON object stays the text that it is."""
+    """Return the call, read as the chat format reads it: what is no JSON object stays the text that it is."""
     part = _part(call)
     payload: Json = {"call_id": call.id, "name": call.name, "arguments": part.arguments}
     more = {name: value for name, value in {**call.inner, **call.rest}.items() if name not in _SENT_BACK}

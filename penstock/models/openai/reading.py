@@ -228,7 +228,7 @@ class AnswerReader:
 
 
 def _notes(extra: Json) -> Value:
-    """Return the metadata with which the codec writes these fields of a message again."""
+    """Return the metadata with which the format writes these fields of a message again."""
     (message,) = openai_chat.read([{"role": "assistant", "content": "-", **extra}])
     return message.metadata
 

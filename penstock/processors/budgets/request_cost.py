@@ -84,7 +84,7 @@ class CostRecorder:
     def follow(self, ctx: AnyContext) -> None:
         """Record all usage of the run, past and future; release its reservation when it ends or is collected."""
         ctx.on_spend(self._on_spend)
-        ctx.at_end(self._at_end)
+        ctx.on_end(self._on_end)
         if not is_async(self.ledger.release):  # a run in sync form may be dropped without an end
             self._finalizer = weakref.finalize(self, _ABANDONED.append, (self.ledger, self.key, self._entries.holder))
             self._finalizer.atexit = False
@@ -152,7 +152,7 @@ class CostRecorder:
         for result in waiting:
             await result
 
-    def _at_end(self, _: RunEnd) -> Awaitable[None] | None:
+    def _on_end(self, _: RunEnd) -> Awaitable[None] | None:
         if self._finalizer is not None:
             self._finalizer.detach()
         self.release()

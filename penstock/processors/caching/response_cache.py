@@ -309,7 +309,7 @@ class ResponseCache(Processor[RunLookups]):
         lookups.add(lookup)
         if not lookups.has_end_callback:
             lookups.has_end_callback = True
-            ctx.at_end(lambda end: self._at_end(lookups, end))
+            ctx.on_end(lambda end: self._on_end(lookups, end))
 
     def _replayed(self, ctx: LLMRequestContext[RunLookups], lookup: Lookup, entry: CacheEntry, how: str) -> Answer:
         lookup.replay(entry)
@@ -403,7 +403,7 @@ class ResponseCache(Processor[RunLookups]):
 
     # The end
 
-    def _at_end(self, lookups: RunLookups, end: RunEnd) -> Awaitable[None] | None:
+    def _on_end(self, lookups: RunLookups, end: RunEnd) -> Awaitable[None] | None:
         stored = list(lookups.end(end, self.keep))
         rejected = lookups.rejected(end)
         return self._put(stored, rejected) if stored or rejected else None

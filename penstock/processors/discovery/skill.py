@@ -292,7 +292,7 @@ class SkillSource:
         for folder in waiting:
             await to_thread.run_sync(folder.scan, abandon_on_cancel=True)
         if self._folders and not waiting:
-            ctx.at_end(self._scan_later)
+            ctx.on_end(self._scan_later)
         return (*self._skills, *(skill for folder in self._folders for skill in folder.skills or ()))
 
     async def _scan_later(self, _ended: RunEnd) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.engine.values.errors import JudgeError
 from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.model import JudgeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

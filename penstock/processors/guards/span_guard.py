@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from penstock.detection.windows import Windows
 from penstock.engine.tasks import gather
 from penstock.engine.values.edits import Edit, apply
-from penstock.engine.values.errors import JudgeError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.model import JudgeError
 from penstock.processors.guards.detections import Detection
 from penstock.processors.guards.findings import Book, Finding, of_spans, regions
 from penstock.processors.guards.guard import Guard

@@ -551,7 +551,7 @@ class MessageHistory(Processor[HistoryState]):
             state.owner = await self._owner(thread_id, ctx.resource_id)
         if not state.is_registered:
             state.is_registered = True
-            ctx.at_end(lambda ended: self._at_end(ended, state, thread_id))
+            ctx.on_end(lambda ended: self._on_end(ended, state, thread_id))
         state.redact = message_redactor(ctx)
         rows = self._rows(fresh, state, thread_id)
         if rows:
@@ -594,7 +594,7 @@ class MessageHistory(Processor[HistoryState]):
         except (StorageConflictError, NotStoredError):
             return  # another request has set one, or the thread is deleted
 
-    def _at_end(self, ended: RunEnd, state: HistoryState, thread_id: str) -> Awaitable[None] | None:
+    def _on_end(self, ended: RunEnd, state: HistoryState, thread_id: str) -> Awaitable[None] | None:
         """Return what is left to do at the end: delete rejected messages, or store changed answers again."""
         stored = state.answers & state.stored
         if ended.tripwire is not None:

@@ -452,9 +452,9 @@ class SemanticRecall(Processor[RecallState]):
         if not state.is_registered:
             state.is_registered = True
             resource_id = ctx.resource_id
-            ctx.at_end(lambda ended: self._at_end(ended, state, thread_id, resource_id))
+            ctx.on_end(lambda ended: self._on_end(ended, state, thread_id, resource_id))
 
-    def _at_end(
+    def _on_end(
         self, ended: RunEnd, state: RecallState, thread_id: str, resource_id: str | None
     ) -> Awaitable[None] | None:
         """Return what is left to do at the end of a run: index messages, or remove rejected answers from the index."""

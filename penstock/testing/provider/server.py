@@ -26,29 +26,29 @@ _PATIENCE = 5.0  # seconds that a thread has for its end
 
 
 class FakeProvider:
-    """A provider of models on 127.0.0.1 that speaks real HTTP/1.1 and server-sent events, and says what a script says.
+    """A fake model provider on 127.0.0.1, with real HTTP/1.1 and server-sent events, that answers from a script.
 
-    It serves while it is entered, from threads of its own, so any event loop, or none, may ask it::
+    It serves inside its ``with`` block, from its own threads, so clients can use any event loop, or none::
 
         with FakeProvider(["Hello", rate_limited(2), Sent("Bye", Wire(cut_at=300))]) as server:
             client = openai.OpenAI(base_url=server.url, api_key="any")
 
-    Known are ``/chat/completions``, ``/embeddings``, ``/moderations`` and ``/models``, below any path.
+    The endpoints are ``/chat/completions``, ``/embeddings``, ``/moderations`` and ``/models``, below any path.
 
     Args:
-        script: what chat completions get, in order: a str or a `Turn` (or a mapping that makes one) that the model
-            says, a `Reply` that is sent as it stands, a `Sent` that goes on a faulty `Wire`, or a callable that is
-            given the request, a `Received`, and returns one of those. A callable instead of the list answers all.
-        repeat_last: whether the last item answers all that follow, too; without it they get a 400.
-        embeddings: the same for embeddings; where it has None, or nothing more, ``embed`` answers.
-        moderations: the same for moderations; where it has None, or nothing more, ``moderate`` answers.
-        embed: the vector of a text; by default one in which texts that share words are near.
-        moderate: the scores of a text by category, 0 to 1; flagged from 0.5. By default nothing is found.
+        script: the answers to chat completions, in order: a str, a `Turn` or a mapping of its fields; a `Reply`, which
+            is sent unchanged; a `Sent`, which has the faults of a `Wire`; or a callable that gets the request, a
+            `Received`, and returns one of those. One callable instead of the list answers all requests.
+        repeat_last: whether the last item also answers all further requests. If not, they get a 400.
+        embeddings: the same for embeddings. ``embed`` answers for items that are None, and after the last item.
+        moderations: the same for moderations, with ``moderate``.
+        embed: a function from a text to its vector; by default, texts that share words have similar vectors.
+        moderate: a function from a text to its scores by category, 0 to 1, flagged from 0.5. Default: nothing is found.
         models: the names that ``/models`` lists.
-        key: the key that requests must have; None: any will do, or none.
+        key: the API key that requests must have; None: any key, or none.
 
     Attributes:
-        requests: the requests it got, in the order they were read, without keys.
+        requests: the requests so far, in the order in which they were read, without keys.
     """
 
     def __init__(

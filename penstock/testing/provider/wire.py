@@ -54,29 +54,29 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """How an answer goes on the wire: a fault, or an oddity that the standards allow, a field.
+    """How an answer is sent. Each field is a fault, or an oddity that the standards allow.
 
     Attributes:
         stream: whether it is a stream of events; None: as the request asks.
         newline: how the lines of events end: LF, CRLF or CR.
         bom: whether a byte order mark begins the body.
-        comments: whether a comment stands before each event, as providers send them to keep a connection alive.
+        comments: whether a comment precedes each event, as providers send them to keep a connection alive.
         split_data: whether an event's JSON is spread over several ``data`` lines.
-        space: what stands behind ``data:``.
+        space: the text after ``data:``.
         done: whether ``[DONE]`` ends the stream.
         break_event: the index of the event of which only the first half of the JSON is sent.
-        error_event: an error's JSON that is sent as an event behind the last of the answer's own.
-        reasoning: the key that reasoning goes by.
-        content_type: stands in the head whatever the body is; None: what it is.
+        error_event: an error's JSON, sent as an event after the answer's last event.
+        reasoning: the JSON key for reasoning.
+        content_type: the content type to send; None: the real one.
         gzip: whether the body is compressed.
-        framing: how the body's end is told: in chunks, by its length, or by closing the connection. None: streams in
-            chunks, the rest by length.
-        piece: at most so many bytes are sent at once; None: an event at once.
-        gate: is waited at before each piece.
-        cut_at: after so many bytes, head and framing included, the connection ends.
-        cut_body_at: after so many bytes of the body (compressed, if it is) the connection ends.
-        ending: how it ends then: ``reset`` (RST), or ``close`` (FIN), as if it were done.
-        endless: what comes instead of the stream's end: nothing (``silence``), the last event again and again
+        framing: how the end of the body is marked: in chunks, by its length, or by closing the connection. None:
+            streams in chunks, the rest by length.
+        piece: the most bytes to send at once; None: one event at a time.
+        gate: a gate to wait for before each piece.
+        cut_at: end the connection after so many bytes, including head and framing.
+        cut_body_at: end the connection after so many bytes of the body (compressed, if it is).
+        ending: how the connection then ends: ``reset`` (RST), or ``close`` (FIN), as if the answer were complete.
+        endless: what replaces the stream's end: nothing (``silence``), the last event again and again
             (``events``), or ``comments``. Such an answer ends when its client hangs up, or the server is closed.
     """
 
@@ -103,12 +103,12 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer that is sent as it stands.
+    """An answer that is sent unchanged.
 
     Attributes:
-        body: its bytes; a str goes out as UTF-8, anything else as JSON.
-        status: its HTTP status.
-        headers: what stands in its head beside the content's type and length.
+        body: bytes; a str is sent as UTF-8, anything else as JSON.
+        status: the HTTP status.
+        headers: headers besides the content type and length.
         content_type: the body's type; None: JSON, or events if the body is a str or bytes that begin like those.
     """
 
@@ -155,7 +155,7 @@ def failing(status: int = 500, message: str = "The server had an error", *, code
 
 
 def rate_limited(wait: float | datetime | None = None, message: str = "Rate limit reached") -> Reply:
-    """Return a 429; ``wait`` is its retry-after: seconds, a time (sent as an HTTP date), or none."""
+    """Return a 429. ``wait`` is its retry-after: seconds, a time (sent as an HTTP date), or None."""
     told = format(wait, "g") if isinstance(wait, int | float) else wait and format_datetime(wait, usegmt=True)
     headers = {"retry-after": told} if told else {}
     return Reply(error(message, "requests", "rate_limit_exceeded"), 429, headers)

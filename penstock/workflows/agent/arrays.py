@@ -14,7 +14,7 @@ from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.context import Context
 from penstock.engine.processor.processor import Processor, is_processor
 from penstock.engine.values.errors import OptionError, PenstockError
-from penstock.engine.workflow import Workflow, arrayed, check_some, stages_of
+from penstock.engine.workflow import Workflow, check_lists, plans_of_lists, stages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -117,7 +117,7 @@ class Arrays:
         arrays = (self.processors, self.input, self.output, self.error)
         every, given, judging, error = [() if callable(array) else _known(array) for array in arrays]
         _check_bound(name, every)
-        check_some(
+        check_lists(
             name,
             {
                 "input": [*_of("input", every), *given],
@@ -134,7 +134,7 @@ class Arrays:
         around = Around() if self.memory is None else self.memory.around(list(_processors(mine)))
         before, after = around.before, around.after
         bound, judges = _parted(every), _parted(judging)
-        return arrayed(
+        return plans_of_lists(
             name,
             {
                 "input": [*_of("input", (*before, *bound.items)), *given, *self.own_input, *_of("input", after)],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast, get_args
 
 from penstock.engine.processor.processor import Processor, one_of
 from penstock.engine.run.answers import Release
-from penstock.engine.run.stages import MAX_ERROR_RETRIES
+from penstock.engine.run.conversation import MAX_ERROR_RETRIES
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK

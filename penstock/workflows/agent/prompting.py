@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.run.conversation import parsed
+from penstock.engine.run.conversation import parse_input
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList
@@ -43,17 +43,17 @@ async def conversation(options: RequestOptions, messages: object, context: Reque
     if options.system:
         made = made.add(_system(options.system), tag=SYSTEM_TAG)
     if options.context:
-        made = made.add(_owned(parsed(options.context, "user"), context), source="context")
+        made = made.add(_owned(parse_input(options.context, "user"), context), source="context")
     if isinstance(messages, MessageList):
         raise OptionError("Agent", "messages", "a MessageList", "a str, messages, or chat dicts: list.all")
-    return made.add(_owned(parsed(messages, "user"), context), source="input")
+    return made.add(_owned(parse_input(messages, "user"), context), source="input")
 
 
 def _system(given: Value) -> list[Message]:
     """Return instructions as system messages."""
     if isinstance(given, str):
         return [Message.system(given)]
-    return [replace(message, role="system") for message in parsed(given, "user")]
+    return [replace(message, role="system") for message in parse_input(given, "user")]
 
 
 def _owned(messages: Sequence[Message], context: RequestContext) -> list[Message]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Generic, Literal
 
 from typing_extensions import TypeVar
 
-from penstock.engine.values.errors import BlockedError, UsageError
+from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, json_value
 from penstock.engine.values.messages import ReasoningPart, ToolPart
 from penstock.engine.values.model import Usage
+from penstock.engine.values.tripwire import BlockedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

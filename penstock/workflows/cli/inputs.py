@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Literal
 
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import MessageError
 from penstock.workflows.batch import Call
 from penstock.workflows.cli.exits import CommandError
@@ -27,7 +28,7 @@ InputFormat = Literal["auto", "jsonl", "text"]
 MAX_LINE = 64 * 1024 * 1024
 """The bytes of the longest line that is read: far beyond any conversation, far below what fills a machine's memory."""
 
-TOOL_VALUES = {"process_tool_call": "arguments", "process_tool_result": "result"}
+TOOL_VALUES = {name: stage.value for name, stage in STAGES.items() if stage.value}
 """The stages that judge a JSON value instead of messages, and the field of a row that holds it."""
 
 _BODIES = ("text", "messages", "content", "parts")
@@ -107,7 +108,7 @@ def _messages_of(value: Any) -> Any:
 
 
 def _parsed(value: Any) -> tuple[Message, ...]:
-    from penstock.engine.formats import parse_messages  # plain texts need no codec
+    from penstock.engine.formats import parse_messages  # plain texts need no format
 
     messages = parse_messages(value)
     if not messages:

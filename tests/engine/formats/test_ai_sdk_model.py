@@ -295,7 +295,7 @@ def test_our_parts_have_their_usual_shape():
 
 
 def test_what_the_format_has_no_place_for_is_left_out():
-    """Exactly the kinds that the codec names."""
+    """Exactly the kinds that the format names."""
     left_out = {"source", "data", "step-start"}
     assert left_out == ai_sdk_model.LEAVES_OUT
 

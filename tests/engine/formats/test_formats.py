@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.formats import FORMATS, codec, dump_messages, json_schema, parse_messages
+from penstock.engine.formats import FORMATS, dump_messages, json_schema, parse_messages, wire_format
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import (
@@ -60,7 +60,7 @@ def test_a_message_is_recognised(name: str, item: dict[str, Any]):
         with pytest.raises(MessageError, match=r"messages\[0\].parts\[1\]: expected an object with a type, not int"):
             parse_messages(item)
     else:
-        assert parse_messages(item) == parse_messages([item], name) == codec(name).read([item])
+        assert parse_messages(item) == parse_messages([item], name) == wire_format(name).read([item])
 
 
 def test_a_str_is_one_user_message():
@@ -78,7 +78,10 @@ def test_plain_messages_follow_those_that_are_unmistakable():
     item = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
     messages = parse_messages([plain, item])
     assert dump_messages(messages, "openai-responses") == [plain, item]
-    assert parse_messages([plain, item, {"role": "tool", "content": "4"}])[0] == codec("openai-chat").read([plain])[0]
+    assert (
+        parse_messages([plain, item, {"role": "tool", "content": "4"}])[0]
+        == wire_format("openai-chat").read([plain])[0]
+    )
 
 
 def test_texts_follow_model_messages_that_are_unmistakable():
@@ -86,9 +89,9 @@ def test_texts_follow_model_messages_that_are_unmistakable():
     plain, texts = {"role": "user", "content": "hi"}, {"role": "user", "content": [{"type": "text", "text": "hi"}]}
     call = {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]}
     result = {"role": "tool", "content": "4", "tool_call_id": "c"}
-    assert parse_messages([plain, texts, call]) == codec("ai-sdk-model").read([plain, texts, call])
-    assert parse_messages([plain, texts]) == codec("openai-chat").read([plain, texts])
-    assert parse_messages([plain, texts, call, result])[:2] == codec("openai-chat").read([plain, texts])
+    assert parse_messages([plain, texts, call]) == wire_format("ai-sdk-model").read([plain, texts, call])
+    assert parse_messages([plain, texts]) == wire_format("openai-chat").read([plain, texts])
+    assert parse_messages([plain, texts, call, result])[:2] == wire_format("openai-chat").read([plain, texts])
 
 
 def test_formats_may_be_mixed():
@@ -116,7 +119,7 @@ def test_formats_may_be_mixed():
     ],
 )
 def test_what_is_no_message_is_refused_with_its_place(value: Any, problem: str):
-    """Before any codec is asked."""
+    """Before any format is asked."""
     with pytest.raises(MessageError) as caught:
         parse_messages(value)
     assert str(caught.value) == problem
@@ -157,7 +160,7 @@ def test_each_format_holds_a_conversation(name: str):
     """What is said comes back, except for the kinds that the format says it leaves out."""
     read = parse_messages(dump_messages(CONVERSATION, name), name)
     said = [(part.type, getattr(part, "text", "")) for message in read for part in message.parts]
-    left_out = codec(name).LEAVES_OUT
+    left_out = wire_format(name).LEAVES_OUT
     expected = [
         (part.type, getattr(part, "text", ""))
         for message in CONVERSATION

@@ -45,7 +45,7 @@ def test_an_assistants_steps_become_messages_with_their_results():
 
 
 def test_what_the_format_has_no_place_for_is_left_out():
-    """Exactly the kinds that the codec names; a message of nothing else is not sent empty."""
+    """Exactly the kinds that the format names; a message of nothing else is not sent empty."""
     parts = [SourcePart(url="https://x.test"), DataPart("progress", 1), StepStartPart()]
     assert {part.type for part in parts} == openai_chat.LEAVES_OUT
     assert openai_chat.write([Message.assistant(parts)]) == []

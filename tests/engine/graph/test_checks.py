@@ -24,7 +24,7 @@ PROBLEMS: list[tuple[str, Workflow, tuple[str, ...]]] = [
     (
         "equal ids that somebody set",
         W.then(Look(id="a")).parallel(Look(id="a"), Wait()),
-        ("2 steps have the id 'a', which somebody set; give each its own",),
+        ("2 steps have the id 'a', which was set explicitly; give each its own",),
     ),
     (
         "an id set in one place and taken in another",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from penstock import Edit, InputContext, Message, MessageList, Processor, Workflow, member
+from penstock import Edit, InputContext, Message, MessageList, Processor, TextGuard, TextPart, Workflow, member
 from penstock.engine import Overrides, pick
 from penstock.engine.graph.nodes import resolve
 from penstock.engine.values.edits import Edits, apply, merge, normalise, remainder
@@ -136,6 +136,98 @@ def test_a_policy_cannot_choose_new_parts_over_a_redaction() -> None:
     with pytest.raises(MergeConflictError):
         chosen.check_sync("a secret")
     assert texts(Workflow("w").parallel(Says(doubled), Hide("secret"), merge="last"), "a secret") == ["a #"]
+
+
+class Guarded(Says):
+    """A guard that replaces text, without saying that it hides it."""
+
+    edits = "spans"
+    role = "guard"
+
+    def process_input(self, ctx: InputContext) -> Any:
+        """Return what the function makes of the context."""
+        return self.change(ctx)
+
+
+def masked(text: str) -> str:
+    """Return the text without the secret."""
+    return text.replace("secret", "[masked]")
+
+
+def masked_message(message: Message) -> Message:
+    """Return the message without the secret."""
+    return replace(message, parts=(TextPart(masked(message.text)),))
+
+
+MASKING: Mapping[str, Callable[[Any], Any]] = {
+    "map_text": lambda ctx: ctx.message_list.map_text(masked, ctx.messages),
+    "messages": lambda ctx: [masked_message(message) for message in ctx.messages],
+    "edit_text": lambda ctx: ctx.message_list.edit_text(
+        {
+            place: [Edit(text.index("secret"), text.index("secret") + 6, "[masked]", "replace")]
+            for place, text in ctx.message_list.texts(ctx.messages)
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("guard_first", [True, False])
+@pytest.mark.parametrize("way", MASKING)
+@pytest.mark.parametrize("after", ["a word: secret, b", "secret", "A SECRET B, SECRET"], ids=str)
+def test_no_policy_brings_back_what_a_guard_replaced(policy: Any, guard_first: bool, way: str, after: str) -> None:
+    """Every edit of a guard that takes text away counts as hiding it, also if its kind does not say so."""
+    guard, rewriter = Guarded(MASKING[way]), Mapped(lambda text: text.replace("a secret b", after))
+    members = [member(guard, id="a"), member(rewriter, id="b")]
+    in_order = members if guard_first else members[::-1]
+    (text,) = texts(Workflow("w").dag(*in_order, merge=policy), "now: a secret b!")
+    assert "secret" not in text.lower()
+    assert "[masked]" in text
+
+
+def test_what_a_guard_inserts_hides_nothing() -> None:
+    """So a policy may choose another branch over it."""
+    guard = Guarded(
+        lambda ctx: ctx.message_list.edit_text(
+            {place: [Edit(2, 2, "<note>", "insert")] for place, _ in ctx.message_list.texts(ctx.messages)}
+        )
+    )
+    workflow = Workflow("w").parallel(guard, Mapped(lambda text: "other"), merge="last")
+    assert texts(workflow, "a text") == ["other"]
+
+
+class Masker(TextGuard):
+    """A text guard whose edits say ``replace``."""
+
+    def __init__(self, word: str, text: str, role: Any) -> None:
+        self.word, self.text, self.role = word, text, role
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> Any:
+        """Replace the word."""
+        return [
+            Edit(at, at + len(self.word), self.text, "replace")
+            for at in range(len(text))
+            if text.startswith(self.word, at)
+        ]
+
+    def hold(self, text: str, start: int) -> int:
+        """Hold what may become the word."""
+        return max(start, len(text) - len(self.word) + 1)
+
+
+@pytest.mark.parametrize("policy", ["first", "last"])
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_a_stream_keeps_what_a_guard_replaced_as_the_whole_text_does(policy: Any, size: int) -> None:
+    """However the text is cut, the guard's edit is not dropped."""
+    guard, rewriter = Masker("secret", "[masked]", "guard"), Masker("a secret b", "a word: secret, b", "transform")
+    members = (guard, rewriter) if policy == "last" else (rewriter, guard)
+    workflow = Workflow("w").parallel(*members, merge=policy)
+    text = "now: a secret b!"
+    whole = workflow.check_sync(text, stage="process_output_step").text
+    assert "secret" not in whole
+    cut = [text[at : at + size] for at in range(0, len(text), size)]
+    with workflow.start_sync().process_output_stream(cut) as chunks:
+        assert "".join(chunk.text for chunk in chunks) == whole
 
 
 def test_a_merge_function_is_trusted() -> None:

@@ -18,16 +18,8 @@ from penstock import (
     processor,
 )
 from penstock.engine import StepFailedError, UsageError, View
-from penstock.engine.processor.context import CONTEXTS
-from penstock.engine.processor.stages import STAGES
 
 FACT = Key[int]("fact")
-
-
-def test_there_is_one_context_for_each_stage() -> None:
-    """Under the stage's name, in the order of a run."""
-    assert list(CONTEXTS) == list(STAGES)
-    assert all(context.stage == name for name, context in CONTEXTS.items())
 
 
 def test_a_hook_sees_the_messages_its_stage_shows() -> None:

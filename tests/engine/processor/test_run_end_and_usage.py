@@ -29,7 +29,7 @@ async def test_whoever_asked_is_told_once_how_the_run_ended() -> None:
 
     @processor
     def lender(ctx: InputContext) -> None:
-        ctx.at_end(lambda ended: told.append((ended.completed, ended.tripwire is None)))
+        ctx.on_end(lambda ended: told.append((ended.completed, ended.tripwire is None)))
         if ctx.text == "stop":
             ctx.abort("no")
 
@@ -65,7 +65,7 @@ async def test_what_is_told_at_the_end_may_wait_and_may_fail(caplog: pytest.LogC
     @processor
     def lender(ctx: InputContext) -> None:
         for callback in (late, broken_late, broken):
-            ctx.at_end(callback)
+            ctx.on_end(callback)
 
     with caplog.at_level(logging.WARNING):
         async with Workflow("w").then(lender).start() as run:

@@ -32,7 +32,7 @@ class Last(Processor[dict[str, Any]]):
         self.told = [] if told is None else told
 
     def process_input(self, ctx: InputContext) -> None:
-        ctx.at_end(self.told.append)
+        ctx.on_end(self.told.append)
 
     def process_input_step(self, ctx: InputStepContext) -> None:
         if ctx.step_number == self.stop_at:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import InputContext, Key, OptionError, OutputResultContext, Processor, Workflow, WorkflowError, processor
 from penstock.engine.run.run import Run
-from penstock.engine.workflow import arrayed
+from penstock.engine.workflow import plans_of_lists
 
 pytestmark = pytest.mark.anyio
 
@@ -43,14 +43,14 @@ async def test_an_item_in_two_arrays_is_one_step_with_one_state() -> None:
     """Two items of one kind are two; each array has its own order."""
     log: list[str] = []
     one, other = Both(log), Both(log)
-    await both_ends(Run(arrayed("agent", {"input": [one, other], "output": [other, one]})))
+    await both_ends(Run(plans_of_lists("agent", {"input": [one, other], "output": [other, one]})))
     assert log == ["both#2 saw both#2", "both saw both"]
 
 
 async def test_an_array_serves_its_own_stages_only() -> None:
     """What stands among the output's is not asked about the input."""
     log: list[str] = []
-    await both_ends(Run(arrayed("agent", {"output": [Workflow("w").then(Both(log))]})))
+    await both_ends(Run(plans_of_lists("agent", {"output": [Workflow("w").then(Both(log))]})))
     assert log == ["w/both saw None"]
 
 
@@ -66,13 +66,13 @@ async def test_an_array_serves_its_own_stages_only() -> None:
 def test_what_cannot_be_meant_is_refused(arrays: Any, told: str) -> None:
     """Before anything runs, and the error says where it stands and what would do."""
     with pytest.raises(OptionError, match=told):
-        arrayed("agent", arrays)
+        plans_of_lists("agent", arrays)
 
 
 def test_equal_ids_that_somebody_set_are_refused_across_arrays() -> None:
     """They would share a name in everything that is told of them."""
     with pytest.raises(WorkflowError, match="'mine'"):
-        arrayed("agent", {"input": [Both([], "mine")], "output": [Both([], "mine")]})
+        plans_of_lists("agent", {"input": [Both([], "mine")], "output": [Both([], "mine")]})
 
 
 def test_facts_flow_along_each_array() -> None:
@@ -87,6 +87,6 @@ def test_facts_flow_along_each_array() -> None:
     def needs(ctx: InputContext) -> None:
         assert ctx.get(word)
 
-    arrayed("agent", {"input": [puts, needs]})
+    plans_of_lists("agent", {"input": [puts, needs]})
     with pytest.raises(WorkflowError, match="requires the fact 'word'"):
-        arrayed("agent", {"input": [needs, puts]})
+        plans_of_lists("agent", {"input": [needs, puts]})

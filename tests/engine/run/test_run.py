@@ -550,7 +550,7 @@ async def test_a_shadow_changes_nothing_and_is_recorded(what: str, status: str, 
 
 async def test_a_shadow_delays_nothing_and_ends_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stage is over while it still runs; what takes too long is cancelled at the end."""
-    monkeypatch.setattr(background, "PATIENCE", 0.0)
+    monkeypatch.setattr(background, "SHADOW_SECONDS", 0.0)
     ended: list[str] = []
 
     @processor(edits="nothing")

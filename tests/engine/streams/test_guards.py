@@ -11,8 +11,9 @@ import pytest
 
 from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
 from penstock.engine import StepFailedError, UsageError
-from penstock.engine.text_guards.guard import neighbours, united
+from penstock.engine.text_guards.guard import neighbours
 from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.values.edits import unite_overlaps
 from penstock.engine.values.errors import EditError
 from penstock.testing import run_stage, run_stream
 from tests.engine.streams.toys import AsyncToy, Rule, Toy
@@ -130,11 +131,10 @@ def test_a_message_of_no_texts_has_no_neighbours() -> None:
 
 def test_findings_that_overlap_are_united_if_all_of_them_hide() -> None:
     """Else it is a mistake of the guard."""
-    assert [(edit.start, edit.end) for edit in united([Edit(0, 4, "a", "redact"), Edit(2, 6, "b", "redact")])] == [
-        (0, 6)
-    ]
+    hidden = unite_overlaps([Edit(0, 4, "a", "redact"), Edit(2, 6, "b", "redact")])
+    assert [(edit.start, edit.end) for edit in hidden] == [(0, 6)]
     with pytest.raises(EditError, match="overlap"):
-        united([Edit(0, 4, "a", "replace"), Edit(2, 6, "b", "replace")])
+        unite_overlaps([Edit(0, 4, "a", "replace"), Edit(2, 6, "b", "replace")])
 
 
 class Long(TextGuard):

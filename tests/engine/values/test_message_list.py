@@ -148,8 +148,8 @@ def test_edits_are_made_where_they_say_and_remembered() -> None:
     (message,) = twice.all
     assert message.parts[0] == TextPart("b a t")
     assert message.parts[2].result == {"n": 1, "s": "[X]"}
-    assert [edit.text for edit in twice.recorded_edits[TextPlace("1", 0)]] == ["b ", "a "]
-    assert list(twice.replace(message).recorded_edits) == []
+    assert [edit.text for edit in twice.known_edits.texts[TextPlace("1", 0)]] == ["b ", "a "]
+    assert list(twice.replace(message).known_edits.texts) == []
 
 
 def test_a_key_is_edited_and_its_value_stays() -> None:
@@ -248,7 +248,7 @@ def test_places_can_be_kept() -> None:
     edited = messages.edit_text({place: [Edit(0, 1, "C")], TextPlace("1", 0, ("text",)): [Edit(0, 1, "A")]})
     kept = edited.keep([2, 1, 2])
     assert [message.text for message in kept] == ["b", "C"]
-    assert set(kept.recorded_edits) == {place}
+    assert set(kept.known_edits.texts) == {place}
     with pytest.raises(IndexError):
         messages.keep([3])
 

@@ -91,12 +91,12 @@ def test_a_missing_extra_says_what_to_install() -> None:
     [
         ("process_tool_call", 3, "returned an int; process_tool_call takes None"),
         ("process_tool_call", {"a": object()}, "no JSON value"),
-        ("process_tool_call", TextEdits({("arguments", "nowhere"): []}), "where no text stands"),
+        ("process_tool_call", TextEdits({("arguments", "nowhere"): []}), "a place without text"),
         ("process_tool_result", object(), "no JSON value"),
         ("process_tool_result", print, "no JSON value"),
         ("process_tool_result", [Message.user("hi")], "returned messages"),
         ("process_tool_result", Answer({1, 2}), "no JSON value"),
-        ("process_tool_result", TextEdits({("arguments", "a"): []}), "where no text stands"),
+        ("process_tool_result", TextEdits({("arguments", "a"): []}), "a place without text"),
         ("process_llm_response", [Message.user("hi")], "process_llm_response takes None"),
     ],
 )

@@ -18,7 +18,8 @@ from penstock import (
     SystemPromptScrubber,
     Workflow,
 )
-from penstock.engine.values.errors import BlockedError, OptionError
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.tripwire import BlockedError
 from penstock.testing import ScriptedModel, Turn
 
 

@@ -20,7 +20,7 @@ from penstock import (
     processor,
 )
 from penstock.engine.processor.context import AnyContext
-from penstock.engine.processor.processor import StageName
+from penstock.engine.processor.stages import StageName
 from penstock.engine.values.frozen import thaw
 from penstock.processors.structure import OBJECT
 from penstock.testing import ScriptedModel

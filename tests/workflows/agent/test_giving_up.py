@@ -59,7 +59,7 @@ class Listens(Processor[dict[str, Any]]):
 
     def process_input(self, ctx: InputContext) -> None:
         """Wait for the end."""
-        ctx.at_end(self.told.append)
+        ctx.on_end(self.told.append)
 
 
 async def upto(stream: AgentStream[Any], kind: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Self, get_args
 import anyio
 
 from penstock import Agent, Chunk, InputContext, Processor, Retry
-from penstock.engine.processor.processor import StageName
+from penstock.engine.processor.stages import StageName
 from penstock.engine.processor.state import RunEnd
 from penstock.workflows import AgentResult
 
@@ -40,7 +40,7 @@ class Waits(Processor[dict[str, Any]]):
         self.told: list[RunEnd] = []
 
     def _listen(self, ctx: InputContext) -> None:
-        ctx.at_end(self.told.append)
+        ctx.on_end(self.told.append)
 
     async def _hook(self, ctx: Any) -> Retry | None:
         if self.stage == "process_input":

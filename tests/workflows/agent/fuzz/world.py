@@ -217,7 +217,7 @@ def _hook(world: World, name: str, stage: str, *, wary: bool, waits: bool) -> Ca
         if world.stopped:
             world.problems.append(f"{stage} ran after a verdict")
         if stage == "process_input":
-            ctx.at_end(world.ends.append)
+            ctx.on_end(world.ends.append)
         if ctx.state.setdefault("seed", world.seed) != world.seed:
             world.problems.append("state of another request")
         return act(world, stage, world.decide(name, stage), ctx, chunk, wary=wary)
