@@ -1,33 +1,35 @@
-"""A branch on what a guard found out: each language takes its own way, and what is unknown takes none.
+"""A branch on a fact: add a system message that depends on the language of the user's message.
 
-Needs the extra `language` (pip install 'penstock[language]'); no model, no key.
+Needs the extra `language` (pip install 'penstock[language]'), but no model and no key.
 """
 
 from penstock import InputContext, LanguageDetector, Message, MessageList, Workflow, processor
 from penstock.engine import View
 
-MANNERS = {"de": "Antworte auf Deutsch und duze niemanden.", "fr": "Réponds en français et vouvoie."}
+SYSTEM_MESSAGES = {"de": "Antworte auf Deutsch und duze niemanden.", "fr": "Réponds en français et vouvoie."}
 
 
 detector = LanguageDetector()
 
 
 def is_known(view: View) -> bool:
-    """Tell whether there is a manner for the language of the last message."""
-    return (view.get(detector.language) or "") in MANNERS
+    """Return whether there is a system message for the language of the last message."""
+    return (view.get(detector.language) or "") in SYSTEM_MESSAGES
 
 
 @processor("process_input")
-def manners(ctx: InputContext) -> MessageList:
-    """Tell the model how to speak to people who write in this language."""
-    return ctx.message_list.replace_system(Message.system(MANNERS[ctx.get(detector.language) or ""]), tag="manners")
+def address(ctx: InputContext) -> MessageList:
+    """Tell the model how to address people who write in this language."""
+    return ctx.message_list.replace_system(
+        Message.system(SYSTEM_MESSAGES[ctx.get(detector.language) or ""]), tag="address"
+    )
 
 
-guard = Workflow("by-language").then(detector).branch((is_known, manners))
+guard = Workflow("by-language").then(detector).branch((is_known, address))
 
 
 def main() -> None:
-    """Ask in four languages."""
+    """Check four messages: German, French, English, and one without words."""
     for text in (
         "Wann kommt denn endlich meine Bestellung?",
         "Où est ma commande, s'il vous plaît ?",

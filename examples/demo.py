@@ -1,7 +1,6 @@
-"""The main job in one go: draw the preset, run it over real messages, and use it from Python.
+"""The demo of `make demo`: draw a preset, run it on real messages, and use it from Python.
 
-Everything here is what a user has: the command `penstock`, `Workflow.check_sync`, and a streamed answer. Run it with
-`make demo`.
+It uses the public interfaces only: the command `penstock`, `Workflow.check_sync`, and a streamed answer.
 """
 
 import shlex
@@ -17,7 +16,7 @@ OUT = HERE.parent / "build" / "demo"
 
 
 def shell(*argv: str) -> None:
-    """Show a command as one would type it, and run it."""
+    """Print a command as a user would type it, and run it."""
     print(f"\n$ penstock {shlex.join(argv)}\n", flush=True)
     code = main(argv)
     if code:
@@ -25,7 +24,7 @@ def shell(*argv: str) -> None:
 
 
 def demo() -> None:
-    """Draw, run, check one text, and guard one streamed answer."""
+    """Draw the preset, run it, check one text, and guard one streamed answer."""
     OUT.mkdir(parents=True, exist_ok=True)
     data = str(MESSAGES.relative_to(Path.cwd())) if MESSAGES.is_relative_to(Path.cwd()) else str(MESSAGES)
     for name in ("hygiene.mmd", "hygiene.txt"):
@@ -39,8 +38,8 @@ def demo() -> None:
     answer = ["Ask ann@exam", "ple.com, or call ", "+1 415 555", " 0132 before nine."]
     with hygiene().start_sync().process_output_stream(answer) as chunks:
         pieces = [chunk.text for chunk in chunks]
-    print(f"\n>>> the answer comes as {answer}\n    and leaves as {pieces}")
-    print(f"\nThe diagrams and the results are in {OUT}; where the messages come from: {HERE / 'data' / 'SOURCES.md'}")
+    print(f"\n>>> the model streams {answer}\n    and the client gets {pieces}")
+    print(f"\nThe diagrams and the results are in {OUT}; the sources of the messages: {HERE / 'data' / 'SOURCES.md'}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A chat whose model never sees personal data: it works on tokens, and the client gets the values back.
+"""A chat whose model never sees personal data: it gets tokens, and the client gets the original values back.
 
-A scripted model stands in for a real one: `penstock.model("openai/gpt-5-mini")` would do in its place.
+A `ScriptedModel` replaces a real one here, such as `penstock.model("openai/gpt-5-mini")`.
 """
 
 import anyio
@@ -16,11 +16,11 @@ chat = (
     .then(PIIDetector(redaction_method={"credit-card": "mask", "*": "token"}, phase="input"))
     .then(Restore())
 )
-"""What goes to the model is hidden, what comes from it is put back: tokens for addresses, a mask for cards."""
+"""Addresses become tokens for the model, and are restored in its answers; card numbers are masked."""
 
 
 async def main() -> None:
-    """Send one message, and read the answer as a client would."""
+    """Send one message, and print what the model and the client read."""
     model = ScriptedModel([ANSWER])
     async with chat.start() as run:
         asked = await run.process_input(

@@ -1,11 +1,17 @@
 """Names of a package that load when they are used."""
 
+import ast
 import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import penstock
+from penstock.lazy import names_in
+
+STUBS = sorted(Path(penstock.__file__).parent.rglob("__init__.pyi"))
 
 
 @pytest.fixture
@@ -50,3 +56,10 @@ def test_a_module_that_cannot_be_imported_is_no_missing_name(package: ModuleType
 def test_what_is_shown_of_a_package_are_its_public_names(package: ModuleType) -> None:
     """In order, whether they are loaded or not, and nothing else."""
     assert dir(package) == ["Name", "Other"] == package.__all__
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
+def test_a_stub_is_read_as_python_reads_it(stub: Path) -> None:
+    """On one line or several, with any number of names."""
+    imports = [node for node in ast.parse(stub.read_text("utf-8")).body if isinstance(node, ast.ImportFrom)]
+    assert names_in(str(stub)) == {alias.name: node.module for node in imports for alias in node.names}

@@ -7,12 +7,12 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.detection.linear.packing import pack, unpack
+from penstock.detection.linear.model import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.detection.linear.packing import Packed
+    from penstock.detection.linear.model import Packed
     from training.svm import Example, Plane
 
 

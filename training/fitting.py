@@ -6,8 +6,7 @@ from array import array
 from math import ceil
 from typing import TYPE_CHECKING
 
-from penstock.detection.linear.curves import Curve
-from penstock.detection.linear.packing import Head
+from penstock.detection.linear.model import Curve, Head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.detection.injection import WEIGHTS
-from penstock.detection.linear.hashing import Hasher, Recipe
-from penstock.detection.linear.packing import Packed
+from penstock.detection.linear.model import Hasher, Packed, Recipe
 from penstock.detection.windows import Windows
 from training import building, rows
 from training.clusters import clusters, folds

@@ -1,4 +1,4 @@
-"""Builds the weights of `penstock.detection.moderation.scorer`: ``python -m training.moderation --data DIR``.
+"""Builds the weights of `penstock.detection.moderation`: ``python -m training.moderation --data DIR``.
 
 Of each category two machines are made. One knows *content*: it learns from the OpenAI set, and from harmless prompts at
 a small cost, with the margins of machines for neighbouring questions as features more; since all of them are linear,
@@ -15,9 +15,8 @@ from math import fsum, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.linear.counting import Counts
-from penstock.detection.linear.hashing import Recipe
-from penstock.detection.linear.packing import Head, Packed
-from penstock.detection.moderation.scorer import CATEGORIES, REQUEST, WEIGHTS
+from penstock.detection.linear.model import Head, Packed, Recipe
+from penstock.detection.moderation import CATEGORIES, REQUEST, WEIGHTS
 from training import moderation_rows as rows
 from training.building import main
 from training.clusters import folds
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from penstock.detection.linear.packing import Note
+    from penstock.detection.linear.model import Note
     from training.rows import Row
 
 RECIPE = Recipe(bits=16, words=2, least=3, most=5)

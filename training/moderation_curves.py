@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import fsum, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.linear.curves import Curve
-from penstock.detection.moderation.scorer import REQUEST
+from penstock.detection.linear.model import Curve
+from penstock.detection.moderation import REQUEST
 from training import moderation_rows as rows
 from training.fitting import at_false_positive_rate
 

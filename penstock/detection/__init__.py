@@ -1,1 +1,1 @@
-"""Embedded detectors: what is in a text, without a model, a key or a download; they know no processor and no stage."""
+"""Detectors that search text without a model, a key or a download; they know no processor and no stage."""

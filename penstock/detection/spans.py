@@ -1,4 +1,4 @@
-"""`Span`: a stretch of a text in which a detector found something; it knows no detector."""
+"""`Span`: a stretch of a text in which a detector found something."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A stretch that something was found in.
+    """A stretch in which something was found.
 
     Attributes:
         start: where it begins, in code points.
-        end: where it ends.
+        end: where it ends, exclusive.
         type: what was found: ``email``, ``system-prompt`` …
         score: how sure that is, from 0 to 1.
     """

@@ -1,7 +1,7 @@
-"""`Windows`: how a long text is cut into pieces that a detector or a judge reads one by one. Pure; it knows neither.
+"""`Windows`: cuts a long text into windows that a detector or a judge reads one by one.
 
-Where a text is cut depends on nothing but what stands before the cut and a few characters around it, so the pieces of
-a stream are those of the whole text.
+Where a text is cut depends only on the text before the cut and a few characters around it, so a stream is cut where the
+whole text is cut.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ class Windows:
     """Cuts texts at the ends of sentences.
 
     Attributes:
-        least: how many characters a window has at least, but for a text's last.
-        most: how many it has at most; where no sentence ends by then, it ends at the last space, or just there.
-        overlap: how many characters before a window are shown with it.
+        least: how many characters a window has at least, except the last one of a text.
+        most: how many characters it has at most. If no sentence ends within them, it ends at the last space, or right
+            there.
+        overlap: how many characters before a window are shown together with it.
     """
 
     least: int
@@ -29,7 +30,7 @@ class Windows:
     overlap: int = 0
 
     def cuts(self, text: str, start: int = 0, *, final: bool = True) -> list[int]:
-        """Return where the windows end that begin at ``start``; without the last if the text is not ``final``."""
+        """Return the ends of the windows from ``start`` on; without the last one if the text is not ``final``."""
         ends: list[int] = []
         while (end := self._end(text, start)) is not None:
             ends.append(end)
@@ -48,7 +49,7 @@ class Windows:
         return [self.view(text, start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
     def _end(self, text: str, start: int) -> int | None:
-        """Return where the window ends that begins there; None if more of the text must be seen."""
+        """Return the end of the window that begins at a place; None if that depends on more text."""
         limit = start + self.most
         for found in _END.finditer(text, start, min(limit, len(text))):
             if found.end() - start >= self.least:

@@ -1,15 +1,22 @@
-"""Cuts a text into words, with what each counts; characters are words' parts where a script has no spaces. Pure."""
+"""Words of a text with their places (`WordList`), and a text in plain small letters (`PlainView`).
+
+Where a script has no spaces, characters count as parts of words.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
+from penstock.detection.unicode.disguises import PlainPlaces, is_plain, read
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
 
 _HAN = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNSPACED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
@@ -27,17 +34,17 @@ _UNSPACED_LENGTH, _UNSPACED_COUNTS = 6, 0.25
 
 
 LONGEST = 40
-"""How many characters a word has at most; a longer one is no word, and may be cut."""
+"""How many characters a word has at most; what is longer is not a word and may be cut."""
 
 
-class Words(NamedTuple):
+class WordList(NamedTuple):
     """The words of a text, in order.
 
     Attributes:
-        words: the words; where a script has no spaces, each character with those that follow it.
-        starts: where each begins.
-        ends: where each ends.
-        counts: what each counts as, in words; empty if each is one.
+        words: the words; in a script without spaces, each character together with those that follow it.
+        starts: where each word begins.
+        ends: where each word ends.
+        counts: what each word counts as, in words; empty if each counts as one.
     """
 
     words: Sequence[str]
@@ -45,46 +52,49 @@ class Words(NamedTuple):
     ends: Sequence[int]
     counts: Sequence[float] = ()
 
-    def lettered(self) -> Words:
-        """Return the words without numbers: whoever counts the words of a text does not change it."""
+    def lettered(self) -> WordList:
+        """Return the words that are not numbers, so that numbering the words of a text changes nothing."""
         kept = [index for index, word in enumerate(self.words) if not word.isdigit()]
         if len(kept) == len(self.words):
             return self
         starts, ends = ([row[index] for index in kept] for row in (self.starts, self.ends))
         counts = [self.counts[index] for index in kept] if self.counts else ()
-        return Words([self.words[index] for index in kept], starts, ends, counts)
+        return WordList([self.words[index] for index in kept], starts, ends, counts)
 
     def begin(self, at: int) -> int:
-        """Return where the word begins that a place lies within; the place itself if it lies in none."""
+        """Return where the word begins that contains a place; the place itself if it lies in no word."""
         word = bisect_right(self.starts, at) - 1
         if word < 0 or at >= self.ends[word] or self.ends[word] - self.starts[word] > LONGEST:
             return at
         return self.starts[word]
 
 
-NO_WORDS = Words((), (), ())
+NO_WORDS = WordList((), (), ())
 
 
 def spellings(text: str) -> list[str]:
-    """Return the words alone."""
+    """Return the words of a text without their places."""
     if text.isascii():
         return _ASCII_WORD.findall(text)
     return _WORD.findall(text) if _BEYOND.search(text) is None else list(cut(text).words)
 
 
-def cut(text: str) -> Words:
+def cut(text: str) -> WordList:
     """Return the words of a text in small letters, with their places."""
     if not text.isascii() and _BEYOND.search(text) is not None:
         return _shingled(text)
     word = _ASCII_WORD if text.isascii() else _WORD
     found = [match.span() for match in word.finditer(text)]
-    return Words(word.findall(text), [start for start, _ in found], [end for _, end in found])
+    return WordList(word.findall(text), [start for start, _ in found], [end for _, end in found])
 
 
-def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[Words, int]:
-    """Return the words that more text cannot change, and where the first begins that it can.
+def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[WordList, int]:
+    """Return the words that more text cannot change, and where the first word begins that it can.
 
-    ``cut_off``: the text begins with the rest of what is too long for a word.
+    Args:
+        text: the text, in small letters.
+        final: whether the text ends here.
+        cut_off: whether the text begins with the rest of something that is too long for a word.
     """
     words = cut(text)
     if cut_off and words.words and words.starts[0] == 0:
@@ -97,11 +107,11 @@ def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[Words
     first = words.starts[known]
     spelled, starts, ends, counts = words
     endless = len(text) - first > LONGEST or (cut_off and first == 0)
-    return Words(spelled[:known], starts[:known], ends[:known], counts[:known]), len(text) if endless else first
+    return WordList(spelled[:known], starts[:known], ends[:known], counts[:known]), len(text) if endless else first
 
 
-def _shingled(text: str) -> Words:
-    """Return words and, in place of characters, as many as tell something together: they overlap."""
+def _shingled(text: str) -> WordList:
+    """Return the words; in scripts without spaces, overlapping groups of characters."""
     spans = [match.span() for match in _WORD_BEYOND.finditer(text)]
     words: list[str] = []
     ends: list[int] = []
@@ -110,7 +120,7 @@ def _shingled(text: str) -> Words:
         words.append(word)
         ends.append(end)
         counts.append(count)
-    return Words(words, [start for start, _ in spans], ends, counts)
+    return WordList(words, [start for start, _ in spans], ends, counts)
 
 
 def _shingles(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, int, float]]:
@@ -131,3 +141,47 @@ def _kind(char: str) -> tuple[int, float]:
     if _OF_UNSPACED.match(char):
         return _UNSPACED_LENGTH, _UNSPACED_COUNTS
     return 1, 1.0
+
+
+_SINGLE = {0x130: "I", 0x1E9E: "s"}  # capitals whose small form is two characters long
+
+
+class PlainView:
+    """A text without its disguise: plain letters, and nothing invisible.
+
+    Attributes:
+        plain: the text as it reads.
+        text: the same in small letters, with the same length.
+        source: how many characters of the given text it covers; fewer than all if an escape sequence is unfinished.
+    """
+
+    __slots__ = ("__dict__", "_reading", "plain", "source", "text")
+
+    def __init__(self, text: str, *, final: bool = True) -> None:
+        self._reading = None if is_plain(text, 0) else read(text, final=final)
+        self.plain = text if self._reading is None else self._reading.text.translate(_SINGLE)
+        self.text = self.plain if self._reading is None and self.plain.islower() else small(self.plain)
+        self.source = len(text) if self._reading is None else len(self._reading.source)
+
+    @cached_property
+    def _places(self) -> PlainPlaces | None:
+        return None if self._reading is None else PlainPlaces(self._reading)
+
+    def start(self, at: int) -> int:
+        """Return where, in the given text, the character begins that reads as the one at a place."""
+        return at if self._places is None else min(self._places.start(at), self.source)
+
+    def end(self, at: int) -> int:
+        """Return where, in the given text, the character ends that reads as the last one before a place."""
+        return at if self._places is None or not at else min(self._places.end(at), self.source)
+
+
+def small(text: str) -> str:
+    """Return a text in small letters, with the same length."""
+    lower = text.lower().replace("ς", "σ")
+    return lower if len(lower) == len(text) else "".join(map(_small_one, text))
+
+
+def _small_one(char: str) -> str:
+    lower = char.lower()
+    return lower if len(lower) == 1 else char

@@ -1,4 +1,4 @@
-"""What puts processors together: the agent, its memory, presets, the command line."""
+"""Agents, their memory, the presets and the command line: what combines processors into applications."""
 
 from penstock.lazy import lazily
 

@@ -1,7 +1,7 @@
-"""One stage of a workflow over many inputs: in order, with a bounded number at a time; it knows no file and no screen.
+"""Run one stage of a workflow on many inputs, concurrently, with the results in the order of the inputs.
 
-Inputs are drawn one by one and results are handed on as soon as all before them are done, so that what is held does not
-grow with the number of inputs. An input that breaks is a result with an error; the rest goes on.
+Inputs are read one at a time, and a result is passed on as soon as all results before it are, so memory use does
+not grow with the number of inputs. An input that fails has a result with an error, and the others still run.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CheckStatus = Literal["passed", "edited", "blocked", "failed", "invalid"]
+"""What became of an input; see `Checked.status`."""
 STATUSES: tuple[CheckStatus, ...] = ("passed", "edited", "blocked", "failed", "invalid")
 
 JOBS = 8
-"""How many inputs are under way at once by default: enough to hide a model's latency, few enough for its limits."""
+"""How many inputs run at once by default: enough to hide the latency of a model, and few enough for its rate limits."""
 
 HELD_PER_JOB = 4
-"""How many results may wait, for each job, behind one that is slower than those after it."""
+"""How many results per job may wait for a slower one before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one input asks of the stage.
+    """How to run the stage on one input.
 
     Attributes:
-        messages: what `Workflow.check` takes.
-        details: what else the stage tells its hooks, for example ``tool_name``.
+        messages: the messages, as `Workflow.check` takes them.
+        details: other arguments of the stage, for example ``tool_name``.
         options: options of `Workflow.start`, for example ``request_context``.
     """
 
@@ -56,14 +57,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Checked(Generic[T]):
-    """How one input fared.
+    """The result of one input.
 
     Attributes:
         item: the input.
-        outcome: how the stage ended; None if it did not end, because a step broke or the input is malformed.
-        error: why it did not end.
+        outcome: the outcome of the stage; None if it failed, or if the input is malformed.
+        error: the error in that case, else None.
         records: what the steps did, up to the error if there is one.
-        seconds: how long it took.
+        seconds: how long it took, in seconds.
     """
 
     item: T
@@ -74,7 +75,11 @@ class Checked(Generic[T]):
 
     @property
     def status(self) -> CheckStatus:
-        """In one word: ``failed`` if a step broke and its policy is to raise, ``invalid`` if the input is malformed."""
+        """``passed``, ``edited``, ``blocked``, ``failed`` or ``invalid``.
+
+        ``failed``: a step failed whose policy is to raise. ``invalid``: the input is malformed. Edits of steps in
+        shadow mode do not count.
+        """
         if self.outcome is None:
             return "invalid" if isinstance(self.error, MessageError) else "failed"
         if self.outcome.blocked:
@@ -96,27 +101,34 @@ def check_all(
     jobs: int = JOBS,
     as_call: AsCall[T] = Call,
 ) -> None:
-    """Check every input and hand the results to ``emit``, in order. Not to be called inside a running event loop.
+    """Check every input, and pass the results to ``emit``, in order. Do not call it inside a running event loop.
 
-    Where no step of the stage is async there is nothing to wait for: the inputs are checked one after another, without
-    an event loop, and ``jobs`` does not matter.
+    If no step of the stage is async, the inputs are checked one after another without an event loop.
+
+    Args:
+        workflow: the workflow to run.
+        inputs: the inputs, read one at a time.
+        emit: called with each result. An exception in it ends the run, and is raised.
+        stage: the stage to run.
+        jobs: how many inputs run at once, 1 or more, if the stage has async steps.
+        as_call: makes a `Call` of an input. Default: the input is the messages.
 
     Raises:
-        WorkflowError: the graph has problems.
+        WorkflowError: the workflow has problems.
     """
     if is_sync(workflow, stage):
         for checked in check_each(workflow, inputs, stage=stage, as_call=as_call):
             emit(checked)
         return
 
-    async def checking() -> None:
+    async def check() -> None:
         await check_concurrently(workflow, inputs, emit, stage=stage, jobs=jobs, as_call=as_call)
 
-    anyio.run(checking)
+    anyio.run(check)
 
 
 def is_sync(workflow: Workflow, stage: str) -> bool:
-    """Tell whether nothing in the workflow's plan for the stage can suspend."""
+    """Return whether no step of the stage is async."""
     block = workflow.plans.stage(stage)
     return block is None or block.sync
 
@@ -124,7 +136,7 @@ def is_sync(workflow: Workflow, stage: str) -> bool:
 def check_each(
     workflow: Workflow, inputs: Iterable[T], *, stage: str = "process_input", as_call: AsCall[T] = Call
 ) -> Iterator[Checked[T]]:
-    """Yield how each input fares, without an event loop; for a stage without async steps."""
+    """Yield the result of each input, without an event loop, for a stage without async steps. See `check_all`."""
     for item in inputs:
         yield _check_sync(workflow, item, stage, as_call)
 
@@ -138,57 +150,57 @@ async def check_concurrently(
     jobs: int = JOBS,
     as_call: AsCall[T] = Call,
 ) -> None:
-    """Check inputs, ``jobs`` at a time, and hand the results to ``emit``, in order.
+    """Check inputs, ``jobs`` at a time, and pass the results to ``emit``, in order. Arguments as in `check_all`.
 
-    Inputs are drawn in a worker thread, so that waiting for the next one holds up nobody. What ``emit`` raises ends it
-    all and comes out as it was raised.
+    Inputs are read in a thread, so that waiting for the next one blocks no other task. An exception in ``emit`` ends
+    the run, and is raised as it is.
     """
     window: _Window[T] = _Window(emit, jobs)
-    drawing = _Drawing(inputs, jobs)
+    reader = _InputThread(inputs, jobs)
     try:
         async with anyio.create_task_group() as tasks:
             while True:
                 await window.room.acquire()
-                item = await drawing.next()
+                item = await reader.next()
                 if item is _END:
                     break
                 slot: _Slot[T] = _Slot()
                 window.slots.append(slot)
                 await window.running.acquire()
-                tasks.start_soon(_work, workflow, item, stage, as_call, window, slot, tasks.cancel_scope)
+                tasks.start_soon(_check_into, workflow, item, stage, as_call, window, slot, tasks.cancel_scope)
     finally:
-        drawing.close()
-    broken = window.broken or drawing.broken
-    if broken is not None:
-        raise broken
+        reader.close()
+    error = window.error or reader.error
+    if error is not None:
+        raise error
 
 
 _END: Any = object()
 
 
-class _Drawing(Generic[T]):
-    """Draws inputs in a daemon thread, some ahead. Lives as long as one `check_concurrently`.
+class _InputThread(Generic[T]):
+    """Reads inputs in a daemon thread, some of them ahead. Lives as long as one `check_concurrently`.
 
-    anyio's own worker threads are waited for when the program ends, and one that waits for a line of stdin never comes
-    back. So the one that reads is ours, and anyio's waits for ours only as long as nobody cancels.
+    At the end of the program Python waits for the worker threads of anyio, and a thread that waits for a line of stdin
+    never ends. So this thread is our own, and the one of anyio waits for it only until it is cancelled.
     """
 
     def __init__(self, inputs: Iterable[T], ahead: int) -> None:
-        self.broken: Exception | None = None
+        self.error: Exception | None = None
         self._inputs = iter(inputs)
         self._wanted = Semaphore(ahead)
-        self._drawn: SimpleQueue[T] = SimpleQueue()
-        Thread(target=self._draw, name="penstock inputs", daemon=True).start()
+        self._ready: SimpleQueue[T] = SimpleQueue()
+        Thread(target=self._read, name="penstock inputs", daemon=True).start()
 
     async def next(self) -> T:
-        """Return the next input; `_END` after the last one, or if drawing it raised (see `broken`)."""
+        """Return the next input; `_END` after the last one, or if reading raised (see ``error``)."""
         self._wanted.release()
-        with suppress(Empty):  # a hop to a worker thread costs more than many a step
-            return self._drawn.get_nowait()
+        with suppress(Empty):  # switching to a worker thread costs more than many steps
+            return self._ready.get_nowait()
         try:
-            return await to_thread.run_sync(self._drawn.get, abandon_on_cancel=True)
+            return await to_thread.run_sync(self._ready.get, abandon_on_cancel=True)
         except BaseException:
-            self._drawn.put(_END)  # lets the worker go
+            self._ready.put(_END)  # wakes the worker thread
             raise
 
     def close(self) -> None:
@@ -196,15 +208,15 @@ class _Drawing(Generic[T]):
         self._inputs = iter(())
         self._wanted.release()
 
-    def _draw(self) -> None:
+    def _read(self) -> None:
         item: T | None = None
         while item is not _END:
             self._wanted.acquire()
             try:
                 item = next(self._inputs, cast("T", _END))
-            except Exception as error:  # noqa: BLE001 - raised again by whoever draws
-                self.broken, item = error, cast("T", _END)
-            self._drawn.put(item)
+            except Exception as error:  # noqa: BLE001 - raised again by the caller
+                self.error, item = error, cast("T", _END)
+            self._ready.put(item)
 
 
 @dataclass(slots=True, eq=False)
@@ -215,24 +227,24 @@ class _Slot(Generic[T]):
 
 
 class _Window(Generic[T]):
-    """What is under way or waits for its turn, oldest first. Lives as long as one `check_concurrently`."""
+    """The inputs that run or whose results wait, oldest first. Lives as long as one `check_concurrently`."""
 
     def __init__(self, emit: Emit[T], jobs: int) -> None:
         self.slots: deque[_Slot[T]] = deque()
         self.running = anyio.Semaphore(jobs)
         self.room = anyio.Semaphore(jobs * HELD_PER_JOB)
-        self.broken: Exception | None = None
+        self.error: Exception | None = None
         self._emit = emit
 
-    def hand_on(self) -> None:
-        """Emit the results at the front, up to the first that is not done."""
+    def emit_ready(self) -> None:
+        """Emit the results at the front, up to the first that is missing."""
         while self.slots and self.slots[0].checked is not None:
             self._emit(self.slots[0].checked)
             self.slots.popleft()
             self.room.release()
 
 
-async def _work(
+async def _check_into(
     workflow: Workflow,
     item: T,
     stage: str,
@@ -243,12 +255,12 @@ async def _work(
 ) -> None:
     slot.checked = await _check(workflow, item, stage, as_call)
     window.running.release()
-    if window.broken is not None:
+    if window.error is not None:
         return
     try:
-        window.hand_on()
-    except Exception as error:  # noqa: BLE001 - raised again, bare, when the group has ended
-        window.broken = error
+        window.emit_ready()
+    except Exception as error:  # noqa: BLE001 - raised again, without an exception group, when the tasks have ended
+        window.error = error
         scope.cancel()
 
 
@@ -256,26 +268,26 @@ def _check_sync(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) -> 
     started = perf_counter()
     run: Run | None = None
     outcome: Outcome | None = None
-    broken: Exception | None = None
+    error: Exception | None = None
     try:
         call = as_call(item)
         run = workflow.start(records=True, **call.options)
         outcome = run_without_loop(run.stage(stage, call.messages, **call.details), workflow.name)
-    except Exception as error:  # noqa: BLE001 - one input's error is that input's result
-        broken = error
-    return Checked(item, outcome, broken, run.records if run else (), perf_counter() - started)
+    except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
+        error = raised
+    return Checked(item, outcome, error, run.records if run else (), perf_counter() - started)
 
 
 async def _check(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) -> Checked[T]:
     started = perf_counter()
     run: Run | None = None
     outcome: Outcome | None = None
-    broken: Exception | None = None
+    error: Exception | None = None
     try:
         call = as_call(item)
         run = workflow.start(records=True, **call.options)
         async with run:
             outcome = await run.stage(stage, call.messages, **call.details)
-    except Exception as error:  # noqa: BLE001 - one input's error is that input's result
-        broken, outcome = error, None
-    return Checked(item, outcome, broken, run.records if run else (), perf_counter() - started)
+    except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
+        error, outcome = raised, None
+    return Checked(item, outcome, error, run.records if run else (), perf_counter() - started)

@@ -1,7 +1,4 @@
-"""Finding the workflow that somebody names: a preset, ``module:name`` or ``path.py:name``; it knows no screen.
-
-Whatever goes wrong on the way is a `LoadingError` that says what was looked for, where, and what to do.
-"""
+"""Load the workflow with a name: a preset, ``module:name`` or ``path.py:name``."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class LoadingError(PenstockError):
-    """A workflow that cannot be found or loaded. What the user's own code raised is the ``__cause__``.
+    """A workflow that cannot be found or loaded. If the user's code raised an exception, it is the ``__cause__``.
 
     Attributes:
-        reference: what was asked for.
+        reference: the name that was given.
         problem: what is wrong, and what to do.
     """
 
@@ -41,34 +38,34 @@ class LoadingError(PenstockError):
 
 
 def load_workflow(reference: str) -> Workflow:
-    """Return the workflow of that name.
+    """Return the workflow with a name.
 
     Args:
-        reference: a preset's name, ``module:name``, or ``path.py:name``. Without ``:name`` the module or file must hold
-            one workflow only. The name may be dotted, and may be that of a workflow, of a processor (which becomes a
-            workflow of one step), or of a function without arguments that returns either.
+        reference: the name of a preset, ``module:name``, or ``path.py:name``. Without ``:name``, the module or file
+            must hold exactly one workflow. The name may be dotted. It may refer to a workflow, to a processor (which
+            becomes a workflow of one step), or to a function without arguments that returns either.
 
     Raises:
-        LoadingError: there is no such thing, or the user's code broke while it was loaded.
+        LoadingError: nothing has that name, or the user's code failed while it was loaded.
     """
     source, name = _split(reference)
     if not name and not _is_file(source) and source in _presets():
         return _presets()[source]()
     module = _from_file(reference, source) if _is_file(source) else _from_module(reference, source, named=bool(name))
-    return _named(reference, module, name) if name else _only(reference, module)
+    return _by_name(reference, module, name) if name else _only(reference, module)
 
 
 def _split(reference: str) -> tuple[str, str]:
     source, colon, name = reference.rpartition(":")
-    if not colon or _is_file(name):  # no name given; in C:\\guards.py the colon is the drive's
+    if not colon or _is_file(name):  # without a name; in C:\\guards.py the colon belongs to the drive
         return reference, ""
     if not source or not name:
-        raise LoadingError(reference, "nothing stands on one side of the ':'; write module:name or path.py:name")
+        raise LoadingError(reference, "one side of the ':' is empty; write module:name or path.py:name")
     return source, name
 
 
 def _presets() -> Mapping[str, Callable[[], Workflow]]:
-    from penstock.workflows.presets import PRESETS  # a workflow of one's own need not load all built-in processors
+    from penstock.workflows.presets import PRESETS  # a workflow from a file does not need all built-in processors
 
     return PRESETS
 
@@ -77,7 +74,7 @@ def _is_file(source: str) -> bool:
     return source.endswith(".py") or "/" in source or "\\" in source
 
 
-# Where the name stands
+# The module
 
 
 def _from_file(reference: str, source: str) -> ModuleType:
@@ -86,12 +83,12 @@ def _from_file(reference: str, source: str) -> ModuleType:
         raise LoadingError(reference, f"{source} is a folder; name a file in it: {source.rstrip('/')}/<file>.py:name")
     if not path.is_file():
         raise LoadingError(reference, _missing_file(path))
-    label = f"penstock_file_{path.stem}"  # never the name of a module that somebody imports
+    label = f"penstock_file_{path.stem}"  # differs from the name of any module that can be imported
     spec = importlib.util.spec_from_file_location(label, path)
     if spec is None or spec.loader is None:
-        raise LoadingError(reference, f"{source} is no Python file; its name must end with .py")
+        raise LoadingError(reference, f"{source} is not a Python file; its name must end with .py")
     module = importlib.util.module_from_spec(spec)
-    _reach(str(path.resolve().parent))  # as `python path.py` does, so that the file finds its neighbours
+    _add_to_path(str(path.resolve().parent))  # as `python path.py` does, so that the file finds its neighbours
     sys.modules[label] = module  # dataclasses and pickle look the module up
     try:
         with _explained(reference, str(path)):
@@ -109,13 +106,13 @@ def _missing_file(path: Path) -> str:
         return f"there is no file {path}; did you mean {path.with_name(close[0])}?"
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
-    return f"there is no file {path} (looked from {Path.cwd()})"
+    return f"there is no file {path} (the current folder is {Path.cwd()})"
 
 
 def _from_module(reference: str, source: str, *, named: bool) -> ModuleType:
     if not all(part.isidentifier() for part in source.split(".")):
         raise LoadingError(reference, _no_module(source, named=named))
-    _reach(str(Path.cwd()))  # a console script does not look into the folder it is called from
+    _add_to_path(str(Path.cwd()))  # a console script does not look into the folder it is called from
     try:
         with _explained(reference, source):
             return importlib.import_module(source)
@@ -126,7 +123,7 @@ def _from_module(reference: str, source: str, *, named: bool) -> ModuleType:
 
 
 def _is_own(missing: str | None, source: str) -> bool:
-    """Tell whether the module that is missing is the one asked for, or a package above it."""
+    """Return whether the missing module is the one that was asked for, or a package above it."""
     return missing is not None and (source == missing or source.startswith(f"{missing}."))
 
 
@@ -138,7 +135,7 @@ def _no_module(source: str, *, named: bool) -> str:
         return f"there is no module {source!r}; for a file write its path, with .py: {file}:name"
     if _is_built_in(source):
         line = f"guard = Workflow('guard').then({source}(...))"
-        return f"it is a processor, which runs as a step of a workflow; write in a file {line}, and name path.py:guard"
+        return f"it is a processor, which runs as a step of a workflow; write in a file {line}, and run path.py:guard"
     close = difflib.get_close_matches(source, _presets(), n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"the presets are {', '.join(sorted(_presets()))}"
     return f"there is no preset or module of that name; {hint} (or write module:name or path.py:name)"
@@ -151,14 +148,14 @@ def _is_built_in(name: str) -> bool:
     return inspect.isclass(found) and issubclass(found, Processor)
 
 
-def _reach(folder: str) -> None:
+def _add_to_path(folder: str) -> None:
     if folder not in sys.path:
         sys.path.insert(0, folder)
 
 
 @contextlib.contextmanager
 def _explained(reference: str, where: str) -> Generator[None]:
-    """Make a `LoadingError` of whatever the user's code raises while it is loaded."""
+    """Turn any exception of the user's code into a `LoadingError`."""
     try:
         yield
     except SyntaxError as error:
@@ -168,7 +165,7 @@ def _explained(reference: str, where: str) -> Generator[None]:
         problem = f"{where} imports {error.name!r}, which is not installed in {sys.prefix}"
         raise LoadingError(reference, problem) from error
     except SystemExit as error:
-        cure = "put what it does as a script under: if __name__ == '__main__':"
+        cure = "put the code of the script under: if __name__ == '__main__':"
         raise LoadingError(reference, f"{where} ends the program while it is imported; {cure}") from error
     except Exception as error:
         place = _raised_at(error, where)
@@ -176,16 +173,16 @@ def _explained(reference: str, where: str) -> Generator[None]:
 
 
 def _raised_at(error: Exception, where: str) -> str:
-    """Return the place in the user's code, as file and line, that led to the error."""
+    """Return the file and line of the user's code that led to the error."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).name == Path(where).name]
     return f"{own[-1].filename}, line {own[-1].lineno}," if own else where
 
 
-# What the name stands for
+# The name in the module
 
 
-def _named(reference: str, module: ModuleType, name: str) -> Workflow:
+def _by_name(reference: str, module: ModuleType, name: str) -> Workflow:
     found: Any = module
     for part in name.split("."):
         try:
@@ -206,7 +203,7 @@ def _no_attribute(module: ModuleType, holder: Any, part: str) -> str:
 def _candidates(module: ModuleType) -> str:
     names = sorted(_workflows_of(module))
     if not names:
-        return "it holds no workflow; write one: name = Workflow('name').then(...)"
+        return "it has no workflow; write one: name = Workflow('name').then(...)"
     return f"the workflows in it are: {', '.join(names)}"
 
 
@@ -227,7 +224,7 @@ def _is_processor(found: object) -> TypeIs[Processor[Any]]:
 
 
 def _is_factory(found: Any) -> bool:
-    """Tell whether it is a function that can be called without arguments."""
+    """Return whether it is a function that can be called without arguments."""
     if not inspect.isfunction(found):
         return False
     parameters = inspect.signature(found).parameters.values()
@@ -258,7 +255,7 @@ def _only(reference: str, module: ModuleType) -> Workflow:
 
 
 def _workflows_of(module: ModuleType) -> dict[str, Workflow]:
-    """Return the module's public workflows by name; one that has several names counts once."""
+    """Return the public workflows of a module by name; one with several names is listed once."""
     found: dict[int, tuple[str, Workflow]] = {}
     for name, value in vars(module).items():
         if isinstance(value, Workflow) and not name.startswith("_"):

@@ -13,7 +13,7 @@ from penstock.processors.memory.memory_input_filter import MemoryInputFilter
 from penstock.processors.memory.message_history import MessageHistory
 from penstock.processors.memory.semantic_recall import SemanticRecall
 from penstock.processors.memory.working_memory import WorkingMemory
-from penstock.workflows.agent.arrays import Around
+from penstock.workflows.agent.processor_lists import MemoryPlacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ class Memory:
             storage, retain_full_input=retain_full_input, on_error=self.history.on_error
         )
 
-    def around(self, processors: Sequence[AnyProcessor]) -> Around:
+    def around(self, processors: Sequence[AnyProcessor]) -> MemoryPlacement:
         """Return the processors to place around others: those that load before them, those that store after them.
 
         Args:
@@ -126,7 +126,7 @@ class Memory:
             after.append(self.history.saver)
         if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.saves for one in processors):
             after.append(self._halves[1])  # after the history: only stored messages are indexed
-        return Around(tuple(before), tuple(after))
+        return MemoryPlacement(tuple(before), tuple(after))
 
     def _working_memory(self, given: object, shared: Values) -> WorkingMemory | None:
         options = _options_or_processor("working_memory", given, WorkingMemory)

@@ -56,7 +56,7 @@ def test_help_works() -> None:
     ids=" ".join,
 )
 def test_the_command_line_works(command: list[str]) -> None:
-    """Presets and processors are listed, drawn and run."""
-    done = run("-m", "penstock.workflows.cli", *command)
+    """Presets and processors are listed, drawn and run with `python -m penstock`."""
+    done = run("-m", "penstock", *command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -16,9 +16,7 @@ from penstock.detection.language import (
     language_name,
     same_language,
 )
-from penstock.detection.language._prose import prose
-from penstock.detection.language._scripts import only_language
-from penstock.detection.language.identifier import KNOWN
+from penstock.detection.language.identifier import KNOWN, only_language, prose
 from penstock.engine import MissingExtraError
 
 LONG = {

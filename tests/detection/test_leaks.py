@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock.detection.encoded.stretches import PIECE
+from penstock.detection.encoded import PIECE
 from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.spans import Span
 from penstock.engine.values.errors import OptionError

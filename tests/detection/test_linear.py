@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.detection.linear.curves import Curve
-from penstock.detection.linear.hashing import Hasher, Recipe
-from penstock.detection.linear.model import LinearModel, load
-from penstock.detection.linear.packing import Head, Packed, pack, unpack
+from penstock.detection.linear.model import Curve, Hasher, Head, LinearModel, Packed, Recipe, load, pack, unpack
 from penstock.detection.linear.reading import words
 
 RECIPE = Recipe(bits=10, words=2, least=3, most=4)

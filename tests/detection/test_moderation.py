@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from penstock.detection.linear.counting import Counts, load
-from penstock.detection.linear.hashing import Recipe
-from penstock.detection.moderation.scorer import CATEGORIES, WEIGHTS, ModerationScorer
+from penstock.detection.linear.model import Recipe
+from penstock.detection.moderation import CATEGORIES, WEIGHTS, ModerationScorer
 
 SCORER = ModerationScorer()
 

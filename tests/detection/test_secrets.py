@@ -6,7 +6,7 @@ The keys are made up when the test runs: in one piece they would set off the sca
 import pytest
 
 from penstock.detection.patterns.matching import Finder
-from penstock.detection.presets import preset
+from penstock.processors.text.regex_filter import preset
 
 A = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 HEX = "0123456789abcdef"

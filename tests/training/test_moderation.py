@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.detection.linear.curves import Curve
-from penstock.detection.linear.packing import unpack
-from penstock.detection.moderation.scorer import CATEGORIES, REQUEST, WEIGHTS
+from penstock.detection.linear.model import Curve, unpack
+from penstock.detection.moderation import CATEGORIES, REQUEST, WEIGHTS
 from training import moderation, moderation_rows, rows
 from training.moderation_curves import Limits, content_curve, request_curve
 from training.rows import Row

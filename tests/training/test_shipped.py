@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.detection.injection import WEIGHTS
-from penstock.detection.linear.packing import unpack
+from penstock.detection.linear.model import unpack
 from training import injection
 from training.fitting import head
 from training.svm import Example, fit

@@ -20,6 +20,6 @@ def test_the_demo_draws_and_runs_the_preset(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr.decode()
     assert "270 rows:" in out
     assert "personal-data" in out
-    assert "leaves as ['Ask ', '[EMAIL], or call '" in out
+    assert "the client gets ['Ask ', '[EMAIL], or call '" in out
     assert (ROOT / "build" / "demo" / "hygiene.mmd").read_text("utf-8").startswith("flowchart")
     assert len((ROOT / "build" / "demo" / "messages.jsonl").read_text("utf-8").splitlines()) == 270

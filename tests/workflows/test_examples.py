@@ -44,7 +44,7 @@ EXAMPLES = {
         "    {'harassment': 0.93} - the text was flagged: harassment (insults a colleague)",
         "'What is the capital of Peru?': blocked",
         "    unreadable - moderation failed, so what it checks is blocked",
-        "The model is told what to judge in 2 messages; the text itself stands between fences.",
+        "The judge gets its task in 2 messages, with the text between fences.",
     ],
 }
 

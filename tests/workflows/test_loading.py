@@ -110,12 +110,12 @@ def test_a_name_that_is_not_in_the_file_is_put_right_or_the_workflows_are_listed
     assert "closed, guard, shadowed, slow, tools" in problem_of("guards.py:zzz")
 
 
-def test_what_is_no_workflow_is_told_by_its_kind(world: Path) -> None:
+def test_what_is_no_workflow_is_refused_with_its_kind(world: Path) -> None:
     """A class needs an instance; anything else is named."""
     (world / "k.py").write_text("from guards import Mail\nnumber = 3\n")
     assert problem_of("k.py:Mail") == "Mail is a class; name an instance of it: guard = Mail(...)"
     assert problem_of("k.py:number") == "number is an int, but must be a Workflow"
-    assert "it holds no workflow" in problem_of("k.py")
+    assert "it has no workflow" in problem_of("k.py")
 
 
 def test_a_syntax_error_is_told_with_file_and_line(world: Path) -> None:

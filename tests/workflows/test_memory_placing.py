@@ -11,7 +11,7 @@ from penstock.engine import StepFailedError
 from penstock.processors.memory import MemoryInputFilter
 from penstock.processors.memory.working_memory import WorkingMemory
 from penstock.testing import ScriptedModel
-from penstock.workflows.agent.arrays import Around
+from penstock.workflows.agent.processor_lists import MemoryPlacement
 from tests.processors.memory.noted_storage import NotedStorage
 from tests.workflows.remembering import asked, said
 
@@ -34,7 +34,7 @@ async def test_processors_that_are_there_already_are_not_placed_twice() -> None:
     result = await asked(agent, "second")
     assert said(result.messages) == ["assistant:one", "user:second", "assistant:two"]
     assert storage.of() == ["user:first", "assistant:one", "user:second", "assistant:two"]
-    assert Memory(storage).around([history, MemoryInputFilter(storage)]) == Around()
+    assert Memory(storage).around([history, MemoryInputFilter(storage)]) == MemoryPlacement()
 
 
 def test_all_that_is_asked_for_is_placed() -> None:

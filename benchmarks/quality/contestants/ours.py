@@ -99,7 +99,7 @@ def _is_known(code: str) -> bool:
 def injection() -> Windowed:
     """Return `InjectionScorer`, and windows as the guards cut what goes to a model."""
     from penstock.detection.injection import InjectionScorer
-    from penstock.processors.guards.score_guard import ScoreGuard
+    from penstock.processors.guards.scores import ScoreGuard
 
     return Windowed(InjectionScorer(), ScoreGuard.input_windows)
 
@@ -109,7 +109,7 @@ class _Moderation(Windowed):
 
     def scores(self, text: str) -> Mapping[str, float]:
         """Return the highest score of each category, and how likely one of them at least applies."""
-        from penstock.detection.moderation.scorer import ModerationScorer
+        from penstock.detection.moderation import ModerationScorer
 
         found = super().scores(text)
         return {**found, "any": ModerationScorer.overall(found)}
@@ -117,7 +117,7 @@ class _Moderation(Windowed):
 
 def moderation() -> Windowed:
     """Return `ModerationScorer`, and windows as the guards cut what goes to a model."""
-    from penstock.detection.moderation.scorer import ModerationScorer
-    from penstock.processors.guards.score_guard import ScoreGuard
+    from penstock.detection.moderation import ModerationScorer
+    from penstock.processors.guards.scores import ScoreGuard
 
     return _Moderation(ModerationScorer(), ScoreGuard.input_windows)

@@ -1,23 +1,136 @@
-"""`LanguageIdentifier`: which language a text is in, without a model, a key or a download.
+"""`LanguageIdentifier`: tells which language a text is in, without a model, a key or a download.
 
-It wraps py3langid (BSD-3-Clause, the extra ``language``), and knows neither messages nor stages.
+It wraps py3langid (BSD-3-Clause, the extra ``language``).
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import threading
+import unicodedata
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from penstock.detection.language import _rivals
-from penstock.detection.language._prose import prose
-from penstock.detection.language._scripts import count_letters, only_language
-from penstock.detection.language.codes import language_code, macro_of
+from penstock.detection.language import rivals as _rivals
+from penstock.detection.language.names import language_code, macro_of
 from penstock.engine.values.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+MOST = 16_384
+"""How many characters of a text are read; the language is known long before that."""
+
+_FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_INLINE = re.compile(r"`[^`\n]{1,200}+`")
+_TAG = re.compile(r"<[/!?]?[A-Za-z][^<>]{0,300}+>|&(?:[a-z]{2,8}|#\d{1,6});")
+# ASCII alone, since in scripts without spaces a sentence may follow at once.
+_ADDRESS = re.compile(
+    r"(?:https?|ftp|file)://[!-~]+|\bwww\.[!-~]+|[A-Za-z0-9_.+-]{1,64}+@[A-Za-z0-9-]{1,64}+\.[A-Za-z0-9.-]{2,64}+"
+    r"|(?<![A-Za-z0-9_])@[A-Za-z0-9_]{2,64}+|(?<!\S)[~.]{0,2}/[A-Za-z0-9_.-]{1,64}+(?:/[A-Za-z0-9_.-]{0,64}+)+"
+    r"|\b[A-Za-z]:\\[!-~]+"
+)
+# Flags, identifiers in snake_case and camelCase, words with digits, dotted.names, calls().
+_NAME = re.compile(
+    r"(?<!\S)(?:--[a-z][a-z0-9-]{0,64}+|-[A-Za-z]{1,2}\b)|(?<![A-Za-z0-9_])(?:[A-Za-z0-9]*(?:_[A-Za-z0-9_]+|[a-z][A-Z][A-Za-z0-9_]*"
+    r"|[0-9][A-Za-z0-9_]*)|[A-Za-z]+(?:\.[a-z][A-Za-z0-9]+){1,8}+|[A-Za-z]+\()"
+)
+_INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+_OTHER = re.compile(r"[^\w\s'’ʼ\-.,;:!?¿¡、。،؟।\u0300-\u036f\u0590-\u08ff\u0900-\u1cff\u200c\u200d]+|[\d_]+")
+_CODE_START = re.compile(
+    r"\s*(?:#include\b|>>> |\$ |(?:import|from|def|class|elif|except|return|public|private|static|const|let|var|func|"
+    r"fn|void|SELECT|INSERT|UPDATE|CREATE)\s.*[=(){};:*,]|(?:for|if|while|else|try|switch)\b.*[({:]\s*$|//|/\*|\*/|[A-Za-z_][\w.]*\([^()]*\)\s*;?\s*$)"
+)
+_CODE_END = re.compile(r"[;{}]\s*$|\)\s*:\s*$")
+_SYMBOL = re.compile(r"[=(){}\[\];<>\\/+&^%$@]")
+_FEWEST_SYMBOLS = 3
+_SYMBOLS = 0.2  # of what is written in a line of code more is symbols; of prose in languages with any less
+
+
+def prose(text: str, *, fenced: bool = False) -> str:
+    """Return the words of a text, in the normal form NFKC, with the punctuation between them.
+
+    Args:
+        text: the text.
+        fenced: whether text that is marked as code is read, too. Lines that look like code are never read.
+    """
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text[:MOST]))
+    for pattern in (*(() if fenced else (_FENCED, _INLINE)), _TAG, _ADDRESS):
+        text = pattern.sub(" ", text)
+    lines = [line for line in text.splitlines() if line.strip() and not _is_code(line)]
+    words = _OTHER.sub(" ", _NAME.sub(" ", "\n".join(lines)))
+    return " ".join(words.split())
+
+
+def _is_code(line: str) -> bool:
+    """Return whether a line looks like code, by its beginning, its end and its share of symbols.
+
+    A line with letters beyond ASCII is never code: it says something in a language, and a Greek question ends with
+    ``;``.
+    """
+    if not line.isascii():
+        return False
+    written = len(line) - line.count(" ")
+    symbols = len(_SYMBOL.findall(line))
+    return (
+        (symbols >= _FEWEST_SYMBOLS and symbols > _SYMBOLS * written)
+        or _CODE_START.match(line) is not None
+        or (symbols > 1 and _CODE_END.search(line) is not None)
+    )
+
+
+# Ranges of The Unicode Standard's blocks. A script that several of our languages use is not here.
+_BLOCKS = {
+    "el": "\u0370-\u03ff\u1f00-\u1fff",
+    "hy": "\u0530-\u058f",
+    "he": "\u0590-\u05ff",
+    "pa": "\u0a00-\u0a7f",
+    "gu": "\u0a80-\u0aff",
+    "or": "\u0b00-\u0b7f",
+    "ta": "\u0b80-\u0bff",
+    "te": "\u0c00-\u0c7f",
+    "kn": "\u0c80-\u0cff",
+    "ml": "\u0d00-\u0d7f",
+    "si": "\u0d80-\u0dff",
+    "th": "\u0e00-\u0e7f",
+    "lo": "\u0e80-\u0eff",
+    "my": "\u1000-\u109f",
+    "ka": "\u10a0-\u10ff\u1c90-\u1cbf",
+    "ko": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
+    "km": "\u1780-\u17ff",
+}
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_KANA = "\u3041-\u30ff\u31f0-\u31ff"
+_ALONE = {code: re.compile(f"[{block}]") for code, block in _BLOCKS.items()}
+_ANY = re.compile(f"[{''.join(_BLOCKS.values())}]")
+_JAPANESE, _EAST_ASIAN = re.compile(f"[{_KANA}]"), re.compile(f"[{_HAN}{_KANA}]")
+_FEWEST_KANA = 0.1  # of Japanese; a Chinese text may quote a word
+_LETTER = re.compile(r"[^\W\d_]")
+_MOST_OF_IT = 0.8  # of the letters; names and terms in Latin letters stand in texts of every script
+
+
+def count_letters(text: str) -> int:
+    """Return how many letters a text has."""
+    return len(_LETTER.findall(text))
+
+
+def only_language(text: str) -> str | None:
+    """Return the language whose script a text is written in, if no other language has it; None otherwise."""
+    letters = count_letters(text)
+    if not letters:
+        return None
+    east = len(_EAST_ASIAN.findall(text))
+    kana = len(_JAPANESE.findall(text))
+    if east >= _MOST_OF_IT * letters:
+        return "ja" if kana >= _FEWEST_KANA * east else None
+    first = _ANY.search(text)
+    if first is None:
+        return None
+    code = next(code for code, block in _ALONE.items() if block.match(first.group()))
+    return code if sum(map(str.isalpha, _ALONE[code].findall(text))) >= _MOST_OF_IT * letters else None
+
 
 _DEFAULT = (
     "af am ar az be bg bn ca cs cy da de dz el en es et eu fa fi fr ga gl gu he hi hr hu hy id is it ja ka kk km kn ko"
@@ -27,23 +140,23 @@ _DEFAULT = (
 DEFAULT_LANGUAGES: tuple[str, ...] = tuple(_DEFAULT.split())
 """The 77 languages that are told apart by default.
 
-They are those that short texts are told apart in with no loss to the others: closely related ones that would cost the
-others accuracy (Malay beside Indonesian, Bosnian, Nynorsk, Cantonese, Latin, Esperanto …) are there to be asked for.
+Short texts in these are told apart without loss for the others. Closely related languages that would cost the others
+accuracy (Malay beside Indonesian, Bosnian, Nynorsk, Cantonese, Latin, Esperanto …) must be asked for.
 """
 
 LEAST = 0.05
-"""Below this probability a guess is none: what is written in no language at all stays below it."""
+"""The probability below which a language is unknown; text in no language at all stays below it."""
 
 _SURE = 0.7  # from here on, no guess about the development texts was wrong but for languages that are one
 _FEWEST_ASCII, _FEWEST = 4, 2  # letters; those beyond ASCII say more
 
 
 class LanguageGuess(NamedTuple):
-    """What a text seems to be written in.
+    """The language that a text seems to be in.
 
     Attributes:
-        code: the language's two-letter code (three letters where it has none of two); None: unknown.
-        confidence: how probable it is, from 0 to 1, with the languages that are compared as one with it (`MACROS`).
+        code: the two-letter code of the language (three letters if it has no such code); None for unknown.
+        confidence: the probability from 0 to 1, together with languages that are compared as the same (`MACROS`).
     """
 
     code: str | None
@@ -54,19 +167,20 @@ UNKNOWN = LanguageGuess(None, 0.0)
 
 
 class LanguageIdentifier:
-    """Tells the language of texts. Pure and deterministic; may be shared by threads.
+    """Tells the language of texts. It is deterministic and may be shared by threads.
 
     The model (4.6 MB, some 130 MB in memory, 0.8 s to load with numpy) is loaded at the first text that needs it, or by
-    `load`, and shared by all identifiers of the process. Of code, addresses, markup, numbers and emoji nothing is read.
+    `load`, and shared by all identifiers of the process. Code, addresses, markup, numbers and emoji are not read.
 
     Args:
-        languages: those that come into question, as codes, tags or English names; None: `DEFAULT_LANGUAGES`. The fewer
-            there are, the surer a short text is told; a text in none of them is taken for the nearest.
-        least: below this probability the language is unknown, 0 to 1.
+        languages: the languages to tell apart, as codes, tags or English names; None (the default) for
+            `DEFAULT_LANGUAGES`. With fewer languages, short texts are told apart more surely; a text in none of them
+            counts as the nearest one.
+        least: the probability below which the language is unknown, 0 to 1; `LEAST` by default.
 
     Raises:
         MissingExtraError: py3langid is not installed.
-        OptionError: a language that the model does not know, fewer than two of them, or no such number.
+        OptionError: the model does not know a language, there are fewer than two, or ``least`` is not such a number.
     """
 
     def __init__(self, languages: Iterable[str] | None = None, *, least: float = LEAST) -> None:
@@ -79,29 +193,29 @@ class LanguageIdentifier:
         self._known = frozenset(self.languages)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both tell the same languages apart, and are sure from the same probability on."""
+        """Return whether both tell the same languages apart, and have the same ``least``."""
         if not isinstance(other, LanguageIdentifier):
             return NotImplemented
         return (type(self), self.languages, self.least) == (type(other), other.languages, other.least)
 
     def __hash__(self) -> int:
-        """Go with equality."""
+        """Hash as equality requires."""
         return hash((self.languages, self.least))
 
     def load(self) -> None:
-        """Load the model now: half a second to a second, which is better not spent in an event loop."""
+        """Load the model now. This takes half a second to a second, so do not call it in an event loop."""
         _model()
 
     def prepare(self) -> None:
-        """Begin to load the model in a thread, so that the first text need not wait so long."""
+        """Start to load the model in a thread, so that the first text waits less."""
         if not _LOADED and not _THREADS:
             _THREADS.append(threading.Thread(target=_model, name="penstock-languages", daemon=True))
             _THREADS[0].start()
 
     def identify(self, text: str) -> LanguageGuess:
-        """Return the language of a text; unknown where too little is left of it, or nothing is probable enough.
+        """Return the language of a text; unknown if too little text is left, or no language is probable enough.
 
-        A text that is marked as code from end to end is read nevertheless, and believed only where that is sure.
+        A text that is marked as code from end to end is read all the same, and the result counts only if it is sure.
         """
         words = prose(text)
         if not _is_short(words):
@@ -121,7 +235,7 @@ class LanguageIdentifier:
         return LanguageGuess(code, confidence) if confidence >= least else LanguageGuess(None, confidence)
 
     def _shares(self, words: str) -> dict[str, float]:
-        """Return how probable each language is; they add up to 1. Empty if none is probable at all."""
+        """Return the probability of each language; they add up to 1. Empty if none is probable at all."""
         weights = _rivals.weights(words)
         shares = {code: share * weights.get(code, 1.0) for code, share in _model().rank(words) if code in self._known}
         total = sum(shares.values())
@@ -136,7 +250,7 @@ def _is_short(words: str) -> bool:
     return count_letters(words) < (_FEWEST_ASCII if words.isascii() else _FEWEST)
 
 
-class _Model(Protocol):
+class _FastTextModel(Protocol):
     @property
     def labels(self) -> list[str]: ...
 
@@ -144,16 +258,16 @@ class _Model(Protocol):
 
 
 class _Maker(Protocol):
-    def from_model_file(self, model_file: str, *, norm_probs: bool) -> _Model: ...
+    def from_model_file(self, model_file: str, *, norm_probs: bool) -> _FastTextModel: ...
 
 
 _LOCK = threading.Lock()
-_LOADED: list[_Model] = []
+_LOADED: list[_FastTextModel] = []
 _THREADS: list[threading.Thread] = []
 
 
-def _model() -> _Model:
-    """Return the model over all its languages, loaded once a process."""
+def _model() -> _FastTextModel:
+    """Return the model over all its languages; it is loaded once a process."""
     if not _LOADED:
         with _LOCK:
             if not _LOADED:
@@ -194,5 +308,5 @@ def _chosen(given: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _any(given: object) -> object:
-    """Return it as one of any type: what callers without a type checker give may be."""
+    """Return a value as an object, since callers without a type checker may give anything."""
     return given

@@ -1,6 +1,7 @@
-"""`PromptIndex`: finds what a text shows of system prompts: word by word, letter by letter, encoded, turned round.
+"""`PromptIndex`: finds what a text shows of system prompts: word by word, letter by letter, encoded, reversed.
 
-The prompts are given; nothing is guessed. Figures: `benchmarks/quality/leaks.py` measures them.
+The prompts are given, so nothing is guessed. `Canaries` are tokens that are put into a prompt to recognise it,
+`PassageLetters` compares letters whatever stands between them. ``benchmarks/quality/leaks.py`` measures the figures.
 """
 
 from __future__ import annotations
@@ -10,22 +11,114 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from penstock.detection.encoded.codes import decoded
-from penstock.detection.encoded.stretches import have_run, judged, stretches
-from penstock.detection.leaks.canaries import LEAST, Canaries
-from penstock.detection.leaks.chains import Chains
-from penstock.detection.leaks.letters import Letters
-from penstock.detection.leaks.overlaps import FRESH, Look, Place
-from penstock.detection.leaks.passages import ANCHOR, Passages, masked, rows
+import regex
+
+from penstock.detection.encoded import decoded, have_run, hidden_stretches, stretches
+from penstock.detection.leaks.passages import (
+    ANCHOR,
+    TEXT_START,
+    LeakScan,
+    Passages,
+    ScanPosition,
+    WordChains,
+    masked,
+    rows,
+)
 from penstock.detection.spans import Span
-from penstock.detection.views import View, small
-from penstock.detection.words import NO_WORDS, known_words, spellings
+from penstock.detection.words import NO_WORDS, PlainView, known_words, small, spellings
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.values.frozen import Value
+
+
+LEAST_CANARY = 6
+"""How many letters and digits a canary must have."""
+
+_BETWEEN = r"[\W_]{0,3}"
+
+
+class Canaries:
+    """Tokens that are found however their letters are spaced, reversed or rotated."""
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        """Prepare tokens, in small letters, of `LEAST_CANARY` letters and digits or more."""
+        spelled = ["".join(filter(str.isalnum, token)) for token in tokens]
+        variants = {way for one in spelled for way in (one, one[::-1], codecs.encode(one, "rot13"))}
+        self._patterns = [regex.compile(_BETWEEN.join(map(regex.escape, way))) for way in sorted(variants)]
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the places of the tokens in a text in small letters."""
+        for pattern in self._patterns:
+            for found in pattern.finditer(text):
+                yield found.span()
+
+    def hold(self, text: str) -> int:
+        """Return where the first token may begin that is not complete yet; the end of the text if there is none."""
+        return min((_begun(pattern, text) for pattern in self._patterns), default=len(text))
+
+
+def _begun(pattern: regex.Pattern[str], text: str) -> int:
+    at = 0
+    while (found := pattern.search(text, at, partial=True)) is not None:
+        if found.partial:
+            return found.start()
+        at = max(found.end(), at + 1)
+    return len(text)
+
+
+_LETTERS_A_WORD = 3
+_MOST = 8  # places in the passages that are compared; what is repeated more often tells little
+
+
+class PassageLetters:
+    """The letters of some passages, without anything between them."""
+
+    def __init__(self, texts: Iterable[str], least: int) -> None:
+        """Prepare passages in small letters; as many letters in a row must be found as ``least`` words have."""
+        self.least = least * _LETTERS_A_WORD
+        self._all = "\0".join("".join(filter(str.isalnum, text)) for text in texts)
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the stretches of a text in small letters that stand in a passage, each as long as possible."""
+        places = [at for at, char in enumerate(text) if char.isalnum()]
+        letters = "".join(text[at] for at in places)
+        step = max(self.least // 2, 1)  # whatever is twice as long holds one of these steps
+        done = 0
+        for at in range(0, len(letters) - step + 1, step):
+            if at >= done:
+                low, high = self._longest(letters, at, step)
+                if high - low >= self.least:
+                    yield places[max(low, done)], places[high - 1] + 1
+                    done = high
+
+    def _longest(self, letters: str, at: int, step: int) -> tuple[int, int]:
+        """Return the longest stretch around a place that stands in a passage; one of no width if there is none."""
+        best = (at, at)
+        for place in self._places(letters[at : at + step]):
+            low, high = at, at + step
+            by = place - at
+            while high < len(letters) and high + by < len(self._all) and letters[high] == self._all[high + by]:
+                high += 1
+            while low > 0 and low + by > 0 and letters[low - 1] == self._all[low - 1 + by]:
+                low -= 1
+            best = max(best, (low, high), key=_width)
+        return best
+
+    def _places(self, piece: str) -> Iterator[int]:
+        at = -1
+        for _ in range(_MOST):
+            at = self._all.find(piece, at + 1)
+            if at < 0:
+                return
+            yield at
+
+
+def _width(stretch: tuple[int, int]) -> int:
+    return stretch[1] - stretch[0]
+
 
 PROMPT = "system-prompt"
 """The type of a stretch that shows a prompt."""
@@ -39,13 +132,13 @@ _DEPTH = 2  # codes within codes
 
 
 class PromptIndex:
-    """System prompts, ready to be recognised in what a model says. Equal if made of the same.
+    """Finds system prompts in what a model says. Indexes made of the same texts are equal.
 
     Attributes:
         prompts: the prompts.
-        min_words: how many words an answer may share with a prompt, in its order, and one more is a leak.
-        canaries: tokens that may not appear at all.
-        lookback: how many characters before what is undecided `scan` wants to see: none.
+        min_words: how many words of a prompt, in its order, make a leak.
+        canaries: tokens that must not appear at all.
+        lookback: how many characters before the undecided text `scan` needs to see: none.
     """
 
     lookback = 0
@@ -61,28 +154,29 @@ class PromptIndex:
         """Index prompts.
 
         Args:
-            prompts: the prompts. One of fewer words than ``min_words`` is recognised as a whole, from four words on.
-            min_words: how many words of a prompt a stretch must show, at least 4.
-            allow: passages of the prompts that may be quoted.
-            canaries: tokens of six letters and digits or more that may not appear.
+            prompts: the prompts; none by default. A prompt with fewer words than ``min_words`` is recognised as a
+                whole, if it has four words or more.
+            min_words: how many words of a prompt a stretch must show, 4 or more; 8 by default.
+            allow: passages of the prompts that may be quoted; none by default.
+            canaries: tokens of 6 letters and digits or more that must not appear; none by default.
 
         Raises:
-            OptionError: a ``min_words`` below 4, or a canary that is too short to be told from other words.
+            OptionError: ``min_words`` is below 4, or a canary is too short to be told from other words.
         """
         _check_least(min_words)
-        short = [index for index, token in enumerate(canaries) if _solid(token) < LEAST]
+        short = [index for index, token in enumerate(canaries) if _solid(token) < LEAST_CANARY]
         if short:
             raise OptionError(
-                "PromptIndex", f"canaries[{short[0]}]", "…", f"a token of {LEAST} letters and digits or more"
+                "PromptIndex", f"canaries[{short[0]}]", "…", f"a token of {LEAST_CANARY} letters and digits or more"
             )
         self.prompts, self.min_words = tuple(prompts), min_words
         self.allow, self.canaries = tuple(allow), tuple(canaries)
-        self._texts = tuple(masked(View(prompt).text, map(_small, self.allow), ANCHOR) for prompt in self.prompts)
+        self._texts = tuple(masked(PlainView(prompt).text, map(_small, self.allow), ANCHOR) for prompt in self.prompts)
         self._canaries = Canaries(map(_small, self.canaries))
         self._index(self._texts)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both find the same."""
+        """Return whether both find the same."""
         return isinstance(other, PromptIndex) and self._key() == other._key()
 
     def __hash__(self) -> int:
@@ -90,15 +184,15 @@ class PromptIndex:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        """Show how much is known, and nothing of it."""
+        """Show how many prompts and canaries there are, and none of them."""
         return f"PromptIndex({len(self.prompts)} prompts, {len(self.canaries)} canaries, min_words={self.min_words})"
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to find."""
+        """Return whether there is anything to find."""
         return bool(self._passages) or bool(self.canaries)
 
     def without(self, known: Iterable[str]) -> PromptIndex:
-        """Return the index without what the reader knows already: passages of ``min_words`` words or more in texts."""
+        """Return the index without what the reader knows: passages of ``min_words`` words or more in some texts."""
         texts = [text for text in map(_small, known) if self._anchored(spellings(text))]
         left = tuple(masked(text, texts, self.min_words) for text in self._texts) if texts else self._texts
         if left == self._texts:
@@ -109,25 +203,25 @@ class PromptIndex:
         return less
 
     def find(self, text: str, key: str = "") -> list[Span]:
-        """Return what a whole text shows of the prompts, in order; ``key`` has no say."""
+        """Return what a whole text shows of the prompts, in order; ``key`` is ignored."""
         del key
         return self.scan(text, 0, {}, final=True)[0]
 
     def scan(self, text: str, start: int, notes: dict[str, Value], *, final: bool) -> tuple[list[Span], int]:
-        """Return what a text shows from ``start`` on, and from which place on more text could change that.
+        """Return what a text shows from ``start`` on, and the place from which on more text could change that.
 
         Args:
             text: the text, as far as it is known.
-            start: where that begins which is not decided: the place that the last call returned.
+            start: where the undecided part begins: the place that the last call returned.
             notes: one dict for each text, empty at its beginning.
             final: whether the text ends here.
         """
-        begun: Place = notes.pop(_NOTE, FRESH)
-        view = View(text[start:] if start else text, final=final)
+        begun: ScanPosition = notes.pop(_NOTE, TEXT_START)
+        view = PlainView(text[start:] if start else text, final=final)
         look = self._look(view, begun, final=final)
         shown = look.shown()
-        hold, place = (len(view.text), FRESH) if final else look.settled(shown)
-        if place != FRESH:
+        hold, place = (len(view.text), TEXT_START) if final else look.decided(shown)
+        if place != TEXT_START:
             notes[_NOTE] = place
         spans = [Span(one.start, one.end, PROMPT, one.score) for one in shown]
         spans += [Span(low, high, CANARY) for low, high in look.canaries]
@@ -136,49 +230,49 @@ class PromptIndex:
 
     def _index(self, texts: Sequence[str]) -> None:
         self._passages = Passages(_variants(texts), self.min_words)
-        self._letters = Letters(_variants(texts), self.min_words)
+        self._letters = PassageLetters(_variants(texts), self.min_words)
 
     def _key(self) -> tuple[object, ...]:
         return self._texts, self.canaries, self.min_words
 
-    def _look(self, view: View, begun: Place, *, final: bool) -> Look:
+    def _look(self, view: PlainView, begun: ScanPosition, *, final: bool) -> LeakScan:
         before, seam = begun
         words, tail = NO_WORDS, len(view.text)
-        if not final or begun != FRESH or self._words_matter(view.text):
+        if not final or begun != TEXT_START or self._words_matter(view.text):
             words, tail = known_words(view.text, final=final, cut_off=seam is not None and seam.within)
         lettered = words.lettered()
         read = lettered if before is None else before.resumed(lettered)
-        chains = Chains(read, self._passages, before.live if before else ())
+        chains = WordChains(read, self._passages, before.live if before else ())
         found = stretches(view.plain, words, tail, inside=seam is not None, final=final)
-        hidden = judged(view.plain, found, self._hides, seam is not None and seam.hit)
+        hidden = hidden_stretches(view.plain, found, self._hides, before=seam is not None and seam.hit)
         hold = len(view.text)
         if not final:
             hold = min(chains.hold(tail), hidden.hold, self._canaries.hold(view.text))
-        return Look(hold, chains, hidden, list(self._canaries.find(view.text)), words, begun)
+        return LeakScan(hold, chains, hidden, list(self._canaries.find(view.text)), words, begun)
 
     def _words_matter(self, text: str) -> bool:
-        """Tell at a glance whether the words of a whole text must be looked at one by one."""
+        """Return, at a glance, whether the words of a whole text must be examined one by one."""
         words = spellings(text)
         return self._anchored(words) or have_run(words)
 
     def _anchored(self, words: Sequence[str]) -> bool:
-        """Tell whether a passage's words may be found among some words."""
+        """Return whether words of a passage may be found among some words."""
         return not self._passages.anchors.isdisjoint(rows([word for word in words if not word.isdigit()]))
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[tuple[int, int]]:
-        """Yield where a piece of a stretch hides something: all of it if it is encoded."""
+        """Yield where a slice of a stretch hides something; the whole slice if it is encoded."""
         if any(self._shows(text, depth) for text in decoded(piece)):
             yield 0, len(piece)
         else:
             yield from self._letters.find(small(piece))
 
     def _shows(self, text: str, depth: int) -> bool:
-        """Tell whether what was decoded shows anything."""
-        view = View(text)
+        """Return whether a decoded text shows anything."""
+        view = PlainView(text)
         if next(self._canaries.find(view.text), None) is not None:
             return True
         words, tail = known_words(view.text, final=True)
-        if self._anchored(words.words) and Chains(words.lettered(), self._passages).taken:
+        if self._anchored(words.words) and WordChains(words.lettered(), self._passages).taken:
             return True
         within = stretches(view.plain, words, tail, inside=False, final=True).found
         return depth > 1 and any(
@@ -190,7 +284,7 @@ class PromptIndex:
 def indexed(
     prompts: tuple[str, ...], min_words: int, allow: tuple[str, ...] = (), canaries: tuple[str, ...] = ()
 ) -> PromptIndex:
-    """Return the index of some prompts; it is made once."""
+    """Return the index of some prompts; equal arguments give the same index."""
     return PromptIndex(prompts, min_words=min_words, allow=allow, canaries=canaries)
 
 
@@ -200,15 +294,15 @@ def _check_least(words: object) -> None:
 
 
 def _small(text: str) -> str:
-    return View(text).text
+    return PlainView(text).text
 
 
 def _solid(token: str) -> int:
-    return sum(map(str.isalnum, View(token).text))
+    return sum(map(str.isalnum, PlainView(token).text))
 
 
 def _variants(texts: Sequence[str]) -> list[str]:
-    """Return texts with what they read like turned round, word by word or letter by letter, or with letters changed."""
+    """Return texts with their variants: reversed by word or by letter, or with letters exchanged."""
     ways = (_rot13, _atbash, _turned, _words_turned)
     return [*texts, *(way(text) for way in ways for text in texts)]
 
@@ -229,6 +323,6 @@ def _words_turned(text: str) -> str:
     return " ".join(reversed(text.split()))
 
 
-def _back(span: Span, view: View, start: int) -> Span:
+def _back(span: Span, view: PlainView, start: int) -> Span:
     """Return a span of a view as one of the text."""
     return span._replace(start=start + view.start(span.start), end=start + view.end(span.end))

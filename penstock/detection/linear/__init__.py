@@ -1,1 +1,1 @@
-"""A small linear model over hashed words and letters: plain Python, int8 weights; it knows no category and no guard."""
+"""Small linear models over hashed words and letters, in plain Python with int8 weights."""

@@ -1,7 +1,8 @@
-"""`CountingModel`: a linear model that minds how often a feature comes, not only that it does. Pure, deterministic.
+"""`CountingModel`: a linear model that counts how often each feature occurs.
 
-A feature counts by the root of how often it comes, so that a long text with one bad word is not a bad text. The file is
-that of `packing`. Roots are exact in IEEE arithmetic and the order of sums is fixed, so a margin is the same anywhere.
+A feature counts with the square root of its number, so that a long text with one bad word is not a bad text. The file
+format is that of `LinearModel`. Roots are exact in IEEE arithmetic and the order of sums is fixed, so a margin is the
+same on every machine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from struct import iter_unpack
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from penstock.detection.linear.packing import unpack
+from penstock.detection.linear.model import unpack
 from penstock.detection.linear.reading import words
 from penstock.detection.unicode import disguises
 
@@ -23,35 +24,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from penstock.detection.linear.hashing import Recipe
-    from penstock.detection.linear.packing import Packed
+    from penstock.detection.linear.model import Packed, Recipe
 
 _ZERO = 128  # what a lane holds for a weight of nought
 _KEPT = 20_000  # words whose features are remembered
 _LONGEST = 24  # letters of a word that is worth remembering
 _ACCENT = re.compile("[\u0300-\u036f]")
 
-Rows = dict[int, list[int]]
-"""The places of a text's features, by how often they come; rising."""
+WeightRows = dict[int, list[int]]
+"""The places of a text's features by how often they occur, in rising order."""
 
 
-class _Word(NamedTuple):
+class _CountedWord(NamedTuple):
     data: bytes
     hash: int
     letters: tuple[int, ...]
 
 
 class Counts:
-    """Tells how often the features of a text come; safe to share between threads."""
+    """Counts how often the features of a text occur; safe to share between threads."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self._shift = 32 - recipe.bits
-        self._known: dict[str, _Word] = {}
+        self._known: dict[str, _CountedWord] = {}
 
-    def rows(self, text: str) -> Rows:
-        """Return the features of a text, which may be in any disguise."""
-        rows: Rows = {}
+    def rows(self, text: str) -> WeightRows:
+        """Return the features of a text, which may be disguised."""
+        rows: WeightRows = {}
         for place, count in self._counted(_folded(text)).items():
             rows.setdefault(count, []).append(place)
         return dict(sorted(rows.items()))
@@ -70,9 +70,9 @@ class Counts:
         shift = self._shift
         return Counter([*found, *[run >> shift for run in hashes]])
 
-    def _word(self, name: str) -> _Word:
+    def _word(self, name: str) -> _CountedWord:
         data = name.encode("utf-8", "replace") + b" "
-        word = _Word(data, crc32(data), tuple(sorted(set(self._letters(name)))))
+        word = _CountedWord(data, crc32(data), tuple(sorted(set(self._letters(name)))))
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -92,18 +92,18 @@ class CountingModel:
     """A model ready for use; may be shared between threads.
 
     Attributes:
-        heads: what it tells, as the file has it.
-        notes: what the file says about itself.
+        heads: the heads, as in the file.
+        notes: what the header of the file says.
     """
 
     def __init__(self, packed: Packed) -> None:
         self.heads = packed.heads
         self.notes = packed.notes
         self._counts = Counts(packed.recipe)
-        self._lanes = Lanes([head.weights for head in packed.heads])
+        self._lanes = PackedSums([head.weights for head in packed.heads])
 
     def margins(self, text: str) -> Mapping[str, float]:
-        """Return per head how far, and on which side, a text lies from the border."""
+        """Return, by head, how far and on which side of the border a text lies."""
         rows = self._counts.rows(text)
         if not rows:
             return {head.name: head.bias for head in self.heads}
@@ -115,10 +115,10 @@ class CountingModel:
         }
 
 
-class Lanes:
-    """The weights of all heads at a place as one number, a lane of 32 bits for each: one sum is all heads' sums.
+class PackedSums:
+    """The weights of all heads at a place as one number with 32 bits for each head, so that one sum adds all heads.
 
-    A lane holds a weight plus 128, so none is negative, and a lane overflows beyond 16 million places only.
+    Each field holds a weight plus 128, so none is negative; a field overflows only beyond 16 million places.
     """
 
     def __init__(self, heads: Sequence[Sequence[int]]) -> None:
@@ -131,14 +131,14 @@ class Lanes:
         ]
 
     def sums(self, places: Sequence[int]) -> list[int]:
-        """Return per head the sum of the weights at these places."""
+        """Return, by head, the sum of the weights at some places."""
         total = sum(map(self._table.__getitem__, places)).to_bytes(self._width, "little")
         zero = _ZERO * len(places)
         return [value - zero for (value,) in iter_unpack("<I", total)]
 
 
 def _folded(text: str) -> str:
-    """Return a text in small letters, disguises and accents undone."""
+    """Return a text in small letters, without disguises and accents."""
     if text.isascii() and "\x1b" not in text:
         return text.lower()
     decomposed = unicodedata.normalize("NFD", disguises.read(text).text.lower())
@@ -147,5 +147,5 @@ def _folded(text: str) -> str:
 
 @cache
 def load(path: Path) -> CountingModel:
-    """Return the model in a file, read once a process."""
+    """Return the model in a file; each file is read once a process."""
     return CountingModel(unpack(path.read_bytes()))

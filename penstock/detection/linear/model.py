@@ -1,29 +1,236 @@
-"""`LinearModel`: several heads over the features of one text. Pure and deterministic; loaded at first use."""
+"""`LinearModel`: heads over hashed features of a text, and the file format that its weights are stored in.
+
+The model is deterministic, and is loaded when it is first used. Its file is a line of JSON followed by the compressed
+weights. The header holds ``format``, ``name``, ``version``, ``licence``, ``sources`` (per data set: licence, rows, hash
+of the file), ``recipe`` (how features are made), ``heads`` (per head: bias, scale, threshold, points of the curve) and
+``sha256`` of the weights before compression, so that two builds compare equal whatever zlib made of them.
+"""
 
 from __future__ import annotations
 
+import json
+import zlib
+from array import array
+from bisect import bisect_right
 from functools import cache
+from hashlib import sha256
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from zlib import crc32
 
-from penstock.detection.linear.curves import Curve
-from penstock.detection.linear.hashing import Hasher
-from penstock.detection.linear.packing import unpack
+from penstock.detection.linear.reading import folded, undisguised, words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from penstock.detection.linear.packing import Head, Packed
+
+class Curve:
+    """A rising, piecewise linear function from margins to scores; flat before its first point and after its last."""
+
+    def __init__(self, points: Sequence[tuple[float, float]]) -> None:
+        """Take one point or more as (x, y); both rise, x strictly."""
+        self.points = tuple(points)
+        self._xs = [x for x, _ in points]
+
+    def __call__(self, x: float) -> float:
+        at = bisect_right(self._xs, x)
+        if at == 0:
+            return self.points[0][1]
+        if at == len(self.points):
+            return self.points[-1][1]
+        (left, low), (right, high) = self.points[at - 1 : at + 1]
+        return low + (high - low) * ((x - left) / (right - left))
+
+
+_KEPT = 20_000  # words whose features are remembered: some 10 MB at most
+_LONGEST = 24  # letters of a word that is worth remembering; longer ones hardly come twice
+
+
+class Recipe(NamedTuple):
+    """What counts as a feature.
+
+    Attributes:
+        bits: the table has 2 to the power of ``bits`` places, 8 to 24.
+        words: the longest run of words and signs.
+        least: the shortest run of letters within a word; the two ends of the word count as letters.
+        most: the longest run of letters; 0 for none.
+        marks: whether the ends of the text count as words, and words in capitals and line breaks as features.
+    """
+
+    bits: int = 16
+    words: int = 3
+    least: int = 3
+    most: int = 5
+    marks: bool = False
+
+
+class _HashedWord(NamedTuple):
+    """A word's bytes as they continue a run, its own hash, and the places that only it has: its letters and marks."""
+
+    data: bytes
+    hash: int
+    places: tuple[int, ...]
+
+
+def _hashed(name: str, places: tuple[int, ...] = ()) -> _HashedWord:
+    data = name.encode("utf-8", "replace") + b" "
+    return _HashedWord(data, crc32(data), places)
+
+
+_FIRST, _LAST = _hashed("\x02"), _hashed("\x03")  # what no text holds: controls cannot be seen, and are gone by then
+
+
+class Hasher:
+    """Turns texts into places of a table; safe to share between threads.
+
+    Runs of letters have the lower half of the table, runs of words and marks the upper half, so that a trainer can give
+    them different weight.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._shift = 33 - recipe.bits
+        self._half = 1 << (recipe.bits - 1)
+        self._known: dict[str, _HashedWord] = {}
+
+    def places(self, text: str) -> set[int]:
+        """Return the places of the features of a text, which may be disguised."""
+        found: set[int] = set()
+        runs: list[int] = []  # the hashes of the runs that end with the word before
+        all_runs: list[int] = []
+        longest, marks = self.recipe.words, self.recipe.marks
+        plain = undisguised(text)
+        for word in self._marked(plain) if marks else self._words(plain):
+            found.update(word.places)
+            data = word.data
+            runs = [word.hash, *[crc32(data, run) for run in runs[: longest - 1]]]
+            all_runs += runs
+        shift, half = self._shift, self._half
+        found.update([half + (run >> shift) for run in all_runs])
+        if marks:
+            found.update(self._breaks(plain))
+        return found
+
+    def _words(self, text: str) -> Iterator[_HashedWord]:
+        known = self._known
+        for name in words(text):
+            yield known.get(name) or self._word(name)
+
+    def _marked(self, text: str) -> Iterator[_HashedWord]:
+        yield _FIRST
+        yield from self._words(text)
+        yield _LAST
+
+    def _word(self, name: str) -> _HashedWord:
+        plain = folded(name)
+        places = {crc32(run, len(run)) >> self._shift for run in self._letters(plain)}
+        if self.recipe.marks and len(name) > 1 and name.isupper():
+            places |= {self._mark(b"capitals"), self._mark(b"capitals " + plain.encode("utf-8", "replace"))}
+        word = _hashed(plain, tuple(places))
+        if len(name) <= _LONGEST:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[name] = word
+        return word
+
+    def _letters(self, name: str) -> Iterator[bytes]:
+        bounded = f"<{name}>"
+        for size in range(self.recipe.least, min(self.recipe.most, len(bounded)) + 1):
+            for start in range(len(bounded) - size + 1):
+                yield bounded[start : start + size].encode("utf-8", "replace")
+
+    def _breaks(self, text: str) -> list[int]:
+        return [self._mark(b"lines %d" % size) for size in (1, 2) if "\n" * size in text]
+
+    def _mark(self, name: bytes) -> int:
+        return self._half + (crc32(b"\x01" + name) >> self._shift)
+
+
+FORMAT = 1
+Note: TypeAlias = "str | int | float | bool | Sequence[Note] | Mapping[str, Note] | None"
+
+
+class Head(NamedTuple):
+    """One question that a model answers.
+
+    Attributes:
+        name: what it is about.
+        weights: one signed byte for each place.
+        scale: what a weight of 1 is worth.
+        bias: the margin of a text without features.
+        points: the curve from margins to scores, as (margin, score).
+        threshold: the score from which on a text counts as positive, chosen on development data.
+    """
+
+    name: str
+    weights: array[int]
+    scale: float
+    bias: float
+    points: Sequence[tuple[float, float]]
+    threshold: float
+
+
+class Packed(NamedTuple):
+    """A model as it is stored: its recipe, its heads, and the rest of its header."""
+
+    recipe: Recipe
+    heads: tuple[Head, ...]
+    notes: Mapping[str, Note]
+
+
+def pack(packed: Packed) -> bytes:
+    """Return the bytes of a model file."""
+    weights = b"".join(head.weights.tobytes() for head in packed.heads)
+    header: dict[str, Note] = {
+        "format": FORMAT,
+        **packed.notes,
+        "recipe": packed.recipe._asdict(),
+        "heads": [_described(head) for head in packed.heads],
+        "sha256": sha256(weights).hexdigest(),
+    }
+    line = json.dumps(header, ensure_ascii=True, separators=(",", ":"))
+    return line.encode() + b"\n" + zlib.compress(weights, 9)
+
+
+def unpack(data: bytes) -> Packed:
+    """Return the model in the bytes of a file.
+
+    Raises:
+        ValueError: the file has another format, or is damaged.
+    """
+    line, _, rest = data.partition(b"\n")
+    header = json.loads(line)
+    if header.pop("format", None) != FORMAT:
+        message = f"not a linear model of format {FORMAT}"
+        raise ValueError(message)
+    weights = zlib.decompress(rest)
+    if sha256(weights).hexdigest() != header.pop("sha256"):
+        message = "the weights of a linear model are damaged"
+        raise ValueError(message)
+    recipe, described = Recipe(**header.pop("recipe")), header.pop("heads")
+    size = 1 << recipe.bits
+    heads = tuple(_head(row, weights[at * size : (at + 1) * size]) for at, row in enumerate(described))
+    return Packed(recipe, heads, header)
+
+
+def _described(head: Head) -> dict[str, Note]:
+    described = head._asdict()
+    del described["weights"]
+    return described
+
+
+def _head(row: dict[str, object], weights: bytes) -> Head:
+    return Head(weights=array("b", weights), **row)  # type: ignore[arg-type] # as `_described` wrote it
 
 
 class LinearModel:
-    """A model ready for use; lives as long as the process, and may be shared between threads.
+    """A model ready for use. It lives as long as the process and may be shared between threads.
 
     Attributes:
-        heads: the names of what it tells, in the order of the file.
-        thresholds: per head, the score from which a text counts as positive.
-        notes: what the file says about itself: name, version, licence, sources.
+        heads: the names of the heads, in the order of the file.
+        thresholds: by head, the score from which on a text counts as positive.
+        notes: what the header of the file says: name, version, licence, sources.
     """
 
     def __init__(self, packed: Packed) -> None:
@@ -35,7 +242,7 @@ class LinearModel:
         self._hasher = Hasher(packed.recipe)
 
     def margins(self, text: str) -> dict[str, float]:
-        """Return per head how far, and on which side, a text lies from the border."""
+        """Return, by head, how far and on which side of the border a text lies."""
         places = self._hasher.places(text)
         return {head.name: margin(head, places) for head in self._heads}
 
@@ -45,7 +252,7 @@ class LinearModel:
 
 
 def margin(head: Head, places: Collection[int]) -> float:
-    """Return the margin of a text with features at these places: exact, so the same on any machine."""
+    """Return the margin of a text with features at some places. It is exact, so the same on every machine."""
     if not places:
         return head.bias
     return head.bias + head.scale * sum(map(head.weights.__getitem__, places)) / sqrt(len(places))
@@ -53,5 +260,5 @@ def margin(head: Head, places: Collection[int]) -> float:
 
 @cache
 def load(path: Path) -> LinearModel:
-    """Return the model in a file, read once a process."""
+    """Return the model in a file; each file is read once a process."""
     return LinearModel(unpack(path.read_bytes()))

@@ -1,7 +1,12 @@
-"""How a linear model reads a text: without disguises, cut into words and signs, each folded; it knows no weights."""
+"""How the linear models read a text: without disguises, split into words, and what a wrapped attack says unwrapped.
+
+An unwrapped reading is made only where its wrapping is seen, so ordinary text costs one look. Guards undo codes such as
+base64 and letters written apart, for every detector.
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
 
@@ -14,15 +19,15 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 
 
 def undisguised(text: str) -> str:
-    """Return a text with full-width, styled and look-alike letters as plain ones, without what cannot be seen.
+    """Return a text with full-width, styled and look-alike letters as plain ones, and without invisible characters.
 
-    Honest text in another script is changed as well, in the same way in training as in use.
+    Honest text in another script is changed, too, in training as in use.
     """
     return text if text.isascii() and "\x1b" not in text else disguises.read(text).text
 
 
 def words(text: str) -> list[str]:
-    """Cut a text into its words and signs, as they are written."""
+    """Return the words and signs of a text, as they are written."""
     return _WORD.findall(text)
 
 
@@ -31,3 +36,46 @@ def folded(word: str) -> str:
     if word.isascii():
         return word.lower()
     return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", word.lower())))
+
+
+_LEET_WORD = re.compile(
+    r"(?<![\w@$])(?=[a-zA-Z]{0,20}[0134578@$])(?=[0134578@$]{0,20}[a-zA-Z])[a-zA-Z0134578@$]{3,20}+(?![\w@$])"
+)
+_LEET = str.maketrans("0134578@$", "oieastbas")
+_LEET_WORDS = 3
+# Words that nobody writes otherwise; of the common ones among them two must be there.
+_ROT13 = re.compile(
+    r"\b(vtaber|vafgehpgvbaf?|cerivbhf|cebzcg|cnffjbeq|flfgrz|ercrng|erirny|qvfertneq|gur|naq|lbh|lbhe|guvf|jvgu|gung)\b",
+    re.IGNORECASE,
+)
+_REVERSED = re.compile(
+    r"\b(erongi|snoitcurtsni|suoiverp|tpmorp|drowssap|metsys|laever|dragersid|eht|uoy|ruoy|siht|htiw|taht|tahw)\b",
+    re.IGNORECASE,
+)
+_COMMON = 4  # letters of a word that may stand there by chance
+_TAGGED = re.compile("(?<![\U0001f3f4\U000e0020-\U000e007e])[\U000e0020-\U000e007e]{6,}")
+_MOST = 50_000  # characters of a wrapped stretch that are read
+
+
+def hidden(text: str) -> list[str]:
+    """Return what stands in tag characters, which nobody sees; flags of countries do not count."""
+    return ["".join(chr(ord(char) - 0xE0000) for char in found.group()[:_MOST]) for found in _TAGGED.finditer(text)]
+
+
+def readings(text: str) -> list[str]:
+    """Return what else a text says; nothing for most texts."""
+    plain = undisguised(text)
+    found = hidden(text)
+    if len(_LEET_WORD.findall(plain)) >= _LEET_WORDS:
+        found.append(_LEET_WORD.sub(lambda word: word.group().translate(_LEET), plain))
+    if _says(_ROT13, plain):
+        found.append(codecs.encode(plain, "rot13"))
+    if _says(_REVERSED, plain):
+        found.append(plain[::-1])
+    return found
+
+
+def _says(words: re.Pattern[str], text: str) -> bool:
+    """Return whether a text has one of the long words of a list, or two of the short ones."""
+    found = {word.lower() for word in words.findall(text)}
+    return len(found) > 1 or any(len(word) > _COMMON for word in found)

@@ -1,1 +1,1 @@
-"""Finding what rules and check sums describe, in whole texts and in streams; it knows no processor and no stage."""
+"""Rules made of patterns and check sums, searched in whole texts and in streams."""

@@ -1,8 +1,8 @@
-"""What a built-in rule is, and how one is made of a pattern. It knows how to find, not what to do about it.
+"""`BuiltInRule`, and the functions that make one of a pattern or of a prefix.
 
-Every rule takes time in proportion to the text, and says of a text that goes on what is settled. A pattern begins with
-letters that a plain search jumps to, and looks back no farther than `LOOKBACK`. The place where a rule's trigger
-begins is never parted from the word before it, so a rule is asked nothing before its trigger is there.
+Every rule takes time in proportion to the text, and says of a text that goes on which findings are final. A pattern
+begins with letters that a plain search finds, and looks back no farther than `LOOKBACK`. The place where the trigger of
+a rule begins is never cut from the word before it, so a rule is not asked before its trigger is there.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from penstock.detection.patterns.shapes import Shape, Trace
+from penstock.detection.patterns.open_matches import StreamPattern, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.detection.patterns.shapes import Scan
+    from penstock.detection.patterns.open_matches import Scan
 
     Span: TypeAlias = tuple[int, int]
 
@@ -24,12 +24,17 @@ LOOKBACK = 128
 """How many characters before a match a built-in rule may look at."""
 
 WORD_HELD = 96
-"""How many characters of the last word are held, since a trigger may come behind it: a rule's trigger and what it lets
-grow to the left of it are shorter together. The longest is an e-mail address's local part: 64 (RFC 5321, 4.5.3.1.1)."""
+"""How many characters of the last word are held, since a trigger may follow it.
+
+The trigger of a rule, together with what it lets grow to the left, is shorter. The longest is the local part of an
+e-mail address: 64 characters (RFC 5321, 4.5.3.1.1).
+"""
 
 LETTER = "A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u04ff"
-"""Letters of words that e-mail addresses are made of, as the inside of a character class: ASCII, Latin, Greek and
-Cyrillic. Other scripts are written without spaces, so a word would not end. No trigger has a letter of them."""
+"""Letters of the words in e-mail addresses, as the inside of a character class: ASCII, Latin, Greek and Cyrillic.
+
+Other scripts are written without spaces, so a word would not end. No trigger has one of these letters.
+"""
 
 RUN = "[A-Za-z0-9_-]{20}"
 """The trigger of rules for long words."""
@@ -38,36 +43,36 @@ _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _GROWTH = 64  # how far a find may grow to the left
 
 
-class Search(Protocol):
-    """Looks through a text from a place on; ``final`` tells that the text ends there."""
+class RuleSearch(Protocol):
+    """Searches a text from a place on; ``final``: the text ends here."""
 
     def __call__(self, text: str, start: int, *, final: bool) -> Scan:
-        """Return the traces, and where they may change."""
+        """Return the traces, and the place from which on they may change."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltInRule:
     """A built-in rule.
 
     Attributes:
-        name: what it is called.
-        replacement: what it puts in place.
-        trigger: a regular expression that a text must match where a match of the rule begins or soon after, without
-            white space in what it matches.
-        search: looks through a text.
-        mark: the letters that a match begins with, all others being its ``trigger``; then ``search`` looks at one place
-            alone.
+        name: the name of what it finds.
+        replacement: what replaces it.
+        trigger: a regular expression that matches, without white space in the match, where a match of the rule begins
+            or soon after.
+        search: searches a text.
+        prefix: the fixed letters that a match begins with, if they are its whole ``trigger``; then ``search`` looks at
+            one place only. Empty for other rules.
     """
 
     name: str
     replacement: str
     trigger: str
-    search: Search
-    mark: str = ""
+    search: RuleSearch
+    prefix: str = ""
 
 
-def shaped(
+def pattern_rule(
     name: str,
     replacement: str,
     pattern: str,
@@ -76,19 +81,19 @@ def shaped(
     near: str = "",
     check: Callable[[str], bool] | None = None,
     grow: bool = False,
-) -> BuiltIn:
+) -> BuiltInRule:
     """Return a rule that is one regular expression (ASCII classes).
 
     Args:
-        name: what it finds.
-        replacement: what stands in its place.
-        pattern: where it has a group called ``secret``, only that was found.
-        trigger: see `BuiltIn`.
-        near: a word that must stand before it, in any case, no farther than `_NEAR`.
-        check: has the last word on what was found.
-        grow: what was found begins where the word begins that it stands in.
+        name: the name of what it finds.
+        replacement: what replaces it.
+        pattern: the expression; if it has a group named ``secret``, only the group is the finding.
+        trigger: see `BuiltInRule`.
+        near: a word that must stand at most 80 characters before the match, in any case; empty for none.
+        check: decides from the finding whether it counts; None for every one.
+        grow: whether the finding begins where the word begins that it stands in.
     """
-    shape = Shape(pattern)
+    shape = StreamPattern(pattern)
     group = "secret" if "(?P<secret>" in pattern else 0
 
     def search(text: str, start: int, *, final: bool) -> Scan:
@@ -101,7 +106,7 @@ def shaped(
             traces.append(Trace(begin, found.end(), begin if grow else low, high, counts))
         return traces, _grown(text, hold) if grow and hold < len(text) else hold
 
-    return BuiltIn(name, replacement, trigger, search)
+    return BuiltInRule(name, replacement, trigger, search)
 
 
 _NEAR = 80  # characters between a provider's name and its key; longer than a line of a form
@@ -111,9 +116,11 @@ def _is_near(word: str, text: str, at: int) -> bool:
     return not word or word in text[max(at - _NEAR, 0) : at].lower()
 
 
-def marked(name: str, replacement: str, mark: str, rest: str, check: Callable[[str], bool] | None) -> BuiltIn:
-    """Return the rule for a word that begins with a provider's mark: ``rest`` is what must follow."""
-    shape = Shape(rf"{re.escape(mark)}(?:{rest})(?![A-Za-z0-9])")
+def prefix_rule(
+    name: str, replacement: str, prefix: str, rest: str, check: Callable[[str], bool] | None
+) -> BuiltInRule:
+    """Return the rule for a word that begins with the prefix of a provider; ``rest`` is what must follow."""
+    shape = StreamPattern(rf"{re.escape(prefix)}(?:{rest})(?![A-Za-z0-9])")
 
     def search(text: str, start: int, *, final: bool) -> Scan:
         if not final and shape.is_open(text, start):
@@ -123,11 +130,11 @@ def marked(name: str, replacement: str, mark: str, rest: str, check: Callable[[s
             return [], len(text)
         return [Trace(*found.span(), *found.span(), check is None or check(found.group()))], len(text)
 
-    return BuiltIn(name, replacement, re.escape(mark), search, mark)
+    return BuiltInRule(name, replacement, re.escape(prefix), search, prefix)
 
 
 def _grown(text: str, start: int) -> int:
-    """Return where the word begins that the place stands in."""
+    """Return where the word begins in which a place lies."""
     low = max(start - _GROWTH, 0)
     while start > low and text[start - 1] in _WORD:
         start -= 1

@@ -1,24 +1,24 @@
-"""Finds the matches of rules in one text, sees through disguises, unites what overlaps. Pure; no message, no stage."""
+"""`Finder`: finds the matches of rules in a text, also behind disguises, and unites matches that overlap."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.patterns.built_in import LOOKBACK, BuiltIn
-from penstock.detection.patterns.scanner import Sweep
+from penstock.detection.patterns.built_in import LOOKBACK, BuiltInRule
+from penstock.detection.patterns.scanner import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from penstock.detection.patterns.open_matches import Trace
     from penstock.detection.patterns.rules import UserRule
-    from penstock.detection.patterns.scanner import Indexed
-    from penstock.detection.patterns.shapes import Trace
+    from penstock.detection.patterns.scanner import IndexedTrace
 
 
 class Match(NamedTuple):
-    """What a rule found: where, and the rule's place among the rules.
+    """A match of a rule: its place, and the index of the rule.
 
-    ``tail`` marks the rest of a match that began in an earlier text: its replacement stands there.
+    ``tail`` marks the rest of a match that began in an earlier text; the replacement stands there.
     """
 
     start: int
@@ -27,8 +27,12 @@ class Match(NamedTuple):
     tail: bool = False
 
 
-class Region(NamedTuple):
-    """Matches that overlap, as one: where, who owns it, what stands in its place, all rules that had a part in it."""
+class UnitedMatches(NamedTuple):
+    """Matches that overlap, as one stretch.
+
+    ``rule`` is the index of the rule that owns it, ``replacement`` what replaces it, ``rules`` the indexes of all rules
+    that matched in it, ``tail`` as for `Match`.
+    """
 
     start: int
     end: int
@@ -39,11 +43,11 @@ class Region(NamedTuple):
 
 
 class Precedence(NamedTuple):
-    """What a match is called that has others within it: the wider one's rule names it, but for those here.
+    """Which rule names a match that contains others: that of the wider match, with the exceptions given here.
 
     Attributes:
-        wide: places of built-in rules that take the name of what is found within them,
-        narrow: if that is by one of these.
+        wide: indexes of built-in rules whose matches take the name of a match within them,
+        narrow: if that is a match of one of these rules.
     """
 
     wide: frozenset[int] = frozenset()
@@ -51,11 +55,11 @@ class Precedence(NamedTuple):
 
 
 class FinderState:
-    """What a finder remembers of one text that it is shown piece by piece.
+    """What a finder remembers of a text that it is given in chunks.
 
     Attributes:
-        done: rules for a first match that have had it.
-        before: how the end of what is decided reads behind its disguise; None if as it is written.
+        done: indexes of rules that find one match only, and have found it.
+        before: the end of the decided text without its disguise; None if it reads as it is written.
     """
 
     __slots__ = ("before", "done")
@@ -66,39 +70,43 @@ class FinderState:
 
 
 class Finder:
-    """Rules, ready to search texts with. Equal if the rules are.
+    """Searches texts with rules. Finders with equal rules are equal.
 
     Attributes:
-        lookback: how many characters before what is undecided `scan` and `finish` want to see.
+        lookback: how many characters before the undecided text `scan` and `finish` need to see.
     """
 
-    def __init__(self, rules: Sequence[BuiltIn | UserRule], precedence: Precedence | None = None) -> None:
+    def __init__(self, rules: Sequence[BuiltInRule | UserRule], precedence: Precedence | None = None) -> None:
         self.rules = tuple(rules)
         self._precedence = precedence or Precedence()
-        self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltIn)]
-        built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltIn)]
-        self._sweep = Sweep(built_in) if built_in else None
+        self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltInRule)]
+        built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltInRule)]
+        self._sweep = Scanner(built_in) if built_in else None
         self.lookback = max([LOOKBACK if built_in else 1, *(rule.lookback for _, rule in self._own)])
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both have equal rules."""
+        """Return whether both have equal rules."""
         return isinstance(other, Finder) and self.rules == other.rules
 
     def __hash__(self) -> int:
-        """Hash by the number of rules: equal finders have equally many."""
+        """Hash by the number of rules, which is the same for equal finders."""
         return hash(len(self.rules))
 
     def __repr__(self) -> str:
-        """Show the rules' names."""
+        """Show the names of the rules."""
         return f"Finder({', '.join(dict.fromkeys(rule.name for rule in self.rules))})"
 
     @staticmethod
     def begun() -> FinderState:
-        """Return the state of a text of which nothing was shown yet."""
+        """Return the state for the beginning of a text."""
         return FinderState()
 
     def find(self, text: str, key: str = "") -> list[Match]:
-        """Return all matches, rule by rule; ``key`` is the name that the text is the value of, which may explain it.
+        """Return all matches in a whole text, rule by rule.
+
+        Args:
+            text: the text.
+            key: the name that the text is the value of, if any; it may tell what the text is, such as ``password``.
 
         Raises:
             TimeoutError: a user's rule took longer than it may.
@@ -109,21 +117,22 @@ class Finder:
         return self._matches(own, self._sweep.search_value(text, key), len(text) + 1)
 
     def scan(self, text: str, start: int, state: FinderState) -> tuple[list[Match], int]:
-        """Return what is found for certain in a text that goes on, and from which place on it is uncertain.
+        """Return the matches in a text that goes on, and the place from which on more text could change them.
 
-        The matches begin at ``start`` or later and end at the place or before it: they are those that `find` would
-        report there of the whole text, however it goes on. The next call's ``start`` must be this one's place.
+        The matches begin at ``start`` or later and end at that place or before it. They are those that `find` returns
+        of the whole text, however it goes on. The ``start`` of the next call must be this place.
 
         Args:
-            text: the last `lookback` characters of what is decided, or all of it if it is shorter; and all that is not.
-            start: where in the text what is not decided begins.
-            state: one for each text; a new one at the text's beginning.
+            text: the last `lookback` characters of the decided text (all of it if it is shorter), and all that is
+                undecided.
+            start: where in the text the undecided part begins.
+            state: the state of this text; a new one at its beginning.
 
         Raises:
             TimeoutError: a user's rule took longer than it may.
         """
         own, hold = self._by_own(text, start, state, final=False)
-        known: list[Indexed] = []
+        known: list[IndexedTrace] = []
         if self._sweep is not None:
             known, behind = self._sweep.search(text, start, state.before, final=False)
             hold = min(hold, behind)
@@ -139,9 +148,9 @@ class Finder:
         return (self._matches(own, known, hold) if own or known else []), hold
 
     def scan_value(self, text: str, key: str) -> tuple[list[Match], int]:
-        """Return what `scan` returns of the beginning of a text that is the value of a key, which may explain it."""
+        """Return what `scan` returns of the beginning of a text that is the value of a key."""
         own, hold = self._by_own(text, 0, FinderState(), final=False)
-        known: list[Indexed] = []
+        known: list[IndexedTrace] = []
         if self._sweep is not None:
             known, behind = self._sweep.scan_value(text, key)
             hold = min(hold, behind)
@@ -149,14 +158,14 @@ class Finder:
         return self._matches(own, known, hold), hold
 
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
-        """Return what is found from ``start`` on in a text that ends here; see `scan`."""
+        """Return the matches from ``start`` on in a text that ends here; see `scan`."""
         own, _ = self._by_own(text, start, state, final=True)
-        known: list[Indexed] = []
+        known: list[IndexedTrace] = []
         if self._sweep is not None:
             known, _ = self._sweep.search(text, start, state.before, final=True)
         return self._matches(own, known, len(text) + 1)
 
-    def _matches(self, own: Sequence[Indexed], known: Sequence[Indexed], hold: int) -> list[Match]:
+    def _matches(self, own: Sequence[IndexedTrace], known: Sequence[IndexedTrace], hold: int) -> list[Match]:
         """Return the matches that begin before a place, rule by rule."""
         if not own and not known:
             return []
@@ -165,9 +174,9 @@ class Finder:
         wide = (match for match in found if match.start < match.end)
         return sorted([*wide, *_outermost(inner, self._precedence)], key=lambda match: (match.rule, match.start))
 
-    def _by_own(self, text: str, start: int, state: FinderState, *, final: bool) -> tuple[list[Indexed], int]:
-        """Return what the user's rules find, and from which place on it may change."""
-        found: list[Indexed] = []
+    def _by_own(self, text: str, start: int, state: FinderState, *, final: bool) -> tuple[list[IndexedTrace], int]:
+        """Return what the user's rules find, and the place from which on that may change."""
+        found: list[IndexedTrace] = []
         hold = len(text)
         for index, rule in self._own:
             if index not in state.done:
@@ -176,35 +185,35 @@ class Finder:
                 hold = min(hold, open_at)
         return found, hold
 
-    def unite(self, text: str, matches: Iterable[Match]) -> list[Region]:
-        """Return the matches as disjoint regions, in order.
+    def unite(self, text: str, matches: Iterable[Match]) -> list[UnitedMatches]:
+        """Return matches as stretches that do not overlap, in order.
 
-        The longest match of a region owns it; of equally long ones the first by place, then by rule. Groups in a
-        replacement are filled in only where the region is one match.
+        The longest match of a stretch owns it; of equally long ones the first by place, then by rule. Groups in a
+        replacement are filled in only if the stretch is one match.
         """
-        regions: list[Region] = []
+        regions: list[UnitedMatches] = []
         ordered = sorted(matches, key=lambda match: (match.start, match.start - match.end, match.rule))
         for cluster in _clusters(ordered):
             owner = max(cluster, key=lambda match: match.end - match.start)  # max keeps the first of equals
             start, end = cluster[0].start, max(match.end for match in cluster)
             rules = tuple(dict.fromkeys(match.rule for match in cluster))
             single = text[start:end] if len(cluster) == 1 else ""
-            regions.append(Region(start, end, owner.rule, self._replacement(owner, single), rules, owner.tail))
+            regions.append(UnitedMatches(start, end, owner.rule, self._replacement(owner, single), rules, owner.tail))
         return regions
 
     def _replacement(self, owner: Match, single: str) -> str:
         rule = self.rules[owner.rule]
         if owner.tail:
             return ""
-        return rule.expand(single) if single and not isinstance(rule, BuiltIn) else rule.replacement
+        return rule.expand(single) if single and not isinstance(rule, BuiltInRule) else rule.replacement
 
 
 def _decided(trace: Trace, hold: int) -> bool:
     return trace.counts and trace.start < hold
 
 
-def _lowered(found: Iterable[Indexed], hold: int) -> int:
-    """Return the last place up to the given one that lies within no trace."""
+def _lowered(found: Iterable[IndexedTrace], hold: int) -> int:
+    """Return the last place, up to the given one, that lies within no trace."""
     stretches = [(trace.start, trace.end) for _, trace in found]
     reached = False
     while not reached:
@@ -214,7 +223,7 @@ def _lowered(found: Iterable[Indexed], hold: int) -> int:
 
 
 def _outermost(matches: Iterable[Match], precedence: Precedence) -> list[Match]:
-    """Return the matches that lie in no other; of equal ones the first rule's."""
+    """Return the matches that lie in no other; of equal ones the one of the first rule."""
     kept: list[Match] = []
     reach = 0
     for match in sorted(matches, key=lambda match: (match.start, -match.end, match.rule)):

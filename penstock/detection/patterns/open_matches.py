@@ -1,19 +1,23 @@
-r"""The pattern that tells where another one is still open: a match may yet begin there, end elsewhere, or vanish. Pure.
+r"""Patterns in a text that may go on: which matches are final, and from where on a match may still begin or change.
 
 A search with ``partial=True`` reports a place as soon as a path from there reads past the text's end, unless the whole
-pattern fits first. Two things must be added. The pattern becomes an atomic group that nothing can follow, so it never
-fits, and the paths behind the first that does are not tried: a match found before the end was read is settled. And
-what looks at the next character without reading it (``\b``, ``$``) is made to read it.
+pattern matches first. So two things are added. The pattern becomes an atomic group that nothing can follow: it never
+matches, and no path behind its first match is tried, so a match that ends before the text's end is final. And tokens
+that look at the next character without reading it (``\b``, ``$``) are made to read it.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 _NEVER = "(?!)"
 _READ_NEXT = {
@@ -42,14 +46,14 @@ _ODD_ESCAPES = frozenset(("\\K", "\\G", "\\X", "\\R", "\\L"))
 _FARTHEST = 1024  # a longer look-behind is treated as one without bounds
 
 
-class Opening(NamedTuple):
-    """What tells where a pattern is open.
+class OpenMatchPatterns(NamedTuple):
+    """Patterns that tell where another pattern is open: where a match may still begin, or end elsewhere.
 
     Attributes:
-        any: the pattern itself, made to read what it looks at.
-        first: the pattern as a search tries it: the first way that fits.
-        other: all ways that fit, for a second match at the place where an empty one was found.
-        lookback: how many characters before a match it may look at.
+        any: the pattern itself, changed so that it reads what it looks at.
+        first: the pattern as a search tries it: the first way that matches.
+        other: all ways that match, for a second match at the place of an empty one.
+        lookback: how many characters before a match the pattern may look at.
     """
 
     any: regex.Pattern[str]
@@ -59,7 +63,7 @@ class Opening(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Group:
+class _PatternGroup:
     start: int
     behind: bool
     times: int = 1
@@ -67,12 +71,12 @@ class _Group:
 
 
 @lru_cache(maxsize=512)
-def opening(pattern: str, flags: int) -> Opening | None:
-    """Return what tells where the pattern is open; None if nothing can: then it may be open anywhere.
+def open_match_patterns(pattern: str, flags: int) -> OpenMatchPatterns | None:
+    """Return the patterns that tell where a pattern is open; None if that cannot be told: then it may be open anywhere.
 
     Args:
         pattern: a pattern that compiles.
-        flags: those of the compiled one, inline flags among them.
+        flags: the flags of the compiled pattern, inline flags included.
     """
     if flags & _ODD_FLAGS:
         return None
@@ -87,22 +91,22 @@ def opening(pattern: str, flags: int) -> Opening | None:
         other = regex.compile(f"(?:{rewritten}{line}){_NEVER}", flags)
     except regex.error:
         return None
-    return Opening(itself, first, other, lookback + 1)
+    return OpenMatchPatterns(itself, first, other, lookback + 1)
 
 
 class _OddError(Exception):
-    """The pattern has something that cannot be told in advance."""
+    """The pattern has something for which it cannot be told where it is open."""
 
 
 def _rewritten(pattern: str, *, verbose: bool) -> tuple[str, int]:
-    """Return the pattern with what looks ahead made to read, and how far it looks back.
+    """Return the pattern, changed so that it reads what it looks ahead at, and how far it looks back.
 
     Raises:
         _OddError: that cannot be told.
     """
     made: list[str] = []
     at, farthest = 0, 0
-    groups: list[_Group] = []
+    groups: list[_PatternGroup] = []
     while at < len(pattern):
         found = (_COMMENT.match(pattern, at) if verbose else None) or _TOKEN.match(pattern, at)
         if found is None:
@@ -116,13 +120,13 @@ def _rewritten(pattern: str, *, verbose: bool) -> tuple[str, int]:
     return "".join(made), farthest
 
 
-def _noted(groups: list[_Group], found: re.Match[str], kind: str) -> int:
-    """Note what a token says about the groups it stands in; return how far back it ends to look."""
+def _noted(groups: list[_PatternGroup], found: re.Match[str], kind: str) -> int:
+    """Note what a token says about the groups that contain it; return how far back a group looks that it closes."""
     token = found.group()
     if kind == "odd" or token in _ODD_ESCAPES:
         raise _OddError
     if kind in ("open", "behind", "backreference"):
-        groups.append(_Group(found.end(), kind == "behind", bounded=kind != "backreference"))
+        groups.append(_PatternGroup(found.end(), kind == "behind", bounded=kind != "backreference"))
     if kind == "close" and groups:
         return _closed(groups, found.start())
     if kind in ("many", "times") or (kind == "escape" and (token[1].isdigit() or token[1] in "gk")):
@@ -132,8 +136,8 @@ def _noted(groups: list[_Group], found: re.Match[str], kind: str) -> int:
     return 0
 
 
-def _closed(groups: list[_Group], end: int) -> int:
-    """Return how far back the group that ends looks; no item of a pattern is shorter than what it reads."""
+def _closed(groups: list[_PatternGroup], end: int) -> int:
+    """Return how far back the group that ends looks. No item of a pattern is shorter than what it reads."""
     group = groups.pop()
     if groups and not group.bounded:
         groups[-1].bounded = False
@@ -143,3 +147,101 @@ def _closed(groups: list[_Group], end: int) -> int:
     if not group.bounded or width > _FARTHEST:
         raise _OddError
     return width
+
+
+class Trace(NamedTuple):
+    """What a rule read and found in a stretch of text.
+
+    Attributes:
+        start: where the stretch begins; a text is never cut within it.
+        end: where it ends.
+        low: where the finding in it begins.
+        high: where the finding ends.
+        counts: whether it is what the rule looks for. A stretch that is not may still hide what begins within it.
+    """
+
+    start: int
+    end: int
+    low: int
+    high: int
+    counts: bool = True
+
+
+Scan: TypeAlias = "tuple[list[Trace], int]"
+"""Traces in a text, and the place from which on they may still change."""
+
+
+class StreamPattern:
+    """A pattern that is searched in a text that may go on; it is compiled when it is first needed."""
+
+    def __init__(self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII) -> None:
+        self._pattern = pattern
+        self._flags = flags
+
+    @cached_property
+    def compiled(self) -> regex.Pattern[str]:
+        """The pattern itself."""
+        return regex.compile(self._pattern, self._flags) if isinstance(self._pattern, str) else self._pattern
+
+    @cached_property
+    def open_patterns(self) -> OpenMatchPatterns | None:
+        """The patterns that tell where it is open; None if that cannot be told."""
+        return open_match_patterns(self.compiled.pattern, self.compiled.flags)
+
+    def walk(self, text: str, start: int, *, final: bool, longest: int = 0) -> tuple[list[regex.Match[str]], int]:
+        """Return the final matches from ``start`` on, and the place from which on matches are not final.
+
+        ``longest`` is how many characters the pattern reads at most from one place on; 0 if there is no bound.
+        """
+        found = self.compiled.finditer(text, start)
+        since = len(text) - longest if longest else 0
+        return (list(found), len(text)) if final else self.final_matches(found, text, start, since=since)
+
+    def quiet(self, text: str, start: int, timeout: float | None = None) -> int | None:
+        """Return the place from which on the text may still match, if nothing matches so far; else None.
+
+        Raises:
+            TimeoutError: it took longer than it may.
+        """
+        if self.open_patterns is None:
+            return start
+        found = self.open_patterns.any.search(text, start, partial=True, timeout=timeout)
+        if found is None:
+            return len(text)
+        return found.start() if found.partial else None
+
+    def final_matches(
+        self, found: Iterator[regex.Match[str]], text: str, start: int, timeout: float | None = None, since: int = 0
+    ) -> tuple[list[regex.Match[str]], int]:
+        """Return those matches from ``start`` on that no continuation changes, and the place from which on one may.
+
+        ``since`` is the first place at which a match can be open.
+
+        Raises:
+            TimeoutError: it took longer than it may.
+        """
+        if self.open_patterns is None:
+            return [], start
+        kept: list[regex.Match[str]] = []
+        open_at = self.open_at(text, max(start, since), timeout)
+        for match in found:
+            low, high = match.span()
+            if low >= open_at:
+                break
+            if high > open_at:
+                open_at = self.open_at(text, max(high, since), timeout)
+            if low == high and self.open_patterns.other.match(text, low, partial=True, timeout=timeout):
+                return kept, low
+            kept.append(match)
+        return kept, open_at
+
+    def open_at(self, text: str, start: int, timeout: float | None = None) -> int:
+        """Return the first place from ``start`` on at which a match may begin, depending on how the text goes on."""
+        if self.open_patterns is None:
+            return start
+        found = self.open_patterns.first.search(text, start, partial=True, timeout=timeout)
+        return found.start() if found else len(text)
+
+    def is_open(self, text: str, at: int) -> bool:
+        """Return whether it depends on how the text goes on if a match begins at a place."""
+        return self.open_patterns is None or self.open_patterns.first.match(text, at, partial=True) is not None

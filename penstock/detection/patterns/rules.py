@@ -1,4 +1,4 @@
-"""`RegexRule`, a user's own rule, and what it becomes when checked: something that finds within a time limit. Pure."""
+"""`RegexRule`, a rule that a user writes, and `UserRule`, the rule after it was checked and compiled."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import regex
 
-from penstock.detection.patterns.shapes import Shape, Trace
+from penstock.detection.patterns.open_matches import StreamPattern, Trace
 from penstock.detection.patterns.validators import VALIDATORS
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.detection.patterns.shapes import Scan
+    from penstock.detection.patterns.open_matches import Scan
 
 _FLAGS = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL, "x": regex.VERBOSE}
 _KEPT_FLAGS = {
@@ -34,17 +34,20 @@ Pattern: TypeAlias = "str | re.Pattern[str] | regex.Pattern[str]"
 
 @dataclass(frozen=True, slots=True)
 class RegexRule:
-    """A rule of one's own; a mapping with these keys will do as well.
+    """A rule of your own. A mapping with these keys is accepted, too.
 
     Attributes:
-        name: what it finds, for reasons and counts.
-        pattern: a regular expression in the syntax of the ``regex`` library (which takes all of ``re``'s).
-        flags: letters of ``gimsux``. ``g``: every match, else only the first in each text; ``u`` says nothing.
-        replacement: what stands in place of a match where the strategy is to redact. ``$1``, ``$<name>``, ``$&`` and
-            ``$$`` are groups, the match and a dollar, if the pattern finds the match by itself alone, too.
-        validator: tells from the matched text whether it counts: a function, or a name from
-            `penstock.detection.patterns.validators.VALIDATORS`.
-        timeout: how many seconds it may take on one text; the processor's if None.
+        name: the name of what it finds, in reasons and counts.
+        pattern: a regular expression in the syntax of the ``regex`` library, which accepts that of ``re``; a text or a
+            compiled pattern.
+        flags: letters of ``gimsux``; ``g`` by default. With ``g`` every match counts, without it only the first one in
+            each text; ``u`` has no effect.
+        replacement: what replaces a match when the strategy is to redact; ``[REDACTED]`` by default. ``$1``,
+            ``$<name>``, ``$&`` and ``$$`` stand for groups, the match and a dollar sign, if the pattern also matches
+            the matched text by itself.
+        validator: decides from the matched text whether it counts: a function, or a name from
+            `penstock.detection.patterns.validators.VALIDATORS`; None (the default) for every match.
+        timeout: how many seconds it may take on one text, more than 0; None (the default) for the processor's.
     """
 
     name: str
@@ -57,11 +60,11 @@ class RegexRule:
 
 @dataclass(frozen=True, slots=True)
 class UserRule:
-    """A checked rule, compiled."""
+    """A `RegexRule` that was checked and compiled."""
 
     name: str
     replacement: str
-    shape: Shape = field(compare=False)
+    shape: StreamPattern = field(compare=False)
     every: bool
     validator: Callable[[str], bool] | None
     timeout: float
@@ -69,12 +72,13 @@ class UserRule:
     @property
     def lookback(self) -> int:
         """How many characters before a match it may look at; 0 if that cannot be told."""
-        return self.shape.opening.lookback if self.shape.opening else 0
+        return self.shape.open_patterns.lookback if self.shape.open_patterns else 0
 
     def scan(self, text: str, start: int, *, final: bool) -> Scan:
-        """Return the traces from ``start`` on, and where more text may change what is found; one without width is none.
+        """Return the traces from ``start`` on, and the place from which on more text may change them.
 
-        A rule for the first match alone ends with the first that counts, whatever its width.
+        Matches of no width give no trace. A rule for the first match only ends with the first match that counts,
+        whatever its width.
 
         Raises:
             TimeoutError: it took longer than it may.
@@ -86,7 +90,7 @@ class UserRule:
                 return traces, quiet
             matches: Iterable[regex.Match[str]] = self.shape.compiled.finditer(text, start, timeout=self.timeout)
             if not final:
-                matches, hold = self.shape.settled(iter(matches), text, start, self.timeout)
+                matches, hold = self.shape.final_matches(iter(matches), text, start, self.timeout)
             for found in matches:
                 counts = self.validator is None or self.validator(found.group())
                 traces.append(Trace(*found.span(), *found.span(), counts))
@@ -97,7 +101,7 @@ class UserRule:
         return traces, hold
 
     def expand(self, matched: str) -> str:
-        """Return the replacement of a match, its groups filled in if the pattern finds the match by itself alone."""
+        """Return the replacement of a match; its groups are filled in if the pattern matches the text by itself."""
         if "$" not in self.replacement:
             return self.replacement
         try:
@@ -126,10 +130,10 @@ def _filled(reference: re.Match[str], found: regex.Match[str]) -> str:
 
 
 def checked(processor: str, index: int, given: Any, timeout: float) -> UserRule:
-    """Return the rule, checked and compiled.
+    """Return a rule, checked and compiled.
 
     Raises:
-        OptionError: what is wrong with it, and at which rule.
+        OptionError: something is wrong with it; the error names the rule and the field.
     """
     option = f"rules[{index}]"
     rule = _as_rule(processor, option, given)
@@ -140,7 +144,7 @@ def checked(processor: str, index: int, given: Any, timeout: float) -> UserRule:
     return UserRule(
         name,
         _text(processor, f"{option}.replacement", rule.replacement),
-        Shape(_compiled(processor, option, rule)),
+        StreamPattern(_compiled(processor, option, rule)),
         "g" in rule.flags,
         _validator(processor, option, rule.validator),
         seconds(processor, f"{option}.timeout", timeout if rule.timeout is None else rule.timeout),
@@ -154,7 +158,7 @@ def _text(processor: str, option: str, given: object) -> str:
 
 
 def seconds(processor: str, option: str, given: object) -> float:
-    """Return the option if it is a positive, finite number of seconds.
+    """Return the option if it is a finite number of seconds above 0.
 
     Raises:
         OptionError: it is not.

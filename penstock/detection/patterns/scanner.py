@@ -1,4 +1,7 @@
-"""Searches a text with all built-in rules, as it is written and as it reads behind a disguise. Pure."""
+"""`Scanner`: searches a text with all built-in rules, as it is written and without its disguise.
+
+`PrefixRules` searches for rules whose matches begin with a fixed prefix all at once.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +11,85 @@ from typing import TYPE_CHECKING, TypeAlias
 import regex
 
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
-from penstock.detection.patterns.prefix_rules import Marks
-from penstock.detection.patterns.shapes import Trace
-from penstock.detection.unicode.disguises import Places, is_plain, read
+from penstock.detection.patterns.open_matches import Trace
+from penstock.detection.unicode.disguises import PlainPlaces, is_plain, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.detection.patterns.built_in import BuiltIn, Search
+    from penstock.detection.patterns.built_in import BuiltInRule, RuleSearch
 
-Indexed: TypeAlias = "tuple[int, Trace]"
-"""A trace with the place of its rule among all rules."""
 
-_Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, Search]]]"
-"""A trigger, and the searches of the rules that have it, with their places."""
+_KEY = 2  # letters of a mark by which its rules are looked up; no mark is shorter
+
+
+class PrefixRules:
+    """Rules whose matches begin with a fixed prefix, with their indexes among all rules.
+
+    Attributes:
+        trigger: a pattern of no width that matches where one of the prefixes stands.
+    """
+
+    def __init__(self, rules: Iterable[tuple[int, BuiltInRule]]) -> None:
+        self._rules: dict[str, list[tuple[int, BuiltInRule]]] = {}
+        rests: dict[str, list[str]] = {}
+        for index, rule in rules:
+            self._rules.setdefault(rule.prefix[:_KEY], []).append((index, rule))
+            rests.setdefault(rule.prefix[0], []).append(re.escape(rule.prefix[1:]))
+        firsts = "".join(map(re.escape, rests))
+        branches = "|".join(f"{re.escape(first)}(?:{'|'.join(after)})" for first, after in rests.items())
+        self.trigger = rf"(?<![A-Za-z0-9_-])(?=[{firsts}])(?={branches})"
+        self._places = re.compile(self.trigger)
+
+    def search(self, text: str, start: int, *, final: bool) -> tuple[Sequence[tuple[int, Trace]], int]:
+        """Return the traces from ``start`` on, each with the index of its rule, and from where on they may change.
+
+        A rule does not read again what it has read.
+        """
+        found: list[tuple[int, Trace]] = []
+        reach: dict[int, int] = {}
+        hold = len(text)
+        for place in self._places.finditer(text, start):
+            at = place.start()
+            for index, rule in self._rules[text[at : at + _KEY]]:
+                if text.startswith(rule.prefix, at) and reach.get(index, 0) <= at:
+                    traces, open_at = rule.search(text, at, final=final)
+                    hold = min(hold, open_at)
+                    found.extend((index, trace) for trace in traces)
+                    reach[index] = traces[0].end if traces else 0
+        return found, hold
+
+
+IndexedTrace: TypeAlias = "tuple[int, Trace]"
+"""A trace with the index of its rule among all rules."""
+
+_Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, RuleSearch]]]"
+"""A trigger, and the searches of the rules that have it, with their indexes."""
 
 _NO_RULE = -1
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
 
-class Sweep:
-    """Built-in rules with their places among all rules, ready to search."""
+class Scanner:
+    """The built-in rules with their indexes among all rules, ready to search."""
 
-    def __init__(self, rules: Iterable[tuple[int, BuiltIn]]) -> None:
+    def __init__(self, rules: Iterable[tuple[int, BuiltInRule]]) -> None:
         rules = list(rules)
-        searches: dict[str, list[tuple[int, Search]]] = {}
+        searches: dict[str, list[tuple[int, RuleSearch]]] = {}
         for index, rule in rules:
-            if not rule.mark:
+            if not rule.prefix:
                 searches.setdefault(rule.trigger, []).append((index, rule.search))
         groups: dict[frozenset[str], list[_Source]] = {}
         for trigger, found in searches.items():
             groups.setdefault(_needed(trigger), []).append((re.compile(trigger), found))
         self._groups = [*groups.items()]
-        marked = [(index, rule) for index, rule in rules if rule.mark]
-        self._marks = Marks(marked) if marked else None
+        prefixed = [(index, rule) for index, rule in rules if rule.prefix]
+        self._prefix_rules = PrefixRules(prefixed) if prefixed else None
 
-    def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[Indexed], int]:
-        """Return what is found from ``start`` on, and from which place on it may change.
+    def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[IndexedTrace], int]:
+        """Return what is found from ``start`` on, and the place from which on that may change.
 
-        ``before`` is how the end of what stands before ``start`` reads; None if as it is written.
+        ``before`` is the end of the text before ``start`` without its disguise; None if it reads as it is written.
         """
         found, hold = self._one(text, start, final=final)
         if before is None and is_plain(text, start):
@@ -59,38 +102,38 @@ class Sweep:
         shift = len(context)
         again, behind = self._one(context + reading.text, shift, final=final)
         if again or behind < shift + len(reading.text):
-            places = Places(reading)
+            places = PlainPlaces(reading)
             hold = min(hold, start + places.start(behind - shift))
             found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
         hold = min(hold, start + len(reading.source))
         found.extend((_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
         return found, hold
 
-    def search_value(self, text: str, key: str) -> list[Indexed]:
-        """Return what is found in a text that is the value of a key; the key may explain it."""
+    def search_value(self, text: str, key: str) -> list[IndexedTrace]:
+        """Return what is found in a text that is the value of a key; the key may tell what the text is."""
         found = list(self._value(text, key))
         reading = read(text)
         if reading.text != text:
-            places = Places(reading)
+            places = PlainPlaces(reading)
             found.extend((index, _back(trace, places, 0, 0)) for index, trace in self._value(reading.text, key))
         return found
 
-    def scan_value(self, text: str, key: str) -> tuple[list[Indexed], int]:
-        """Return what is found for certain in the beginning of such a text, and from which place on it may change."""
+    def scan_value(self, text: str, key: str) -> tuple[list[IndexedTrace], int]:
+        """Return what is found in the beginning of such a text, and the place from which on that may change."""
         before = f'{key}: "'
         found, hold = self.search(before + text, 0, None, final=False)
         return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
 
-    def _value(self, text: str, key: str) -> Iterable[Indexed]:
+    def _value(self, text: str, key: str) -> Iterable[IndexedTrace]:
         before = f'{key}: "'
         for index, trace in self._one(f'{before}{text}"', 0, final=True)[0]:
             low, high = max(trace.low - len(before), 0), min(trace.high - len(before), len(text))
             if low < high:
                 yield index, Trace(low, high, low, high, trace.counts)
 
-    def _one(self, text: str, start: int, *, final: bool) -> tuple[list[Indexed], int]:
+    def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
         hold = len(text) if final else _last_word(text, start)
-        found: list[Indexed] = []
+        found: list[IndexedTrace] = []
         letters = frozenset(text[start:] if start else text)
         for needed, sources in self._groups:
             if needed and needed.isdisjoint(letters):
@@ -102,15 +145,15 @@ class Sweep:
                         hold = min(hold, open_at)
                         if traces:
                             found.extend([(index, trace) for trace in traces])
-        if self._marks is not None:
-            marked, open_at = self._marks.search(text, start, final=final)
-            found.extend(marked)
+        if self._prefix_rules is not None:
+            prefixed, open_at = self._prefix_rules.search(text, start, final=final)
+            found.extend(prefixed)
             hold = min(hold, open_at)
         return found, hold
 
     @staticmethod
     def remembered(text: str, start: int, before: str | None, hold: int) -> str | None:
-        """Return how the end of what stands before ``hold`` reads; None if as it is written."""
+        """Return the end of the text before ``hold`` without its disguise; None if it reads as it is written."""
         if before is None and is_plain(text, start):
             return None
         released = text[start:hold]
@@ -128,9 +171,10 @@ _GROUP = re.compile(r"\([^()]*\)")
 
 
 def _needed(trigger: str) -> frozenset[str]:
-    """Return characters of which a text must have one to match, as a quick look at a pattern tells; none: any may.
+    """Return characters of which a text must have one to match a pattern; an empty set if any text may match.
 
-    What has alternatives is not looked at. Of the letters that a pattern begins with, a sign is the rarest.
+    A pattern with alternatives gives an empty set. Of the characters that a pattern begins with, the first sign is
+    taken, since signs are rarer than letters.
     """
     if "|" in _GROUP.sub("", trigger):
         return frozenset()
@@ -142,13 +186,13 @@ def _needed(trigger: str) -> frozenset[str]:
 
 
 def _behind(trace: Trace, at: int) -> Trace:
-    """Return a trace as it is counted from a place on; what lies before the place is cut off."""
+    """Return a trace counted from a place on; what lies before the place is cut off."""
     start, end, low, high = (max(place - at, 0) for place in (trace.start, trace.end, trace.low, trace.high))
     return Trace(start, end, low, high, trace.counts)
 
 
 def _last_word(text: str, start: int) -> int:
-    """Return where the last word begins, or that part of it which a rule may still reach back to."""
+    """Return where the last word begins, or the part of it that a rule may still reach back to."""
     low = max(len(text) - WORD_HELD, start)
     if text.isascii():
         return max(text.rfind(" ", low) + 1, text.rfind("\n", low) + 1, low)
@@ -156,8 +200,8 @@ def _last_word(text: str, start: int) -> int:
     return found.end() if found else low
 
 
-def _back(trace: Trace, places: Places, shift: int, start: int) -> Trace:
-    """Return a trace in a reading as one in the text."""
+def _back(trace: Trace, places: PlainPlaces, shift: int, start: int) -> Trace:
+    """Return a trace in a text without disguise as one in the text as it is written."""
     begin, end = places.start(trace.start - shift), places.end(trace.end - shift)
     low, high = places.start(trace.low - shift), places.end(trace.high - shift)
     return Trace(begin + start, end + start, low + start, high + start, trace.counts)

@@ -1,4 +1,4 @@
-"""Tells whether what a pattern found can be what it looks like: check sums, ranges, lengths, randomness. Pure."""
+"""Validators: whether what a pattern matched can be what it looks like, by check sum, range, length or randomness."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ _TOKEN_BITS = 2.7  # per character; English words reach about 2.5 at this length
 
 
 def luhn(text: str) -> bool:
-    """Tell whether the digits pass the Luhn check (ISO/IEC 7812-1) and are not all the same."""
+    """Return whether the digits pass the Luhn check (ISO/IEC 7812-1) and are not all the same."""
     digits = [int(digit) for digit in _NOT_DIGITS.sub("", text)]
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
     return len(set(digits)) > 1 and (sum(digits[::-2]) + sum(doubled)) % 10 == 0
 
 
 def card(text: str) -> bool:
-    """Tell whether the digits are a payment card's: issuer, length and check digit."""
+    """Return whether the digits are a payment card's: issuer, length and check digit."""
     digits = _NOT_DIGITS.sub("", text)
     return bool(_CARDS.fullmatch(digits)) and luhn(digits)
 
 
 def ssn(text: str) -> bool:
-    """Tell whether the digits can be a US social security number.
+    """Return whether the digits can be a US social security number.
 
     Areas 000, 666 and 900 up, and groups and serials of zeros were never given out.
     """
@@ -86,7 +86,7 @@ def iban_length(country: str) -> int:
 
 
 def iban(text: str) -> bool:
-    """Tell whether it is an IBAN: its country's length, and the check digits (ISO 13616, modulo 97)."""
+    """Return whether it is an IBAN: its country's length, and the check digits (ISO 13616, modulo 97)."""
     plain = _NOT_ALNUM.sub("", text).upper()
     if not plain or len(plain) != iban_length(plain[:2]):
         return False
@@ -94,7 +94,7 @@ def iban(text: str) -> bool:
 
 
 def ip_address(text: str) -> bool:
-    """Tell whether it is an IPv4 or IPv6 address that could be someone's: none of loopback, none unspecified."""
+    """Return whether it is an IPv4 or IPv6 address that could be a person's: not loopback, not unspecified."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -109,7 +109,7 @@ def entropy(text: str) -> float:
 
 
 def token(text: str) -> bool:
-    """Tell whether a word is a token rather than a word: digits or mixed case, and random enough for its length."""
+    """Return whether a word is a token: with digits or mixed case, and random enough for its length."""
     if placeholder(text) or "://" in text:
         return False
     kinds = (any(map(str.islower, text)), any(map(str.isupper, text)), any(map(str.isdigit, text)))
@@ -117,17 +117,17 @@ def token(text: str) -> bool:
 
 
 def password(text: str) -> bool:
-    """Tell whether a value that stands where a password should can be one, not a placeholder or code."""
+    """Return whether a value that stands where a password is expected can be one, and is no placeholder or code."""
     return not placeholder(text) and len(set(text)) > _MIXED and text[0] not in "/+#.? " and "://" not in text
 
 
 def placeholder(text: str) -> bool:
-    """Tell whether a value only says that something should stand there."""
+    """Return whether a value only says that something belongs there."""
     return bool(_PLACEHOLDER.match(text)) or len(set(text.casefold())) <= _MIXED - 1
 
 
 def bearer(text: str) -> bool:
-    """Tell whether what follows ``Bearer`` is a credential: words of English are not."""
+    """Return whether what follows ``Bearer`` is a credential; English words are not."""
     value = text[len("bearer") :].lstrip(": \t\r\n\f\v")
     has_digit = any(map(str.isdigit, value))
     mixed = any(map(str.isupper, value[1:])) and any(map(str.islower, value))
@@ -135,7 +135,7 @@ def bearer(text: str) -> bool:
 
 
 def basic_credentials(text: str) -> bool:
-    """Tell whether it is base64 of ``name:password``."""
+    """Return whether it is base64 of ``name:password``."""
     encoded = text.rsplit(maxsplit=1)[-1]
     try:
         plain = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()

@@ -1,1 +1,1 @@
-"""Finding personal data and keys in text."""
+"""Personal data in text: patterns, check sums and words nearby."""

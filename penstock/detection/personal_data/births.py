@@ -1,12 +1,12 @@
-"""The rule ``date-of-birth``: a whole date behind words that say whose it is. Dates without such words are none."""
+"""The rule ``date-of-birth``: a whole date after words such as *born*. Dates without such words do not count."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from penstock.detection.patterns.built_in import BuiltIn
-from penstock.detection.patterns.shapes import Scan, Shape, Trace
+from penstock.detection.patterns.built_in import BuiltInRule
+from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +27,11 @@ _CAPITAL = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?)"
 )
-"""Months that a date begins with: a capital letter must be there to be looked for."""
+"""Months that a date begins with; a capital letter must be there before they are searched for."""
 
 _YEAR = r"(?:1[89]|20)\d\d"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
-_DATE = Shape(
+_DATE = StreamPattern(
     rf"""(?ix)(?<!\d[.])(?:(?<![\w/-])(?:
       {_YEAR}(?P<a>{_SEP}){_DAY}(?P=a){_DAY}
     | {_DAY}(?P<b>{_SEP}|\ )[ ]?{_DAY}(?P=b)[ ]?(?:{_YEAR}|\d\d)
@@ -77,12 +77,12 @@ _STEMS = [
     "生年",
     "생년",
 ]
-"""One of them is in each word for birth; to look for them first is cheap."""
+"""Each word for birth contains one of these; searching for them first is cheap."""
 _MOST_MONTHS = 12
 
 
 def births(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of dates behind a word for birth."""
+    """Return the traces of dates after a word for birth."""
     low = max(start - _REACH - _CUE_READ, 0)
     plain = text[low:].lower()
     if not any(stem in plain for stem in _STEMS):
@@ -91,12 +91,12 @@ def births(text: str, start: int, *, final: bool) -> Scan:
     if final:
         matches, hold = list(found), len(text)
     else:
-        matches, hold = _DATE.settled(found, text, start, since=len(text) - _READ)
+        matches, hold = _DATE.final_matches(found, text, start, since=len(text) - _READ)
     return [Trace(*one.span(), *one.span(), _is_date(one.group())) for one in matches if one.start() >= start], hold
 
 
 def _behind_cues(text: str, low: int) -> Iterator[regex.Match[str]]:
-    """Yield the dates that begin close behind a word for birth; each word's are looked for from its end on."""
+    """Yield the dates that begin close after a word for birth; each word is followed from its end on."""
     cues = [found.end() for found in _CUE.finditer(text, low)]
     for cue, after in zip(cues, [*cues[1:], len(text)], strict=False):
         last = min(cue + _REACH, after)
@@ -115,5 +115,5 @@ _TRIGGER = (
     r"[0-9](?:[-./\u2010-\u2013 ]|st|nd|rd|th|er|º|年)"
     r"|[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)(?<![A-Za-z]...)"
 )
-BIRTHS: tuple[BuiltIn, ...] = (BuiltIn("date-of-birth", "[DATE_OF_BIRTH]", _TRIGGER, births),)
+BIRTHS: tuple[BuiltInRule, ...] = (BuiltInRule("date-of-birth", "[DATE_OF_BIRTH]", _TRIGGER, births),)
 """Dates of birth, in numbers or with the name of the month (English, German, French, Spanish, Italian, Portuguese)."""

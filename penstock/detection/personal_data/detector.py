@@ -1,6 +1,6 @@
-"""`PersonalData`: finds personal data by shape, check sum and words nearby. It knows no processor and no model.
+"""`PersonalData`: finds personal data by pattern, check sum and words nearby.
 
-Names and postal addresses have no shape that could be told from other text; they are `CONTEXTUAL` and take a judge.
+Names and postal addresses have no pattern that tells them from other text. They are `CONTEXTUAL` and need a judge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from penstock.detection.encoded import EncodedSpans
-    from penstock.detection.patterns.built_in import BuiltIn
+    from penstock.detection.patterns.built_in import BuiltInRule
     from penstock.detection.patterns.matching import Finder, FinderState, Match
     from penstock.detection.patterns.rules import UserRule
     from penstock.engine.values.frozen import Value
@@ -33,10 +33,10 @@ EMBEDDED: tuple[str, ...] = (
     "iban",
     "mac",
 )
-"""The types that are found here."""
+"""The types that are found without a judge."""
 
 CONTEXTUAL: tuple[str, ...] = ("name", "address")
-"""The types that no pattern finds honestly: a judge must."""
+"""The types that no pattern can find reliably; they need a judge."""
 
 _IN_CODES = ("url", "uuid", "mac", "ip-address")
 _PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
@@ -44,23 +44,23 @@ _STATE = "personal-data"  # the note in which a stream's state is kept
 
 
 class PersonalData:
-    """Recognisers of the types asked for, in one search.
+    """Searches for several types at once.
 
-    Where findings overlap, they are one, of the longest's type: the digits of an IBAN are no phone number. A link with
-    a key in it, though, is a key.
+    Findings that overlap are one finding, with the type of the longest: the digits of an IBAN are not a phone number. A
+    link that contains a key, though, is a key.
 
     Attributes:
-        types: what is looked for.
-        contextual: those of the types asked for that are not looked for here.
-        lookback: how many characters before what is undecided `scan` wants to see.
+        types: the types that are searched for.
+        contextual: the types that were asked for and are not searched for here.
+        lookback: how many characters before the undecided text `scan` needs to see.
     """
 
     def __init__(self, types: Iterable[str] = EMBEDDED, custom: Iterable[UserRule] = ()) -> None:
-        """Note what to look for; the tables are loaded at the first search.
+        """Store what to search for; the rules are loaded at the first search.
 
         Args:
-            types: any of `EMBEDDED` and `CONTEXTUAL`; others are taken for contextual.
-            custom: rules of one's own; a finding's type is the rule's name.
+            types: any of `EMBEDDED` (the default) and `CONTEXTUAL`; other names count as contextual.
+            custom: rules of your own; their names are the types of their findings. None by default.
         """
         asked = tuple(dict.fromkeys(types))
         self._custom = tuple(custom)
@@ -81,51 +81,51 @@ class PersonalData:
         return [*(name for name, _ in self._built_in), *(rule.name for rule in self._custom)]
 
     @cached_property
-    def _built_in(self) -> Sequence[tuple[str, BuiltIn]]:
+    def _built_in(self) -> Sequence[tuple[str, BuiltInRule]]:
         return [(name, rule) for name, rules in _tables().items() if name in self.types for rule in rules]
 
     @property
     def lookback(self) -> int:
-        """How many characters before what is undecided `scan` wants to see."""
+        """How many characters before the undecided text `scan` needs to see."""
         return self._finder.lookback
 
     @cached_property
     def encoded(self) -> EncodedSpans:
-        """What looks for the same behind codes, but for types that codes are full of anyway."""
+        """Searches encoded text for the same types, except those that codes are full of anyway."""
         from penstock.detection.encoded import EncodedSpans  # loaded where texts are searched
 
         plain = PersonalData([name for name in self.types if name not in _IN_CODES], self._custom)
         return EncodedSpans(plain.find)
 
     def find(self, text: str, key: str = "") -> list[Span]:
-        """Return what is found in a whole text, in order, disjoint.
+        """Return the findings in a whole text, in order and disjoint.
 
         Args:
             text: the text.
-            key: the name that the text is the value of, which may explain it.
+            key: the name that the text is the value of, if any; it may tell what the text is.
 
         Raises:
-            TimeoutError: a rule of one's own took longer than it may.
+            TimeoutError: a rule of your own took longer than it may.
         """
         return self._spans(self._finder.find(text, key))
 
     def scan(
         self, text: str, start: int, notes: MutableMapping[str, Value], *, final: bool, key: str = ""
     ) -> tuple[list[Span], int]:
-        """Return what is found in a text that may go on, and the place from which on more text could change it.
+        """Return the findings in a text that may go on, and the place from which on more text could change them.
 
-        The spans begin at ``start`` or later; those that end at the place or before it are decided, and they are those
-        that `find` reports of the whole text. The next call's ``start`` is this one's place.
+        The spans begin at ``start`` or later. Those that end at the place or before it are decided, and are those that
+        `find` returns of the whole text. The ``start`` of the next call is this place.
 
         Args:
-            text: the last `lookback` characters of what is decided, and all that is not.
-            start: where what is not decided begins.
-            notes: one mapping for each text, empty at its beginning; what is remembered stands there.
+            text: the last `lookback` characters of the decided text, and all that is undecided.
+            start: where the undecided part begins.
+            notes: one mapping for each text, empty at its beginning; the search keeps its state there.
             final: whether the text ends here.
-            key: the name that the text is the value of, where it begins at its beginning.
+            key: the name that the text is the value of, if the text begins at the beginning of that value.
 
         Raises:
-            TimeoutError: a rule of one's own took longer than it may.
+            TimeoutError: a rule of your own took longer than it may.
         """
         if key and not start and not final:
             found, hold = self._finder.scan_value(text, key)
@@ -139,7 +139,7 @@ class PersonalData:
         return self._spans(found), hold
 
     def _spans(self, matches: Sequence[Match]) -> list[Span]:
-        """Return matches as stretches that do not overlap, each of its longest match's type."""
+        """Return matches as stretches that do not overlap, each with the type of its longest match."""
         spans: list[Span] = []
         longest = reach = 0
         for start, end, rule, _ in sorted(matches, key=_place):
@@ -155,7 +155,7 @@ class PersonalData:
         return spans
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both look for the same."""
+        """Return whether both search for the same."""
         return isinstance(other, PersonalData) and (self.types, self._custom) == (other.types, other._custom)
 
     def __hash__(self) -> int:
@@ -163,7 +163,7 @@ class PersonalData:
         return hash(self.types)
 
     def __repr__(self) -> str:
-        """Show what is looked for."""
+        """Show what is searched for."""
         return f"PersonalData({', '.join(self.types)})"
 
 
@@ -172,17 +172,13 @@ def _place(match: Match) -> tuple[int, int, int]:
 
 
 @cache
-def _tables() -> Mapping[str, tuple[BuiltIn, ...]]:
-    """Return the rules by type; of two that find the same, the first has it, so what is only random comes last."""
-    from penstock.detection.personal_data.addresses import ADDRESSES
+def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
+    """Return the rules by type. Of two rules that find the same the first one counts, so random tokens come last."""
     from penstock.detection.personal_data.births import BIRTHS
-    from penstock.detection.personal_data.domains import LINKS
-    from penstock.detection.personal_data.ibans import CUED_IBANS
-    from penstock.detection.personal_data.identifiers import MACS, UUIDS
-    from penstock.detection.personal_data.pii import PII
-    from penstock.detection.personal_data.randomness import RANDOM_TOKENS
+    from penstock.detection.personal_data.links import LINKS
+    from penstock.detection.personal_data.pii import ADDRESSES, CUED_IBANS, MACS, PII, UUIDS
     from penstock.detection.personal_data.wallets import WALLETS
-    from penstock.detection.secrets.secrets import SECRETS
+    from penstock.detection.secrets import RANDOM_TOKENS, SECRETS
 
     pii = {name: tuple(rule for rule in PII if rule.name == name) for name in ("email", "phone", "credit-card", "ssn")}
     return {

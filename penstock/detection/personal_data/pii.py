@@ -1,24 +1,149 @@
-"""The preset ``pii``: e-mail, phone, social security, card, IBAN, IP numbers. Shapes, check sums, words nearby."""
+"""E-mail, phone, social security, card, IBAN and IP numbers, UUIDs and MAC addresses: patterns and check sums.
+
+`PII` is the preset ``pii``. `PersonalData` takes its rules for e-mail, phone, social security, card and IBAN numbers,
+and these beside them:
+
+- `CUED_IBANS`: what follows the word IBAN and looks like one, though a digit is wrong. A mistyped number still belongs
+  to somebody; without the word, only correct check digits count.
+- `ADDRESSES`: every IP address, with its zone and prefix length. The preset leaves out addresses that cannot be a
+  person's, such as loopback; a search for personal data had better find one too many.
+- `UUIDS` and `MACS`: identifiers of things and of network cards.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import TYPE_CHECKING
 
+import regex
+
 from penstock.detection.patterns import validators
-from penstock.detection.patterns.built_in import LETTER, BuiltIn
-from penstock.detection.patterns.shapes import Shape, Trace
-from penstock.detection.personal_data.phones import DASH, phones
+from penstock.detection.patterns.built_in import LETTER, BuiltInRule, pattern_rule
+from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    import regex
+    from penstock.detection.patterns.built_in import RuleSearch, Span
+    from penstock.detection.patterns.open_matches import Scan
 
-    from penstock.detection.patterns.built_in import Search, Span
-    from penstock.detection.patterns.shapes import Scan
 
+DASH = r"\-\u2010-\u2015\u2212"
+"""Hyphens, dashes and the minus sign, for use anywhere inside a character class."""
+
+_ZONE = re.compile(r"\d(?:[^\n\d]{0,3}\d){6,}")  # digits close together: no number below is shorter or looser
 _REACH = 40  # how far before a number the words that explain it may stand
+_AFTER = 12  # how far behind it one may end
+_TAIL = regex.compile(rf"(?r)[^\d .\u00a0{DASH}/(),;:+eEiInNoOsS\u017ftTxX]")  # not in a number, nor right behind it
+_LONGEST = 96  # characters of a number with its extension, and what is seen behind it
+_BEHIND = 24  # characters of an extension, and what is seen behind it
+
+_SEP = rf"[ .\u00a0{DASH}]"
+_EXTENSION = r"(?:[ ,;]{0,2}(?:x|ext\.?|extension)[ .]?\d{1,6})?"
+_PHONE = StreamPattern(
+    rf"""(?ix)(?<![\w@#$%€£¥])(?<!\d[.,{DASH}/:])(?:
+      (?P<intl>\+\(?\d(?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
+    | (?P<exit>00[1-9]\d{{0,2}}(?:{_SEP}\(?\d{{1,5}}\)?){{2,6}})
+    | (?P<nanp>(?:1{_SEP}?)?(?:\(\d{{3}}\){_SEP}?|\d{{3}}{_SEP})\d{{3}}{_SEP}\d{{4}})
+    | (?P<area>\(\d{{2,5}}\){_SEP}?\d{{2,8}}(?:{_SEP}\d{{2,5}}){{0,3}})
+    | (?P<trunk>0\d{{1,4}}(?:{_SEP}\d{{2,8}}){{1,4}})
+    | (?P<bare>(?<![=/&?])1?[2-9]\d{{9}})
+    ){_EXTENSION}(?![\w%]|[.,{DASH}/:]\d)""",
+    flags=0,
+)
+_LOOSE = StreamPattern(
+    rf"(?<![\w@#$%€£¥])(?<!\d[.,/:])\(?\+?\d(?:[ .\u00a0{DASH}/()]{{0,2}}\d){{6,14}}(?![\w%]|[.,/:]\d)",
+    flags=0,
+)
+_PHONE_CUE = re.compile(
+    r"(?i)phone|\btel[eé:.=\s]|\btelef|\bmobile|\bcell|\bfax\b|\bcall(?:ed|ing|s)?\b|\bdial|\bring\b|\bdesk\b|\bhotline"
+    r"|whats ?app|\bsms\b|\btext (?:me|us|him|her)\b|answering|receiving|reach (?:me|us|him|her)|registered"
+    r"|contact (?:number|no)|\bm[oó]vil\b|\bhandy\b|\brufnummer|电话|電話|手机|手機|전화"
+)
+_CUE_BEHIND = re.compile(r"(?i)[ \t,]{0,2}\(?(?:office|fax|mobile|cell|home|work|desk)\b")
+_OTHER_CUE = re.compile(
+    r"(?i)\b(?:account|acct|a/c|order|invoice|isbn|issn|doi|tracking|ticket|ref(?:erence)?|serial|transaction|"
+    r"time ?stamp|unix|epoch|case|policy|routing|passport|licen[cs]e|patent|version|sku|upc|ean|gtin|imei|vin|npi|tin|"
+    r"ein|vat|tax|bank|iban|card|population|revenue|usd|eur|gbp|seed|port|pid|uid|hash|total|price|cost|amount|"
+    r"budget)\b[^\n]{0,14}$"
+)
+_NO_PHONE = re.compile(  # dates, spans of years, social security numbers
+    r"(?<!\d)(?:\d{1,2}[-./ ]\d{1,2}[-./ ](?:19|20)\d\d|(?:19|20)\d\d[-./]\d{1,2}[-./]\d{1,2})(?!\d)"
+    rf"|^\(?(?:1[5-9]|20)\d\d\)?[ {DASH}]{{1,3}}(?:1[5-9]|20)\d\d"
+    rf"|^\d{{3}}[{DASH}]\d{{2}}[{DASH}]\d{{4}}$"
+)
+_DIGITS_OF = {"intl": range(8, 16), "exit": range(9, 17), "area": range(7, 13), "trunk": range(9, 12)}
+
+
+def phones(text: str, start: int, *, final: bool) -> Scan:
+    """Return the traces of phone numbers. Loose digits do not count where they overlap a number of a known form."""
+    zones = [found.span() for found in _ZONE.finditer(text, start)]
+    if not zones and final:
+        return [], len(text)
+    shaped, hold = _numbers(_PHONE, text, start, zones, final=final)
+    loose, open_at = _numbers(_LOOSE, text, start, zones, final=final)
+    if not final:  # a word may follow that explains a number
+        late = (found.start() for found in loose if found.end() > len(text) - _AFTER)
+        open_at = min(open_at, next(late, open_at))
+    traces = [Trace(*found.span(), *found.span(), _is_phone(text, found)) for found in shaped]
+    known = iter([*(trace for trace in traces if trace.counts), Trace(len(text), len(text) + 1, 0, 0)])
+    one = next(known)
+    others: list[Trace] = []
+    for found in loose:
+        while one.end <= found.start():
+            one = next(known)
+        alone = one.start >= found.end()
+        others.append(Trace(*found.span(), *found.span(), alone and _is_cued(text, found)))
+    return [*traces, *others], min(hold, open_at)
+
+
+def _numbers(
+    shape: StreamPattern, text: str, start: int, zones: Sequence[tuple[int, int]], *, final: bool
+) -> tuple[list[regex.Match[str]], int]:
+    """Return the final matches of a pattern, searched only near enough digits, and the place where one is open."""
+    found = _in_zones(shape.compiled, text, start, zones)
+    if final:
+        return list(found), len(text)
+    near = max(start, len(text) - _LONGEST)
+    tail = _TAIL.search(text, near)
+    return shape.final_matches(found, text, start, since=tail.end() if tail else near)
+
+
+def _in_zones(
+    pattern: regex.Pattern[str], text: str, start: int, zones: Sequence[tuple[int, int]]
+) -> Iterator[regex.Match[str]]:
+    reach = start
+    for begin, high in zones:
+        low = max(begin - 2, reach)  # a sign before
+        for found in pattern.finditer(text, low, high + _BEHIND):
+            if found.start() >= high:
+                break
+            reach = found.end()
+            yield found
+
+
+def _is_phone(text: str, found: regex.Match[str]) -> bool:
+    kind = found.lastgroup or ""
+    core = found.group(kind)
+    size = sum(map(str.isdigit, core))
+    if size not in _DIGITS_OF.get(kind, range(10, 12)) or _NO_PHONE.search(core):
+        return False
+    return (
+        kind == "intl"
+        or not _is_explained(_OTHER_CUE, text, found.start())
+        or _is_explained(_PHONE_CUE, text, found.start())
+    )
+
+
+def _is_cued(text: str, found: regex.Match[str]) -> bool:
+    cued = _is_explained(_PHONE_CUE, text, found.start()) or _CUE_BEHIND.match(text, found.end(), found.end() + _AFTER)
+    return bool(cued) and not _NO_PHONE.search(found.group()) and not _is_explained(_OTHER_CUE, text, found.start())
+
+
+def _is_explained(cue: re.Pattern[str], text: str, at: int) -> bool:
+    return cue.search(text, max(at - _REACH, 0), at) is not None
+
 
 _LOCAL = re.compile(rf"[{LETTER}0-9._%+-]")
 _DOMAIN = re.compile(rf"@(?:[{LETTER}0-9_-]+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]{{2,59}}|[{LETTER}]{{2,63}})")
@@ -37,15 +162,17 @@ _GLUED = re.compile(r"(?:[^\W_]|\d\.)$")  # part of a word, or behind a decimal 
 _CARD_DIGITS = range(12, 20)
 _MOST_GROUPS = 5
 
-_SSN = Shape(rf"(?<!\d)(?<!\d[{DASH}.])\d{{3}}([{DASH} .]?)\d{{2}}([{DASH} .]?)\d{{4}}(?!\d)(?![{DASH}]\d)", flags=0)
+_SSN = StreamPattern(
+    rf"(?<!\d)(?<!\d[{DASH}.])\d{{3}}([{DASH} .]?)\d{{2}}([{DASH} .]?)\d{{4}}(?!\d)(?![{DASH}]\d)", flags=0
+)
 _SSN_READ = 16  # no more characters than that are read from one place on
 _ALL_SAME = 3  # one digit and two separators: 000-00-0000
 _SSN_CUE = re.compile(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
 
-_IPV4 = Shape(r"(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
+_IPV4 = StreamPattern(r"(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _VERSION_CUE = re.compile(r"(?i)(?:\bv|\bver|version|release|build|firmware|\bapi)[ .:#=]{0,3}$")
 _IPV4_READ, _IPV6_READ = 20, 64
-_IPV6 = Shape(
+_IPV6 = StreamPattern(
     r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,8}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{1,4})?(?![\w:]|\.\d)", flags=0
 )
 
@@ -89,15 +216,15 @@ def cards(text: str, start: int, *, final: bool) -> Scan:
 
 
 def _card_groups(text: str, start: int, *, final: bool) -> Iterator[list[Span]]:
-    """Yield groups of digits that stand close together, enough for a card or so near the end that it may yet come."""
+    """Yield groups of digits that are enough for a card, or so near the end that more of the card may follow."""
     for zone in (_CARD_ZONE if final else _CARD_TAIL).finditer(text, start):
         yield [found.span() for found in _GROUPS.finditer(text, *zone.span())]
 
 
 def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
-    """Return where the longest card number that begins with that group ends; 0 if none does.
+    """Return where the longest card number ends that begins with a group; 0 if there is none.
 
-    A place beyond the text says that more of it must be seen.
+    A place beyond the text means that more text must be seen.
     """
     begin, stop, size, best = groups[index][0], groups[index][0], 0, 0
     sizes: list[str] = []
@@ -118,7 +245,7 @@ def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
 
 
 def ssns(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of US social security numbers: parted by dashes, or any way after words that say so."""
+    """Return the traces of US social security numbers: with dashes, or in any form after words that announce one."""
     matches, hold = _SSN.walk(text, start, final=final, longest=_SSN_READ)
     return [Trace(*found.span(), *found.span(), _is_ssn(text, found)) for found in matches], hold
 
@@ -134,7 +261,7 @@ def _is_ssn(text: str, found: regex.Match[str]) -> bool:
 
 
 def ip_addresses_4(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of IP addresses of version 4; loopback, unspecified ones and version numbers are none."""
+    """Return the traces of IPv4 addresses. Loopback, unspecified addresses and version numbers do not count."""
     matches, hold = _IPV4.walk(text, start, final=final, longest=_IPV4_READ)
     return [Trace(*found.span(), *found.span(), _is_ipv4(text, found)) for found in matches], hold
 
@@ -146,7 +273,7 @@ def _is_ipv4(text: str, found: regex.Match[str]) -> bool:
 
 
 def ip_addresses_6(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of IP addresses of version 6; loopback and unspecified ones are none."""
+    """Return the traces of IPv6 addresses. Loopback and unspecified addresses do not count."""
     matches, hold = _IPV6.walk(text, start, final=final, longest=_IPV6_READ)
     return [Trace(*found.span(), *found.span(), _is_ipv6(found.group())) for found in matches], hold
 
@@ -173,8 +300,8 @@ def ibans(text: str, start: int, *, final: bool) -> Scan:
     return traces, len(text)
 
 
-def _rule(name: str, trigger: str, search: Search) -> BuiltIn:
-    return BuiltIn(name, f"[{name.upper().replace('-', '_')}]", trigger, search)
+def _rule(name: str, trigger: str, search: RuleSearch) -> BuiltInRule:
+    return BuiltInRule(name, f"[{name.upper().replace('-', '_')}]", trigger, search)
 
 
 PII = (
@@ -186,4 +313,118 @@ PII = (
     _rule("ip-address", r"\.(?<=[0-9]\.)[0-9]", ip_addresses_4),
     _rule("ip-address", ":[0-9A-Fa-f]{0,4}:", ip_addresses_6),
 )
-"""In the reference's order, then what it has not."""
+"""The rules in the order of the reference, then those that it does not have."""
+
+
+_PREFIX = r"(?:/\d{1,3}(?!\d))?+"
+_ADDRESS_4 = StreamPattern(rf"(?<![\w.])(?P<ip>(?:\d{{1,3}}\.){{3}}\d{{1,3}})(?![\w]|\.\d){_PREFIX}", flags=0)
+_ADDRESS_6 = StreamPattern(
+    r"(?<![\w:.])(?P<ip>(?:[0-9A-Fa-f]{0,4}:){2,8}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{1,4})?)(?![\w:]|\.\d)"
+    rf"(?:%[\w-]{{1,15}})?+{_PREFIX}",
+    flags=0,
+)
+_READ4, _READ6 = 24, 84  # no more characters than that are read from one place on
+_IPV6_CUE = re.compile(r"(?i)\bip(?:v6)?\b")
+_ADDRESS_REACH = 12
+
+
+def _ipv4(text: str, start: int, *, final: bool) -> Scan:
+    matches, hold = _ADDRESS_4.walk(text, start, final=final, longest=_READ4)
+    return [_trace(found, counts=not _follows(_VERSION_CUE, text, found)) for found in matches], hold
+
+
+def _ipv6(text: str, start: int, *, final: bool) -> Scan:
+    matches, hold = _ADDRESS_6.walk(text, start, final=final, longest=_READ6)
+    return [_trace(found, counts=not _is_operator(text, found)) for found in matches], hold
+
+
+def _trace(found: regex.Match[str], *, counts: bool) -> Trace:
+    return Trace(*found.span(), *found.span(), counts and _is_address(found.group("ip")))
+
+
+def _is_operator(text: str, found: regex.Match[str]) -> bool:
+    """Return whether it may be two colons in a program: without a digit, and not announced as an address."""
+    return not any(map(str.isdigit, found.group())) and not _follows(_IPV6_CUE, text, found)
+
+
+def _follows(cue: re.Pattern[str], text: str, found: regex.Match[str]) -> bool:
+    return cue.search(text, max(found.start() - _ADDRESS_REACH, 0), found.start()) is not None
+
+
+def _is_address(found: str) -> bool:
+    try:
+        ipaddress.ip_address(found)
+    except ValueError:
+        return False
+    return True
+
+
+ADDRESSES: tuple[BuiltInRule, ...] = (
+    BuiltInRule("ip-address", "[IP_ADDRESS]", r"\.(?<=[0-9]\.)[0-9]", _ipv4),
+    BuiltInRule("ip-address", "[IP_ADDRESS]", ":[0-9A-Fa-f]{0,4}:", _ipv6),
+)
+"""IPv4 and IPv6."""
+
+
+_SHAPE = StreamPattern(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}[A-Z0-9]{11,30}(?![A-Za-z0-9])")
+_READ = 36
+_CUE = re.compile(r"(?i)\biban|\bbank account|\baccount n(?:umber|o\b)|\bkontonummer")
+_DIGITS = 8  # no country's has fewer
+
+
+def _cued(text: str, start: int, *, final: bool) -> Scan:
+    matches, hold = _SHAPE.walk(text, start, final=final, longest=_READ)
+    return [Trace(*found.span(), *found.span(), _counts(text, found)) for found in matches], hold
+
+
+def _counts(text: str, found: regex.Match[str]) -> bool:
+    plain = found.group()
+    shaped = validators.iban_length(plain[:2]) > 0 and sum(map(str.isdigit, plain)) >= _DIGITS
+    return shaped and _CUE.search(text, max(found.start() - _REACH, 0), found.start()) is not None
+
+
+CUED_IBANS: tuple[BuiltInRule, ...] = (BuiltInRule("iban", "[IBAN]", "[0-9]{2}(?<=[A-Z]{2}..)[A-Z0-9]{11}", _cued),)
+"""In one piece, in capitals, of a country that has IBANs."""
+
+
+_HEX2, _HEX4 = "[0-9A-Fa-f]{2}", "[0-9A-Fa-f]{4}"
+
+
+def _uuid(found: str) -> bool:
+    """Return whether it can identify something: the nil and the max UUID (RFC 9562, 5.9 and 5.10) cannot."""
+    return len(set(found.lower())) > 2  # noqa: PLR2004 - one digit and the dash
+
+
+def _mac(found: str) -> bool:
+    """Return whether it can be the address of a card: not all zeros, and not the broadcast address."""
+    return set(found.lower()) - set(":-.") not in ({"0"}, {"f"})
+
+
+UUIDS: tuple[BuiltInRule, ...] = (
+    pattern_rule(
+        "uuid",
+        "[UUID]",
+        rf"(?<![\w-])[0-9A-Fa-f]{{8}}(?:-{_HEX4}){{3}}-[0-9A-Fa-f]{{12}}(?![\w-])",
+        trigger=rf"-{_HEX4}-{_HEX4}-",
+        check=_uuid,
+    ),
+)
+"""Universally unique identifiers of any version (RFC 9562)."""
+
+MACS: tuple[BuiltInRule, ...] = (
+    pattern_rule(
+        "mac",
+        "[MAC]",
+        rf"(?<![\w:.-]){_HEX2}(?P<sep>[:-])(?:{_HEX2}(?P=sep)){{4}}{_HEX2}(?![\w:-]|\.\w)",
+        trigger=rf"[:-]{_HEX2}[:-]{_HEX2}[:-]",
+        check=_mac,
+    ),
+    pattern_rule(
+        "mac",
+        "[MAC]",
+        rf"(?<![\w.:-])(?:{_HEX4}\.){{2}}{_HEX4}(?![\w-]|\.\w)",
+        trigger=rf"\.{_HEX4}\.",
+        check=lambda found: _mac(found) and any(map(str.isdigit, found)) | any(map(str.isalpha, found)),
+    ),
+)
+"""Addresses of network cards (EUI-48), in pairs, or in groups of four as Cisco writes them."""

@@ -1,11 +1,76 @@
-"""The rule ``crypto-wallet``: addresses with the right check sums (Base58Check, Bech32, Bech32m, Ethereum's case)."""
+"""Crypto wallets: addresses whose check sums are right (Base58Check, Bech32, Bech32m, Ethereum's letter case)."""
 
 from __future__ import annotations
 
 import hashlib
 
-from penstock.detection.patterns.built_in import RUN, BuiltIn, shaped
-from penstock.detection.personal_data.keccak import keccak_256
+from penstock.detection.patterns.built_in import RUN, BuiltInRule, pattern_rule
+
+_RATE = 136  # bytes taken in at a time (1,600 bits of state less twice 256)
+_LANE = (1 << 64) - 1
+_ROUNDS = 24
+
+
+def _constants() -> tuple[int, ...]:
+    """Return the round constants: bits of a linear feedback shift register (FIPS 202, 3.2.5)."""
+    made: list[int] = []
+    register = 1
+    for _ in range(_ROUNDS):
+        constant = 0
+        for power in range(7):
+            constant |= (register & 1) << ((1 << power) - 1)
+            register = (register << 1) ^ (0x171 if register & 0x80 else 0)
+        made.append(constant)
+    return tuple(made)
+
+
+def _walk() -> tuple[tuple[int, int], ...]:
+    """Return where each lane goes in the steps rho and pi, and by how many bits it is rotated (FIPS 202, 3.2.2-3)."""
+    made: list[tuple[int, int]] = []
+    x, y = 1, 0
+    for step in range(_ROUNDS):
+        x, y = y, (2 * x + 3 * y) % 5
+        made.append((x + 5 * y, (step + 1) * (step + 2) // 2 % 64))
+    return tuple(made)
+
+
+_CONSTANTS = _constants()
+_WALK = _walk()
+
+
+def keccak_256(data: bytes) -> bytes:
+    """Return the 32 bytes of the Keccak-256 hash with its original padding, as Ethereum uses it.
+
+    `hashlib` has only the padding that became SHA-3.
+    """
+    padded = bytearray(data) + b"\x01"
+    padded += bytes(-len(padded) % _RATE)
+    padded[-1] |= 0x80
+    lanes = [0] * 25
+    for begin in range(0, len(padded), _RATE):
+        for lane in range(_RATE // 8):
+            at = begin + 8 * lane
+            lanes[lane] ^= int.from_bytes(padded[at : at + 8], "little")
+        for constant in _CONSTANTS:
+            lanes = _round(lanes, constant)
+    return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])
+
+
+def _round(lanes: list[int], constant: int) -> list[int]:
+    parities = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
+    mixed = [parities[(x - 1) % 5] ^ _turned(parities[(x + 1) % 5], 1) for x in range(5)]
+    lanes = [lane ^ mixed[at % 5] for at, lane in enumerate(lanes)]
+    carried = lanes[1]
+    for to, bits in _WALK:
+        carried, lanes[to] = lanes[to], _turned(carried, bits)
+    made = [lanes[at] ^ (~lanes[at - at % 5 + (at + 1) % 5] & lanes[at - at % 5 + (at + 2) % 5]) for at in range(25)]
+    made[0] ^= constant
+    return made
+
+
+def _turned(lane: int, bits: int) -> int:
+    return ((lane << bits) | (lane >> (64 - bits))) & _LANE
+
 
 _BITCOIN = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _RIPPLE = "rpshnaf39wBUDNEGHJKLM4PQRST7VWXYZ2bcdeCg65jkm8oFqi1tuvAxyz"
@@ -22,7 +87,7 @@ _CHAINS = (
 
 
 def base58check(text: str) -> bool:
-    """Tell whether it is an address in Base58Check, Bitcoin's or Ripple's alphabet."""
+    """Return whether it is an address in Base58Check, in Bitcoin's or Ripple's alphabet."""
     alphabet = _RIPPLE if text[:1] == "r" else _BITCOIN
     number = 0
     for char in text:
@@ -37,7 +102,7 @@ def base58check(text: str) -> bool:
 
 
 def bech32(text: str) -> bool:
-    """Tell whether the check sum of a word in Bech32 or Bech32m is right; its letters are of one case."""
+    """Return whether the check sum of a word in Bech32 or Bech32m is right; its letters are of one case."""
     plain = text.lower()
     chain, _, data = plain.rpartition("1")
     if text not in (plain, text.upper()) or not chain or not set(data) <= set(_BECH32):
@@ -53,7 +118,7 @@ def bech32(text: str) -> bool:
 
 
 def ethereum(text: str) -> bool:
-    """Tell whether it is an Ethereum address: in one case, or in the case that its check sum says (EIP-55)."""
+    """Return whether it is an Ethereum address: in one case, or in the case that its check sum requires (EIP-55)."""
     digits = text[2:]
     plain = digits.lower()
     if len(set(plain)) <= _SAME:
@@ -66,22 +131,22 @@ def ethereum(text: str) -> bool:
     )
 
 
-WALLETS: tuple[BuiltIn, ...] = (
-    shaped(
+WALLETS: tuple[BuiltInRule, ...] = (
+    pattern_rule(
         "crypto-wallet",
         "[CRYPTO_WALLET]",
         rf"[123DLMTXmnrt](?<![A-Za-z0-9].)[{_BITCOIN}]{{24,34}}(?![A-Za-z0-9])",
         trigger=RUN,
         check=base58check,
     ),
-    shaped(
+    pattern_rule(
         "crypto-wallet",
         "[CRYPTO_WALLET]",
         r"0[xX](?<![A-Za-z0-9]..)[0-9A-Fa-f]{40}(?![A-Za-z0-9])",
         trigger="0[xX][0-9A-Fa-f]{4}",
         check=ethereum,
     ),
-    shaped(
+    pattern_rule(
         "crypto-wallet",
         "[CRYPTO_WALLET]",
         rf"(?i)(?<![a-z0-9])(?:{_CHAINS})1[{_BECH32}]{{25,110}}(?![a-z0-9])",

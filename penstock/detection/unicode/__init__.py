@@ -1,1 +1,1 @@
-"""How texts are written in Unicode: normal forms, look-alikes, what cannot be seen. Pure; it knows no processor."""
+"""How texts are written in Unicode: normal forms, look-alike letters, invisible characters."""

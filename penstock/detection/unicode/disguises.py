@@ -1,7 +1,15 @@
-"""How guards read through a disguise: styled and look-alike letters as plain ones, without what cannot be seen. Pure.
+"""Disguises: styled and look-alike letters read as plain ones, invisible characters left out (`read`).
 
-Each character is read by itself, so a piece of a text reads as it does within the whole; only a terminal's control
-sequences are taken as one. Honest text in another script is misread, too, which does no harm: guards read both.
+Each character is read by itself, so a slice of a text reads as it does within the whole; only the control sequences of
+a terminal are read as one. Honest text in another script is misread, too. That does no harm, since guards read both.
+
+Source of the tables: the Unicode Consortium's ``confusables.txt`` (UTS #39, Unicode Security Mechanisms), read from its
+copy in confusable_homoglyphs 3.3.1. They hold the letters of the scripts below whose skeleton is one ASCII letter; a
+capital whose skeleton is ``l`` stands for ``I``; skeletons that are digits are left out. Each row has the letters and,
+below, what they look like, in the same order.
+
+Unicode data is under the Unicode License V3 (SPDX ``Unicode-3.0``); its notice stands in
+``docs/processors/unicode-normalizer.md``.
 """
 
 from __future__ import annotations
@@ -12,11 +20,53 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.unicode._invisibles import is_invisible
-from penstock.detection.unicode._unicode_tables import LOOKALIKES
+from penstock.detection.unicode.invisibles import is_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+LOOKALIKES: dict[str, tuple[str, str]] = {
+    "Greek": (
+        "ͿΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγινορσυϒϜϱϲϳϹϺ",
+        "JABEZHIKMNOPTYXayivopouYFpcjCM",
+    ),
+    "Cyrillic": (
+        "ЅІЈАВЕКМНОРСТУХЬагеорсухѕіјѡѴѵҮүһҽӀӏԁԌԛԜԝꙇ",
+        "SIJABEKMHOPCTYXbareopcyxsijwVvYyheIidGqWwi",
+    ),
+    "Cherokee": (
+        "ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᎽᏀᏂᏃᏏᏒᏔᏕᏙᏚᏞᏟᏢᏦᏧᏳᏴꭵꮁꮃꮓꮩꮪꮯ",
+        "DRTiYAJEWMHYGhZbRWSVSLCPKdGBirwzvsc",
+    ),
+    "Coptic": (
+        "ⲅⲎⲒⲔⲘⲚⲞⲟⲢⲣⲤⲥⲦⲨⲬⳐ",
+        "rHIKMNOoPpCcTYXL",
+    ),
+    "Armenian": (
+        "ՍՏՕագզհոռսցքօ",
+        "USOwqqhnnugfo",
+    ),
+}
+"""By script: its letters, and the ASCII letters that they look like."""
+
+SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
+    "Greek": (
+        (0x0370, 0x03FF),
+        (0x1F00, 0x1FFF),
+    ),
+    "Cyrillic": (
+        (0x0400, 0x052F),
+        (0xA640, 0xA69F),
+    ),
+    "Cherokee": (
+        (0x13A0, 0x13FF),
+        (0xAB70, 0xABBF),
+    ),
+    "Coptic": ((0x2C80, 0x2CFF),),
+    "Armenian": ((0x0530, 0x058F),),
+}
+"""By script: the first and last code points of the blocks that hold its letters."""
 
 
 _FOLD = str.maketrans(
@@ -30,8 +80,8 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+[@-~]|\][^\x07\x1b\n]{0,2
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+|\][^\x07\x1b\n]{0,256}+\x1b?)?\Z")
 
 
-class _Letters(dict[int, str]):
-    """What each character reads as, worked out when it is first met."""
+class _LetterReadings(dict[int, str]):
+    """What each character reads as; computed when it is first met."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -40,16 +90,16 @@ class _Letters(dict[int, str]):
         return self[code]
 
 
-_LETTERS = _Letters()
+_LETTERS = _LetterReadings()
 
 
-class Reading(NamedTuple):
+class PlainReading(NamedTuple):
     """A text as guards read it.
 
     Attributes:
-        text: how it reads.
-        source: what was read, place by place that of the text; what belongs to an escape sequence is masked.
-        units: escape sequences, as stretches of the source.
+        text: the text as it reads.
+        source: the given text, place by place, with escape sequences masked.
+        units: the places of escape sequences in the source.
     """
 
     text: str
@@ -58,25 +108,25 @@ class Reading(NamedTuple):
 
 
 def is_plain(text: str, start: int) -> bool:
-    """Tell at a glance that what stands from ``start`` on reads as it is written; False if that takes a closer look."""
+    """Return, at a glance, whether a text reads as it is written from a place on; False if a closer look is needed."""
     return _PLAIN.fullmatch(text, start) is not None
 
 
-def read(text: str, *, final: bool = True) -> Reading:
-    """Return how a text reads; if it is not ``final``, up to the escape sequence that its end leaves unfinished."""
+def read(text: str, *, final: bool = True) -> PlainReading:
+    """Return how a text reads; if it is not ``final``, up to an escape sequence that its end leaves unfinished."""
     if "\x1b" not in text:
-        return Reading(text.translate(_LETTERS), text)
+        return PlainReading(text.translate(_LETTERS), text)
     units = [found.span() for found in _ESCAPE.finditer(text)]
     source = _ESCAPE.sub(lambda found: _GONE * len(found.group()), text)
     rest = None if final else _UNFINISHED.search(source)
     source = source[: rest.start()] if rest else source
-    return Reading(source.translate(_LETTERS), source, units)
+    return PlainReading(source.translate(_LETTERS), source, units)
 
 
-class Places:
+class PlainPlaces:
     """Leads from places in a reading back to places in the text."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: PlainReading) -> None:
         widths = (len(_LETTERS[ord(char)]) for char in reading.source)
         self._ends = list(accumulate(widths))  # where, in the reading, each character of the text ends
 

@@ -55,10 +55,13 @@ def apply_result(
     if payload.changes is not None:
         after.changes = followed_by(payload.changes, changes)
     if started:
-        edited = after is not payload and (after.message_list, after.fields) != (payload.message_list, payload.fields)
-        status: Status = "edited" if edited else "passed"
-        texts = edits_to_record(payload, changes, step.path)
-        edits = tuple(masked(place, edit) for place, made in texts.items() for edit in made)
+        status: Status = "passed"
+        edits: tuple[tuple[TextPlace, Edit], ...] = ()
+        if after is not payload:
+            edited = (after.message_list, after.fields) != (payload.message_list, payload.fields)
+            status = "edited" if edited else "passed"
+            texts = edits_to_record(payload, changes, step.path)
+            edits = tuple(masked(place, edit) for place, made in texts.items() for edit in made)
         record(call, step, status, started, effects, edits=edits)
     return after
 
@@ -314,8 +317,11 @@ def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *,
     """
     if after is before:
         return NO_CHANGES
+    unread = not listening and before.changes is None
+    if unread and step.edits == "anything":
+        return NO_CHANGES
     known = known_edits(result)
-    if not listening and before.changes is None and not _needs_check(step, before, after, known):
+    if unread and not _needs_check(step, before, after, known):
         return NO_CHANGES
     changes = diff(before, after, step.path, known, hides=step.role == "guard")
     _check_claim(step, after, changes, known)
@@ -324,8 +330,8 @@ def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *,
 
 def _needs_check(step: PlanStep, before: Payload, after: Payload, known: KnownEdits) -> bool:
     """Return whether a step may have changed more than its processor declares; quick for what changes most often."""
-    if step.edits != "spans":
-        return step.edits == "nothing" and (after.message_list, after.fields) != (before.message_list, before.fields)
+    if step.edits == "nothing":
+        return (after.message_list, after.fields) != (before.message_list, before.fields)
     if after.fields is not before.fields:
         return True
     was, now = before.message_list, after.message_list

@@ -290,12 +290,13 @@ class MessageList:
         if self.return_check is not None:
             self.return_check.derived = True
         known = self.known_edits
-        texts = known.texts if edits is None else edits
-        dropped = frozenset(forget)
-        if dropped and texts:
-            texts = {place: edit for place, edit in texts.items() if place.message_id not in dropped}
-        complete = known.complete and (edits is not None or entries is self._entries)
-        return self._made(entries, self.return_check, KnownEdits(texts, complete))
+        if edits is not None:
+            known = KnownEdits(edits, known.complete)
+        elif entries is not self._entries:
+            dropped = frozenset(forget) if known.texts else ()
+            texts = {place: edit for place, edit in known.texts.items() if place.message_id not in dropped}
+            known = KnownEdits(texts, complete=False) if texts else NO_KNOWN_EDITS
+        return self._made(entries, self.return_check, known)
 
     def _made(self, entries: tuple[Entry, ...], check: ReturnCheck | None, known_edits: KnownEdits) -> MessageList:
         made = object.__new__(MessageList)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
-from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import Value, is_mapping
@@ -507,7 +507,7 @@ def _read(arguments: Value) -> dict[str, Value]:
 
 def excerpt(content: FileContent, max_tokens: int, counter: Counting) -> str:
     """Return the text to show of a file: all of it, or its first lines with a note; empty if it is blank."""
-    text = normalise(content.text, _UNSEEN).text.strip()
+    text = normalize(content.text, _UNSEEN).text.strip()
     tokens = counter.fresh(text)
     if not text or (content.share >= 1 and tokens <= max_tokens):
         return text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
-from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.values.errors import DefinitionError, OptionError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _content(file: Path) -> str:
 
 
 def _parsed(file: Path, text: str, source: str) -> Skill:
-    keys, body = front_matter(normalise(text, _UNSEEN).text, ("name", "description"))
+    keys, body = front_matter(normalize(text, _UNSEEN).text, ("name", "description"))
     for key in ("name", "description"):
         if not keys.get(key):
             raise FrontMatterError(f"its front matter has no {key!r}")

@@ -1,31 +1,45 @@
-"""`ClassifierProcessor`: asks questions about texts, and lets its user's code decide. It knows no model."""
+"""`ClassifierProcessor`: asks questions about texts, and calls your function with the answers.
+
+A `Question` is what a model is asked; a `Classification` tells your function which text the answers are about.
+"""
 
 from __future__ import annotations
 
 import inspect
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+)
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.guard import in_places, window_of
+from penstock.engine.text_guards.reporting import field_of
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values import ports
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
-from penstock.engine.values.frozen import EMPTY, is_mapping
-from penstock.processors.guards.classifications import Classification
-from penstock.processors.guards.detections import Detection
-from penstock.processors.guards.guard import Guard
-from penstock.processors.guards.questions import Question, form, plain
-from penstock.processors.guards.readings import whole
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
+from penstock.models.judges.scores import Score
+from penstock.processors.guards.guard import Detection, Guard, check_count, require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -34,17 +48,143 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import Text
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.edits import Edits
-    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.ports import Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.classifications import ClassifiedPhase
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import GuardOptions
+
+
+QuestionKind = Literal["boolean", "choice", "score", "shares"]
+
+_FEWEST = 2  # options to choose from
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question about a text.
+
+    Attributes:
+        text: the question, as the model is asked it.
+        kind: the kind of answer: ``boolean`` (the default: True or False), ``choice`` (one of the options), ``score``
+            (a number from 0 to 1), ``shares`` (a number from 0 to 1 for each option, which the model is asked to let
+            add up to 1).
+        options: the names to choose from, two or more, for ``choice`` and ``shares``; none for other kinds.
+    """
+
+    text: str
+    kind: QuestionKind = "boolean"
+    options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the question.
+
+        Raises:
+            OptionError: the text is empty, the kind is unknown, or the options do not fit the kind.
+        """
+        if not isinstance(_any(self.text), str) or not self.text.strip():
+            raise OptionError("Question", "text", self.text, "a question")
+        if self.kind not in get_args(QuestionKind):
+            raise OptionError("Question", "kind", self.kind, f"one of {', '.join(get_args(QuestionKind))}")
+        object.__setattr__(self, "options", tuple(self.options))
+        chooses = self.kind in ("choice", "shares")
+        if len(set(self.options)) < _FEWEST if chooses else self.options:
+            allowed = "two names or more" if chooses else "left out: only 'choice' and 'shares' have options"
+            raise OptionError("Question", "options", self.options, allowed)
+
+
+class Shares(BaseModel):
+    """A number from 0 to 1 for each of several options."""
+
+
+def answer_model(guard: str, questions: Mapping[str, Question | str]) -> type[BaseModel]:
+    """Return the type of the answers to questions by name; a text alone is a yes-or-no question.
+
+    Raises:
+        OptionError: there is no question, or a name cannot be the name of a field.
+    """
+    if not questions:
+        raise OptionError(guard, "classifier", questions, "one question or more")
+    fields: dict[str, Any] = {}
+    for name, given in questions.items():
+        if not isinstance(_any(name), str) or not name.isidentifier() or name.startswith("_"):
+            raise OptionError(guard, "classifier", name, "questions whose names are Python names, such as 'is_spam'")
+        question = given if isinstance(given, Question) else Question(given)
+        fields[name] = (_answer(question), Field(description=question.text))
+    return create_model("Answers", __config__=ConfigDict(protected_namespaces=()), **fields)
+
+
+def plain_answers(answers: BaseModel) -> Values:
+    """Return the answers to questions by name, as an immutable mapping."""
+    return cast("Values", freeze(answers.model_dump()))
+
+
+def _answer(question: Question) -> object:
+    if question.kind == "boolean":
+        return bool
+    if question.kind == "score":
+        return Score
+    if question.kind == "choice":
+        return Literal[question.options]  # made at run time
+    shares: dict[str, Any] = {
+        f"option_{place}": (Score, Field(alias=name)) for place, name in enumerate(question.options)
+    }
+    return create_model("Shares", __config__=ConfigDict(serialize_by_alias=True), **shares)
+
+
+def _any(given: object) -> object:
+    """Return a value as an object, since callers without a type checker may give anything."""
+    return given
+
 
 A = TypeVar("A")
 
+ClassifiedPhase = Literal["input", "output", "stream"]
+
+
+class Classification(Generic[A]):
+    """What ``on_result`` is called with beside the answers.
+
+    Attributes:
+        phase: ``input`` (text that goes to the model), ``output`` (text of the model) or ``stream`` (text of the model
+            in a stream).
+        result: the answers.
+        text: the text that the answers are about: a message's, or a window of an answer's, without what was shown
+            before the window.
+        message_id: the id of the message; empty in a stream, and for a tool's arguments or result.
+        stage: the stage that the processor runs in.
+        filtered: whether `filter` was called.
+    """
+
+    __slots__ = ("_ctx", "filtered", "message_id", "phase", "result", "stage", "text")
+
+    def __init__(self, phase: ClassifiedPhase, result: A, text: str, message_id: str, ctx: AnyContext) -> None:
+        self.phase = phase
+        self.result = result
+        self.text = text
+        self.message_id = message_id
+        self.stage = ctx.stage
+        self.filtered = False
+        self._ctx = ctx
+
+    def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
+        """Stop the run with a verdict; see `penstock.Context.abort`.
+
+        The reason must not quote text that is to be hidden.
+        """
+        self._ctx.abort(reason, retry=retry, metadata=metadata)
+
+    def filter(self) -> None:
+        """Remove the text: on the way to the model its whole message, elsewhere the text alone."""
+        self.filtered = True
+
+    def __repr__(self) -> str:
+        """Show the phase and the message, but no text and no answer."""
+        return f"Classification({self.phase!r}, {self.message_id!r})"
+
+
 Classifier: TypeAlias = "Callable[[str], A | Awaitable[A]] | type[A] | Mapping[str, Question | str] | ports.Judge[A]"
-"""What answers: a function, async or not; or the form of a model's answers, or questions to it, or a judge."""
+"""What answers: a function (async or not), a type of a model's answers, questions for a model, or a judge."""
 
 _PHASES: Mapping[str, ClassifiedPhase] = {
     "process_input": "input",
@@ -59,8 +199,8 @@ _QUESTION = (
 _UNUSED = ("embedded", "judge_failure")  # options of guards that have a detector of their own
 
 
-class _Asked(NamedTuple):
-    """Answers about a window, and whether it was filtered out."""
+class _WindowAnswers(NamedTuple):
+    """The answers about a window, and whether the window was filtered out."""
 
     start: int
     end: int
@@ -71,8 +211,8 @@ class _Asked(NamedTuple):
 class ClassifierProcessor(Guard[A], Generic[A]):
     """Asks questions about texts, and calls ``on_result`` with the answers, which may abort or filter.
 
-    On the way in a message's text is one text, however long; what a model says is read window by window, cut at the
-    ends of sentences, in streams as in whole answers.
+    On the way to the model, the text of a message is one text, however long. Text of the model is read window by
+    window, cut at the ends of sentences, in streams as in whole answers.
 
     Attributes:
         answers: the fact with the answers about the text that was read last.
@@ -99,21 +239,27 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         Args:
             classifier: a function of a text, async or not, that returns its answers; or a type that pydantic knows, or
                 questions by name, which ``model`` answers; or a `Judge`.
-            on_result: called with the answers and a `Classification`, text by text, in order; awaited if it is async.
-            model: who answers.
-            chunk_window: how many windows' length of an answer is shown before each window.
-            max_input_length: how many characters of a text are shown, from its beginning; None for all. Nobody reads
-                the rest.
-            options: see `GuardOptions`.
+            on_result: a function, async or not, of the answers and a `Classification`; it is called text by text, in
+                order.
+            model: the `Model` that answers; needed for a type and for questions, None (the default) otherwise.
+            chunk_window: how much of an answer is shown before each window, in lengths of a window (600 characters), 0
+                or more; 0 by default.
+            max_input_length: how many characters of a text are shown, from its beginning; None (the default) for all.
+                The rest is not read.
+            options: see `GuardOptions`; ``embedded`` and ``judge_failure`` are refused.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option is not allowed.
         """
         name = type(self).__name__
         self.classifier = classifier
         self.on_result = on_result
-        self.chunk_window = _count(name, "chunk_window", chunk_window)
-        self.max_input_length = None if max_input_length is None else _count(name, "max_input_length", max_input_length)
+        self.chunk_window = check_count(name, "chunk_window", chunk_window, "an int, 0 or more")
+        self.max_input_length = (
+            None
+            if max_input_length is None
+            else check_count(name, "max_input_length", max_input_length, "an int, 0 or more")
+        )
         if not callable(cast("object", on_result)):
             raise OptionError(name, "on_result", on_result, "a function of the answers and a Classification")
         for option, unused in options.items():
@@ -136,8 +282,10 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             self.set_up(given, "decide", cast("type[A]", object), _QUESTION, options)
         elif asks:
             if model is None:
-                raise OptionError(name, "model", model, "a Model: questions need somebody to answer them")
-            verdict = form(name, cast("Mapping[str, Question | str]", given)) if isinstance(given, Mapping) else given
+                raise OptionError(name, "model", model, "a Model: it answers the questions")
+            verdict = (
+                answer_model(name, cast("Mapping[str, Question | str]", given)) if isinstance(given, Mapping) else given
+            )
             self.set_up(model, "decide", cast("type[A]", verdict), _QUESTION, options)
         elif not callable(given):
             raise OptionError(name, "classifier", given, "a function of a text, a type, questions by name, or a Judge")
@@ -149,7 +297,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     # Asking
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return texts in the runs in which they are read: on the way in, all text parts of a message are one text."""
+        """Return the texts that are read as one: on the way to the model, all text parts of a message."""
         if _phase(ctx) == "output":
             return super().runs(texts, ctx)
         said: dict[str, list[Text]] = {}
@@ -163,7 +311,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     def scan(
         self, window: TextWindow, ctx: AnyContext
-    ) -> tuple[Sequence[_Asked], int] | Awaitable[tuple[Sequence[_Asked], int]]:
+    ) -> tuple[Sequence[_WindowAnswers], int] | Awaitable[tuple[Sequence[_WindowAnswers], int]]:
         """Return the answers about each window that has ended, and where the next one begins."""
         windows = self.input_windows if _phase(ctx) == "input" else self.output_windows
         cuts = windows.cuts(window.text, window.start, final=window.final)
@@ -174,16 +322,16 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         views = [_view(window, max(low - windows.overlap, 0), high)[: self.max_input_length] for low, high in places]
         if self.awaits:
             return self._waited(window, places, views, hold, ctx)
-        asked = [_Asked(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
+        asked = [_WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
         if ctx.stage == "process_output_stream":
             asked = [self._decided(window, one, ctx) for one in asked]
         return asked, hold
 
     async def _waited(
         self, window: TextWindow, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
-    ) -> tuple[Sequence[_Asked], int]:
+    ) -> tuple[Sequence[_WindowAnswers], int]:
         answers = await gather([partial(self._answers, view, ctx) for view in views])
-        asked = [_Asked(*place, answer) for place, answer in zip(places, answers, strict=True)]
+        asked = [_WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True)]
         if ctx.stage == "process_output_stream":
             asked = [await self._awaited(window, one, ctx) for one in asked]
         return asked, hold
@@ -202,9 +350,13 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             answers: Value = cast("Callable[[str], Value]", self.classifier)(text)
             return await answers if inspect.isawaitable(answers) else answers
         judged = await self.judge.ask(text, ctx=ctx)
-        whole(judged, False, judged.model)  # noqa: FBT003 - nothing is flagged yet
+        require_complete(judged, flagged=False, model=judged.model)
         verdict: Value = judged.verdict
-        return plain(verdict) if isinstance(self.classifier, Mapping) and isinstance(verdict, BaseModel) else verdict
+        return (
+            plain_answers(verdict)
+            if isinstance(self.classifier, Mapping) and isinstance(verdict, BaseModel)
+            else verdict
+        )
 
     def _own(self, text: str, ctx: AnyContext) -> Value:
         known = _left(ctx)
@@ -215,7 +367,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     # Deciding
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits that whole texts need, decided in their order; what waits is asked beside each other."""
+        """Return the edits of whole texts. Questions are asked concurrently, and answers are handled in order."""
         runs = self.runs(texts, ctx)
         if self.awaits:
             found = await gather([partial(self._in_run, ctx, run) for run in runs])
@@ -226,10 +378,10 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     async def _hit(self, run: Sequence[Text], found: Sequence[Found], ctx: AnyContext) -> Hit:
         window = window_of(run)
-        return Hit(window, [await self._awaited(window, one, ctx) for one in cast("Sequence[_Asked]", found)])
+        return Hit(window, [await self._awaited(window, one, ctx) for one in cast("Sequence[_WindowAnswers]", found)])
 
-    async def _awaited(self, window: TextWindow, asked: _Asked, ctx: AnyContext) -> _Asked:
-        """Return what was asked, decided; wait for the decision if need be."""
+    async def _awaited(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
+        """Return the answers with the decision of ``on_result``, which is awaited if it is async."""
         if not self.awaits:
             return self._decided(window, asked, ctx)
         told = self._classification(window, asked, ctx)
@@ -238,41 +390,48 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             await answer
         return asked._replace(filtered=told.filtered)
 
-    def _decided(self, window: TextWindow, asked: _Asked, ctx: AnyContext) -> _Asked:
+    def _decided(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
         told = self._classification(window, asked, ctx)
         _at_once("on_result", self.on_result(asked.answers, told))
         return asked._replace(filtered=told.filtered)
 
-    def _classification(self, window: TextWindow, asked: _Asked, ctx: AnyContext) -> Classification[A]:
+    def _classification(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> Classification[A]:
         ctx.put(self.answers, asked.answers)
         place, _ = window.locate(asked.start)
         return Classification(_phase(ctx), asked.answers, _view(window, asked.start, asked.end), place.message_id, ctx)
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits that take away what was filtered; stop the run where it cannot be."""
+        """Return the edits that remove what was filtered; stop the run where a text cannot be edited."""
         made: list[list[Edit]] = []
         for hit in hits:
-            asked = cast("Sequence[_Asked]", hit.found)
+            asked = cast("Sequence[_WindowAnswers]", hit.found)
             for one in asked:
-                self.tell(ctx, self._detection(ctx, hit.window, one))
+                self.report(ctx, self._detection(ctx, hit.window, one))
             filtered = [one for one in asked if one.filtered]
             if filtered and hit.window.fixed:
-                ctx.abort("what is no text cannot be filtered out", metadata={"strategy": self.strategy})
+                self.reporter.stop(ctx, "a value that is not text cannot be filtered out", {})
             made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
         return made
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation without what was filtered out: on the way in whole messages."""
+        """Return the conversation without what was filtered: on the way to the model, without whole messages."""
         return self.without_flagged(ctx, edits)
 
-    def _detection(self, ctx: AnyContext, window: TextWindow, asked: _Asked) -> Detection:
+    def _detection(self, ctx: AnyContext, window: TextWindow, asked: _WindowAnswers) -> Detection:
         place, _ = window.locate(asked.start)
-        field = str(place.path[0]) if place.path else ""
         done = "filter" if asked.filtered else "none"
         judge = str(getattr(self.model, "name", ""))
         text = window.text[asked.start : asked.end] if self.include_text else None
         return Detection(
-            self.id, ctx.stage, place.message_id, place.part, field, asked.filtered, done, judge=judge, text=text
+            self.id,
+            ctx.stage,
+            place.message_id,
+            place.part,
+            field_of(place),
+            asked.filtered,
+            done,
+            judge=judge,
+            text=text,
         )
 
 
@@ -280,14 +439,14 @@ _LEFT = "penstock.answers"
 
 
 def _left(ctx: AnyContext) -> Mapping[str, Value]:
-    """Return the answers about what left this request's streams: as a whole, it is not asked about again."""
+    """Return the answers about texts of this request's streams, so that a whole text is not asked about again."""
     state: Value = ctx.state
     streams = ctx.stage == "process_output_stream"
     return EMPTY if streams or not is_mapping(state) else state.get(_LEFT, EMPTY)
 
 
 def _kept(ctx: AnyContext, text: str, answers: Value) -> Value:
-    """Return answers; keep those about a stream."""
+    """Return answers; in a stream, keep them."""
     state: Value = ctx.state
     if ctx.stage == "process_output_stream" and is_mapping(state):
         state.setdefault(_LEFT, {})[text] = answers
@@ -303,26 +462,20 @@ def _phase(ctx: AnyContext) -> ClassifiedPhase:
 
 
 def _view(window: TextWindow, start: int, end: int) -> str:
-    """Return a stretch as it is read: its parts parted by spaces, without white space around it."""
+    """Return a stretch as it is read: with spaces between its parts, and without white space around it."""
     borders = [part.start - window.base for part in window.parts[1:] if start < part.start - window.base < end]
     pieces = (window.text[low:high] for low, high in itertools.pairwise([start, *borders, end]))
     return " ".join(filter(None, pieces)).strip()
 
 
 def _at_once(option: str, answer: Value) -> Value:
-    """Return what a function gave that was not expected to be waited for.
+    """Return the result of a function that must not be awaited.
 
     Raises:
-        WrongReturnError: it is to be awaited.
+        WrongReturnError: the function returned an awaitable.
     """
     if not inspect.isawaitable(answer):
         return answer
     if inspect.iscoroutine(answer):
         answer.close()
     raise WrongReturnError(f"{option} returned something to await; write it as an async function")
-
-
-def _count(name: str, option: str, given: object) -> int:
-    if type(given) is not int or given < 0:
-        raise OptionError(name, option, given, "an int, 0 or more")
-    return given

@@ -1,51 +1,171 @@
-"""`Guard`: what all guards share: a model or none, where to look, whom to tell. It knows no category and no strategy.
+"""`Guard`: what the guards with a detector and a judge share: options, the judge, and removing messages.
 
-A guard has an embedded detector, which is sure of some things, and may have a judge for what depends on the context.
+A guard finds with an embedded detector, which needs no model, and may ask a judge (a model with a question) about what
+depends on the context. `SpanGuard` finds stretches of text, `ScoreGuard` scores texts; what they found is reported by a
+`GuardReporter`, and each call of a callback gets a `Detection`.
 """
 
 from __future__ import annotations
 
+import difflib
 import inspect
-import logging
-from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypedDict, TypeVar, cast
 
-from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.processor.processor import flag, is_async, one_of
 from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.reporting import GuardReporter
 from penstock.engine.values import ports
 from penstock.engine.values.errors import OptionError
-from penstock.processors.guards.options import JUDGE_OPTIONS, callback, check_names
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.model import JudgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
+    from penstock.detection.spans import Span
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.text_guards.whole_texts import Phase
+    from penstock.engine.text_guards.whole_texts import Phase, Unscanned
     from penstock.engine.values.edits import Edits
-    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Cache
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.detections import Detection
-    from penstock.processors.guards.options import GuardOptions, JudgeOptions
-
-log = logging.getLogger("penstock")
+    from penstock.models.judges._calls import Backoff, Structured
 
 V = TypeVar("V")
 
 REMOVES_MESSAGES = ("process_input", "process_input_step")
-"""The stages in which a message can be left out; elsewhere the text that was judged is taken away."""
+"""The stages in which a guard can remove a message. In other stages it removes the text that was judged."""
+
+UNLISTED = "unlisted"
+"""The category of a judge's findings whose category the judge was not offered."""
 
 _UNSHOWN = frozenset({"settings", "provider_options", "cache", "backoff"})  # how a model is asked; keys may be there
 
 
-class Guard(TextGuard, Generic[V]):
-    """Judges texts by an embedded detector, a model, or both. ``V`` is the type of the model's verdicts.
+class JudgeOptions(TypedDict, total=False):
+    """How a guard asks its model; see `penstock.Judge` for each option. They need a ``model=`` that is a `Model`.
 
     Attributes:
-        strategies: what can be done about what is found; the first is the default.
-        default_phase: where it looks unless it is told.
+        settings: settings of the model, such as ``{"max_tokens": 500}``; the temperature is 0 unless it is given.
+        provider_options: options of the provider, by provider; none by default.
+        structured: how the model is made to answer in a form: ``schema`` (the default) or what else `Judge` takes.
+        timeout: how many seconds one request may take, more than 0; 30 by default.
+        retries: how often a failed request is repeated, 0 or more; 2 by default.
+        backoff: a function from the number of an attempt to the seconds to wait before it.
+        limit: how many requests may be under way at once, 1 or more; 8 by default.
+        cache: where verdicts are kept: a `Cache`, ``"memory"`` (the default) or None for nowhere.
+        ttl: how many seconds a kept verdict is valid, more than 0; None (the default) for no limit.
+        max_characters: how many characters a text may have that the judge is asked about; 200,000 by default.
+    """
+
+    settings: Values
+    provider_options: Values
+    structured: Structured
+    timeout: float
+    retries: int
+    backoff: Backoff
+    limit: int
+    cache: Cache | Literal["memory"] | None
+    ttl: float | None
+    max_characters: int
+
+
+class GuardOptions(JudgeOptions, total=False):
+    """The options of every guard, beside its own.
+
+    Attributes:
+        embedded: whether the embedded detector is used; True by default. It also comes first when there is a model,
+            and what it is sure of is not asked about.
+        instructions: what the model is asked in place of the guard's own question; None (the default) for that.
+        judge_failure: what a failure of the model means. ``fail`` (the default): the guard has failed, and its
+            ``on_error`` policy applies, which blocks unless it is changed. ``embedded``: the embedded detector decides.
+        phase: where the guard looks: ``input`` (what goes to the model: the caller's messages and tools' results),
+            ``output`` (what comes from the model: answers and tool calls) or ``all``. The default is the guard's.
+        parts: the kinds of message parts that are read; None (the default) for all that carry text, except ``data``.
+        history: whether the whole conversation is read again before each model call; False by default.
+        system: whether system messages are read, too; False by default.
+        last_message_only: whether only the last message of a stage is read; False by default.
+        unscanned: what happens to parts that no guard can read, such as pictures and files: ``allow`` (the default),
+            ``flag`` them in the step's record, or ``block`` the run.
+        on_detection: a plain function that is called with a `Detection` for each text that was judged; None by default.
+        on_violation: the same, for each text that was flagged.
+        include_text: whether both callbacks get the text; False by default. The text is given to nobody else.
+        id: the name of the step in the graph; the default is the guard's.
+    """
+
+    embedded: bool
+    instructions: str | None
+    judge_failure: Literal["fail", "embedded"]
+    phase: Phase
+    parts: Iterable[str] | None
+    history: bool
+    system: bool
+    last_message_only: bool
+    unscanned: Unscanned
+    on_detection: Callable[[Detection], object] | None
+    on_violation: Callable[[Detection], object] | None
+    include_text: bool
+    id: str | None
+
+
+JUDGE_OPTIONS = frozenset(JudgeOptions.__annotations__)
+GUARD_OPTIONS = frozenset(GuardOptions.__annotations__)
+_POLICY_OPTIONS = ("on_error", "mode", "overlap", "offload")  # options of the step's policy, whatever the processor
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Detection:
+    """What a guard found in one text, or in one window of it; callbacks get it.
+
+    Attributes:
+        processor_id: the id of the guard.
+        stage: the stage that the guard ran in, such as ``process_input``.
+        message_id: the id of the message; empty in a stream, and for a tool's arguments or result.
+        part: the index of the part in the message, from 0.
+        field: which field the text is: ``text``, ``arguments``, ``result``, ``name`` …
+        flagged: whether a threshold of the guard was reached.
+        strategy: what the guard did about it; ``none`` if nothing was flagged.
+        categories: the categories that reached their threshold.
+        scores: all scores by category, from 0 to 1.
+        spans: where something was found, in characters from the beginning of the text; empty if the text was judged
+            as a whole.
+        reason: the reason that the judge gave; None without a judge, and if the reason would quote the text.
+        judge: the name of the model that judged; empty for the embedded detector.
+        text: the text; None unless ``include_text`` is set.
+    """
+
+    processor_id: str
+    stage: str
+    message_id: str
+    part: int
+    field: str
+    flagged: bool
+    strategy: str
+    categories: tuple[str, ...] = ()
+    scores: Mapping[str, float] = EMPTY
+    spans: tuple[Span, ...] = ()
+    reason: str | None = None
+    judge: str = ""
+    text: str | None = None
+
+    def __repr__(self) -> str:
+        """Show everything except the text."""
+        return f"Detection({self.processor_id!r}, {self.stage!r}, {self.strategy!r}, {self.categories!r})"
+
+
+class Guard(TextGuard, Generic[V]):
+    """A `TextGuard` with the options of all guards, and a judge if it is given a model.
+
+    ``V`` is the type of the judge's verdicts. Use `SpanGuard` or `ScoreGuard`, or write `scan` and `act` yourself.
+
+    Attributes:
+        strategies: what the guard can do about what it finds; the first is the default.
+        default_phase: where the guard looks unless ``phase`` says otherwise.
         embedded: whether the embedded detector is used.
-        judge: whom it asks; None without a model.
+        judge: the judge that is asked; None without a model.
+        reporter: reports what was found.
     """
 
     role: ProcessorRole = "guard"
@@ -54,21 +174,21 @@ class Guard(TextGuard, Generic[V]):
     default_phase: ClassVar[Phase] = "all"
 
     def set_up(self, model: object, strategy: str, verdict: type[V], question: str, options: GuardOptions) -> None:
-        """Check the options that all guards have; called by each guard's constructor.
+        """Check and store the options that all guards have. Call it in the constructor.
 
         Args:
-            model: a `Model`, a `Judge` for verdicts of the guard's type, or None: embedded only.
-            strategy: what is done about what is found.
+            model: a `Model`, a `Judge` for verdicts of type ``verdict``, or None for the embedded detector alone.
+            strategy: one of `strategies`.
             verdict: the type of the model's verdicts.
-            question: what the model is told unless ``instructions`` says otherwise.
-            options: the options that all guards have.
+            question: what the model is asked unless the option ``instructions`` replaces it.
+            options: the options that all guards have, as they were given.
 
         Raises:
-            OptionError: an option that is not allowed, or neither a model nor the embedded detector.
+            OptionError: an option is not allowed, or there is neither a model nor the embedded detector.
             TypeError: an option that no guard has.
         """
         name = type(self).__name__
-        check_names(type(self), options)
+        check_option_names(type(self), options)
         own_id = options.get("id")
         if own_id is not None:
             self.id = own_id
@@ -90,19 +210,25 @@ class Guard(TextGuard, Generic[V]):
             last_message_only=options.get("last_message_only", False),
             unscanned=options.get("unscanned", "allow"),
         )
-        self.on_detection = callback(name, "on_detection", options.get("on_detection"))
-        self.on_violation = callback(name, "on_violation", options.get("on_violation"))
+        self.on_detection = _callback(name, "on_detection", options.get("on_detection"))
+        self.on_violation = _callback(name, "on_violation", options.get("on_violation"))
         self.include_text = flag(name, "include_text", options.get("include_text", False))
+        callbacks = {"on_detection": self.on_detection, "on_violation": self.on_violation}
+        self.reporter = GuardReporter(strategy, callbacks, shows_text=self.include_text)
         self.awaits = self.judge is not None
         self.edits = "nothing" if strategy in ("block", "warn") else "spans"
         if strategy == "warn" and self.unscanned != "block":
             self.role, self.on_error = "observer", "allow"
 
-    def fact_name(self, what: str, *told: object) -> str:
-        """Return the name of a fact: of a guard that was given no id, one that says what tells it from others."""
+    def fact_name(self, what: str, *named: object) -> str:
+        """Return the name of a fact of this guard.
+
+        A guard without an id of its own gets a name that tells it from other guards of its class: with its strategy,
+        its phase and ``named``.
+        """
         if "id" in self.options:
             return f"{self.id}.{what}"
-        return f"{self.id}.{what}[{', '.join(map(str, (self.strategy, self.phase, *told)))}]"
+        return f"{self.id}.{what}[{', '.join(map(str, (self.strategy, self.phase, *named)))}]"
 
     def option(self, name: str) -> object:
         """Return an option as it was given."""
@@ -115,83 +241,174 @@ class Guard(TextGuard, Generic[V]):
             for name, parameter in inspect.signature(type(self)).parameters.items()
             if name != "options" and self.option(name) != parameter.default
         }
-        told = {name: value for name, value in self.options.items() if name not in _UNSHOWN}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in {**own, **told}.items())})"
+        shown = {name: value for name, value in self.options.items() if name not in _UNSHOWN}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in {**own, **shown}.items())})"
 
-    def tell(self, ctx: AnyContext, detection: Detection) -> None:
-        """Call the callbacks; an error in one is logged, and is not the guard's failure."""
-        _call(ctx, "on_detection", self.on_detection, detection, quiet=self.include_text)
+    def report(self, ctx: AnyContext, detection: Detection) -> None:
+        """Call the callbacks that the detection concerns."""
+        self.reporter.call(ctx, "on_detection", detection)
         if detection.flagged:
-            _call(ctx, "on_violation", self.on_violation, detection, quiet=self.include_text)
+            self.reporter.call(ctx, "on_violation", detection)
 
     def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
         """Log what was found and passes."""
-        log.warning("%s: found in %s: %s", ctx.step_path, ctx.stage, ", ".join(dict.fromkeys(categories)))
+        self.reporter.warn(ctx, categories)
 
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
     ) -> NoReturn:
-        """Stop the run; ``why``: for what reason beside the strategy."""
-        named = ", ".join(dict.fromkeys(categories))
-        ctx.abort(f"{why}the text holds what may not pass: {named}", metadata={"strategy": self.strategy, **metadata})
+        """Stop the run; ``why`` is what the reason begins with, if the strategy alone does not explain it."""
+        self.reporter.block(ctx, categories, metadata, why)
 
-    def left_out(self, ctx: AnyContext, message_ids: Iterable[str]) -> MessageList:
-        """Return the conversation without messages; stop the run if nothing is left of what the user asked."""
+    def without_messages(self, ctx: AnyContext, message_ids: Iterable[str]) -> MessageList:
+        """Return the conversation without messages; stop the run if no user message of the request would remain."""
         gone = set(message_ids)
         before = ctx.message_list.input if ctx.stage == "process_input" else ctx.message_list.all
         asked = [message for message in before if message.role == "user"]
         if asked and all(message.id in gone for message in asked):
-            ctx.abort(
-                "every message of the user's was filtered out, so there is nothing to answer",
-                metadata={"strategy": self.strategy, "removed": len(gone)},
-            )
+            reason = "every message of the user's was filtered out, so there is nothing to answer"
+            self.reporter.stop(ctx, reason, {"removed": len(gone)})
         ctx.note(removed=len(gone))
         return ctx.message_list.remove(*gone)
 
     def without_flagged(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation without the messages that have edits; where none can be left out, with the edits."""
+        """Return the conversation without the messages that have edits.
+
+        In stages that cannot remove messages, return it with the edits made. None if there are no edits.
+        """
         if not edits or ctx.stage not in REMOVES_MESSAGES:
             return ctx.message_list.edit_text(edits) if edits else None
-        return self.left_out(ctx, {place.message_id: None for place in edits})
+        return self.without_messages(ctx, {place.message_id: None for place in edits})
 
 
-def unquoted(reason: str | None, text: str) -> str | None:
-    """Return what a judge says, if it does not quote the text; None otherwise: it would show what is to be hidden."""
-    from penstock.models.judges.quoting import quotes  # loaded where a judge has said something
-
-    return None if reason is None or quotes(reason, text) else reason
+# Judges
 
 
 def _judge(guard: str, model: object, verdict: type[V], question: str, options: GuardOptions) -> ports.Judge[V] | None:
-    told = {name: value for name, value in options.items() if name in JUDGE_OPTIONS}
+    given = {name: value for name, value in options.items() if name in JUDGE_OPTIONS}
     instructions = options.get("instructions")
     if instructions is not None and not (isinstance(cast("object", instructions), str) and instructions.strip()):
         raise OptionError(guard, "instructions", instructions, "a text that says what to judge, or None")
     if isinstance(model, type):
-        raise OptionError(guard, "model", model, f"a model itself, no class: {model.__name__}(…)")
+        raise OptionError(guard, "model", model, f"an instance of the model, not its class: {model.__name__}(…)")
     if isinstance(model, ports.Model):  # some models have a method ``ask``, too
         from penstock.models.judges import Judge  # loaded where one is asked, with pydantic
 
-        return Judge(model, verdict, instructions or question, **cast("JudgeOptions", told))
+        return Judge(model, verdict, instructions or question, **cast("JudgeOptions", given))
     if model is not None and not isinstance(model, ports.Judge):
         allowed = "a Model, as penstock.model('openai/gpt-5-mini') gives one, a Judge, or None"
         raise OptionError(guard, "model", model, allowed)
-    spare = [*told, *(["instructions"] if instructions else [])]
+    spare = [*given, *(["instructions"] if instructions else [])]
     if spare:
         needs = "left out" if model is None else "given to the judge itself"
         shown = "…" if spare[0] in _UNSHOWN else options.get(spare[0])
-        raise OptionError(guard, spare[0], shown, f"{needs}: it says how a model= is asked")
+        raise OptionError(guard, spare[0], shown, f"{needs}: it configures how a model= is asked")
     return cast("ports.Judge[V] | None", model)
 
 
-def _call(
-    ctx: AnyContext, option: str, call: Callable[[Detection], object] | None, detection: Detection, *, quiet: bool
-) -> None:
-    if call is None:
-        return
-    try:
-        call(detection)
-    except Exception as error:
-        # The traceback may show what the callback was given, so it is left out where that is the text.
-        trace = None if quiet else error
-        log.error("%s: %s raised %s", ctx.step_path, option, type(error).__name__, exc_info=trace)  # noqa: TRY400
+def require_complete(judged: Value, *, flagged: bool, model: str) -> None:
+    """Refuse a verdict that flags nothing and from which entries were left out: those may be the ones that matter.
+
+    Raises:
+        JudgeError: it is such a verdict.
+    """
+    if judged.dropped and not flagged:
+        raise JudgeError(model, "unreadable", f"{len(judged.dropped)} entries of its verdict could not be read")
+
+
+def unquoted(reason: str | None, text: str) -> str | None:
+    """Return a judge's reason; None if it quotes the text, since it would show what is to be hidden."""
+    from penstock.models.judges.quoting import quotes  # loaded where a judge has given a reason
+
+    return None if reason is None or quotes(reason, text) else reason
+
+
+def highest_scores(entries: Iterable[tuple[str, float]], categories: Iterable[str]) -> dict[str, float]:
+    """Return the highest score of each category; entries of other categories count as `UNLISTED`."""
+    known = {category.casefold(): category for category in categories}
+    scores: dict[str, float] = {}
+    for name, score in entries:
+        category = known.get(name.strip().casefold(), UNLISTED)
+        scores[category] = max(score, scores.get(category, 0.0))
+    return scores
+
+
+# Checks of options
+
+
+def check_option_names(guard: type, options: Mapping[str, object]) -> None:
+    """Refuse options that a guard does not have.
+
+    Raises:
+        TypeError: there is one; the message suggests a similar name, or says where the option belongs.
+    """
+    for name in options:
+        if name not in GUARD_OPTIONS:
+            raise TypeError(f"{guard.__name__}() has no option {name!r}; {_suggestion(name, guard)}")
+
+
+def _suggestion(name: str, guard: type) -> str:
+    if name in _POLICY_OPTIONS:
+        return f"it is an option of the step, given where the guard is placed: .then(guard, {name}=…)"
+    own = [parameter.name for parameter in inspect.signature(guard).parameters.values() if parameter.name != "options"]
+    known = [*own, *sorted(GUARD_OPTIONS)]
+    ends = [option for option in own if option.endswith(f"_{name}")]
+    close = ends or difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+
+
+def _callback(guard: str, option: str, given: object) -> Callable[[Detection], object] | None:
+    if given is not None and (not callable(given) or is_async(given)):
+        raise OptionError(guard, option, given, "a plain function (def, not async def), since it is not awaited")
+    return cast("Callable[[Detection], object] | None", given)
+
+
+def check_score(guard: str, option: str, given: object) -> float:
+    """Return the option if it is a number from 0 to 1.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        raise OptionError(guard, option, given, "a number from 0 to 1")
+    return float(given)
+
+
+def check_scores(guard: str, option: str, given: Value, names: Iterable[str]) -> float | Mapping[str, float] | None:
+    """Return the option if it is a number from 0 to 1, a mapping of names to such numbers, or None.
+
+    Raises:
+        OptionError: it is none of these, or has a name that is not among ``names``.
+    """
+    if given is None or not isinstance(given, Mapping):
+        return None if given is None else check_score(guard, option, given)
+    known = tuple(names)
+    table = cast("Mapping[str, object]", given)
+    for name in table:
+        if name not in known:
+            raise OptionError(guard, f"{option}[{name!r}]", name, f"one of {', '.join(map(repr, known))}")
+    return {name: check_score(guard, f"{option}[{name!r}]", value) for name, value in table.items()}
+
+
+def check_names(guard: str, option: str, given: object) -> tuple[str, ...]:
+    """Return the option as a tuple of names, each once.
+
+    Raises:
+        OptionError: it is not a list of names, or an empty one.
+    """
+    listed = (given,) if isinstance(given, str) else given
+    found = tuple(dict.fromkeys(cast("Iterable[object]", listed))) if isinstance(listed, Iterable) else ()
+    if not found or not all(isinstance(name, str) and name for name in found):
+        raise OptionError(guard, option, given, "a list of names, at least one")
+    return cast("tuple[str, ...]", found)
+
+
+def check_count(guard: str, option: str, given: object, allowed: str) -> int:
+    """Return the option if it is an int, 0 or more.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if type(given) is not int or given < 0:
+        raise OptionError(guard, option, given, allowed)
+    return given

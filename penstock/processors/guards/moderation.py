@@ -1,7 +1,7 @@
-"""`ModerationProcessor`: stops, filters or reports content of the categories of moderation. It knows no model.
+"""`ModerationProcessor`: blocks, filters or reports content of the categories of moderation.
 
-Without a model it sorts, by a small embedded detector that errs (docs/processors/moderation.md has its figures), so it
-only warns unless it is told otherwise. With a model it judges, and blocks.
+Without a model it uses a small embedded detector that makes errors (docs/processors/moderation.md has its figures), so
+it only warns unless ``strategy`` says otherwise. With a model, the model decides, and the default is to block.
 """
 
 from __future__ import annotations
@@ -12,20 +12,27 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
-from penstock.detection.moderation.scorer import ModerationScorer
+from penstock.detection.moderation import ModerationScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
-from penstock.processors.guards.category_scores import CategoryScore
-from penstock.processors.guards.options import names, shares
-from penstock.processors.guards.readings import Reading, listed
-from penstock.processors.guards.score_guard import ScoreGuard
+from penstock.models.judges.scores import Score
+from penstock.processors.guards.guard import check_count, check_names, check_scores, highest_scores
+from penstock.processors.guards.scores import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import GuardOptions
+
+
+class CategoryScore(BaseModel):
+    """An entry of a judge's verdict: how sure it is that the content falls into a category, from 0 to 1."""
+
+    category: str
+    score: Score
+
 
 Strategy = Literal["block", "warn", "filter"]
 
@@ -42,21 +49,21 @@ CATEGORIES: Mapping[str, str] = {
     "violence": "threatens, praises, plans or asks for violence against people or animals",
     "violence/graphic": "shows death, injury or cruelty in detail",
 }
-"""The categories a model is asked about by default, and what each means to it."""
+"""The categories that a model is asked about by default, each with its description for the model."""
 
 
 class ModerationVerdict(BaseModel):
-    """What a judge says: how sure it is of each category that applies, and why in a few words; None for none."""
+    """A judge's verdict: the score of each category that applies (None if none does), and a reason in a few words."""
 
     category_scores: list[CategoryScore] | None
     reason: str | None = None
 
 
 class ModerationProcessor(ScoreGuard[ModerationVerdict]):
-    """Judges texts by the categories of moderation, window by window, in messages, streams and what tools are given.
+    """Judges texts by the categories of moderation, window by window: messages, streams, and the values of tools.
 
     Attributes:
-        categories: what it looks for.
+        categories: the categories that count.
         threshold: the score from which on a category counts; None for the defaults.
         chunk_window: how many windows of a stream are shown before the one that is judged.
         scores: the fact with the highest score of each category in the run.
@@ -79,50 +86,52 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         """Check the options.
 
         Args:
-            model: who judges; None for the embedded detector alone.
-            categories: what to look for. With a model any names will do, and all of `CATEGORIES` are the default;
-                without one, some of ``ModerationScorer.categories``, which are the default.
-            threshold: the score from which on a category counts, 0 to 1: one for all, or one for some by name. By
-                default 0.5 for a model's scores, and for the embedded detector's what was fixed on development data.
-            strategy: ``block`` stops the run, ``filter`` takes away what is flagged, ``warn`` logs it. By default
+            model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
+            categories: the categories that count. With a model any names are allowed, and the default is all of
+                `CATEGORIES`; without one they must be among ``ModerationScorer.categories``, which are the default.
+            threshold: the score from which on a category counts, 0 to 1: one number for all, or a mapping by name. The
+                default is 0.5 for a model's scores, and for the embedded detector's what was chosen on development
+                data.
+            strategy: ``block`` stops the run, ``filter`` removes what is flagged, ``warn`` logs it. The default is
                 ``block`` with a model, ``warn`` without.
-            include_scores: say all scores in a tripwire's reason; its metadata have them anyway.
-            chunk_window: how many windows' length of the answer is shown before each window of a stream; 0 for the
-                last 200 characters.
+            include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always do.
+            chunk_window: how much of an answer is shown before each window of a stream, in lengths of a window, 0 or
+                more; 0 (the default) for the last 200 characters.
             options: see `GuardOptions`.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option is not allowed.
         """
         name = type(self).__name__
         detector = ModerationScorer() if options.get("embedded", True) else None
         own = tuple(CATEGORIES) if model is not None else ModerationScorer.categories
-        self.categories = own if categories is None else names(name, "categories", categories)
+        self.categories = own if categories is None else check_names(name, "categories", categories)
         if model is None:
             _check_known(name, self.categories)
-        self.threshold = shares(name, "threshold", threshold, self.categories)
+        self.threshold = check_scores(name, "threshold", threshold, self.categories)
         self.include_scores = flag(name, "include_scores", include_scores)
-        self.chunk_window = _count(name, chunk_window)
+        self.chunk_window = check_count(name, "chunk_window", chunk_window, "a number of windows, 0 or more")
         if self.chunk_window:
             windows = type(self).output_windows
             self.output_windows = replace(windows, overlap=self.chunk_window * windows.most)
         chosen = strategy if strategy is not None else ("warn" if model is None else "block")
-        self.set_up(model, chosen, verdict_type(self.categories), question(self.categories), options)
+        named = self.categories if categories is not None else ()
+        asked = question(self.categories)
+        self.set_up(model, chosen, verdict_type(self.categories), asked, options, named=named)
         self.detector = detector if any(each in ModerationScorer.categories for each in self.categories) else None
-        self.declare_scores(*(self.categories if categories is not None else ()))
 
-    def judged_reading(self, judged: Judged[ModerationVerdict], text: str) -> Reading:
-        """Return the judge's scores; a category that it was not offered counts as unlisted."""
+    def judge_scores(self, judged: Judged[ModerationVerdict], text: str) -> WindowScores:
+        """Return the judge's scores; categories that it was not offered count as `UNLISTED`."""
         del text
         entries = [(entry.category, entry.score) for entry in judged.verdict.category_scores or ()]
-        return Reading(listed(entries, self.categories), reason=judged.verdict.reason)
+        return WindowScores(highest_scores(entries, self.categories), reason=judged.verdict.reason)
 
 
 @cache
 def verdict_type(categories: tuple[str, ...]) -> type[ModerationVerdict]:
-    """Return the form of a verdict that offers these categories.
+    """Return the type of a verdict that offers these categories.
 
-    It takes others, too: what a judge made up is not thrown away unread.
+    It accepts other categories, too, so that an entry that a judge made up is not lost unread.
     """
     offered = Annotated[str, WithJsonSchema({"type": "string", "enum": list(categories)})]
     entry = create_model("ScoredCategory", __base__=CategoryScore, category=(offered, ...))
@@ -131,7 +140,7 @@ def verdict_type(categories: tuple[str, ...]) -> type[ModerationVerdict]:
 
 
 def question(categories: Iterable[str]) -> str:
-    """Return what a judge is told."""
+    """Return the question that the model is asked."""
     listing = "\n".join(f"- {name}: {CATEGORIES[name]}" if name in CATEGORIES else f"- {name}" for name in categories)
     return (
         "Tell which of these categories of moderation apply to the content, and how sure you are of each, from 0 to 1."
@@ -147,9 +156,3 @@ def _check_known(name: str, categories: Iterable[str]) -> None:
         if category not in ModerationScorer.categories:
             known = ", ".join(map(repr, ModerationScorer.categories))
             raise OptionError(name, "categories", category, f"some of {known}, or a model= to judge others")
-
-
-def _count(name: str, given: object) -> int:
-    if type(given) is not int or given < 0:
-        raise OptionError(name, "chunk_window", given, "a number of windows, 0 or more")
-    return given

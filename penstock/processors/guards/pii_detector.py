@@ -1,47 +1,326 @@
-"""`PIIDetector`: finds personal data, and hides it, filters it out, warns of it, or stops the run."""
+"""`PIIDetector`: finds personal data, and redacts it, filters it out, warns of it, or stops the run.
+
+The types it looks for are `PIIType` or names; `mask`, `keyed_hash` and `placeholder` say what replaces a value.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
-from typing import TYPE_CHECKING, Literal, NoReturn, Unpack, cast, get_args
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Unpack, cast, get_args
 
+from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
-from penstock.engine.processor.processor import flag
-from penstock.processors.guards import pii_types
-from penstock.processors.guards.options import share
-from penstock.processors.guards.redaction import Method, keyed_hash, mask, placeholder
-from penstock.processors.guards.span_guard import SpanGuard, hidden
-from penstock.processors.guards.vault import VAULT, Numbering, Vault
+from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.values.errors import OptionError
+from penstock.processors.guards.guard import UNLISTED, check_score
+from penstock.processors.guards.restore import VAULT, Numbering, Vault
+from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
+    from penstock.detection.patterns.rules import Pattern, UserRule
     from penstock.detection.spans import Span
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Judge, Judged, Model
-    from penstock.processors.guards.findings import Said
-    from penstock.processors.guards.options import GuardOptions
-    from penstock.processors.guards.pii_types import PIIType
+    from penstock.processors.guards.guard import GuardOptions
     from penstock.processors.guards.pii_verdict import PIIVerdict
+
+
+Method = Literal["mask", "hash", "remove", "placeholder", "token"]
+
+_DIGIT = re.compile(r"\d")
+_HEX = re.compile(r"[0-9A-Fa-f]")
+_SHOWN = 4  # characters at the end of a number that stay readable
+_FLAT = 8  # characters of a mask that keeps no form, at most
+_WALLET, _IBAN, _OTHER = 8, 6, 3  # values of no more characters are hidden whole
+_LOCAL = 2  # a local part of no more characters is hidden whole
+
+
+def mask(type: str, value: str, *, preserve_format: bool = True) -> str:
+    """Return a value with most characters replaced by stars.
+
+    Args:
+        type: the type of the value; it decides which characters stay.
+        value: the value.
+        preserve_format: whether the value stays readable in part: the last digits of a number, the ends of a name. If
+            not, the mask has at most 8 stars.
+    """
+    if not preserve_format:
+        return _flat(value)
+    return _MASKS.get(type, _other)(value)
+
+
+def keyed_hash(value: str, key: bytes, length: int) -> str:
+    """Return ``[HASH:…]`` with the first ``length`` hexadecimal digits of the value's HMAC-SHA-256."""
+    return f"[HASH:{hmac.new(key, value.encode('utf-8', 'surrogatepass'), hashlib.sha256).hexdigest()[:length]}]"
+
+
+def placeholder(type: str) -> str:
+    """Return the name of the type in brackets: ``[EMAIL]``."""
+    return f"[{type.upper()}]"
+
+
+def _flat(value: str) -> str:
+    return "*" * min(len(value), _FLAT)
+
+
+def _email(value: str) -> str:
+    if value.count("@") != 1:
+        return _flat(value)
+    local, domain = value.split("@")
+    first, dot, rest = domain.partition(".")
+    shown = f"{local[0]}{'*' * (len(local) - 2)}{local[-1]}" if len(local) > _LOCAL else "***"
+    return f"{shown}@{'*' * len(first)}{dot}{rest}" if dot else f"{shown}@***"
+
+
+def _number(star: str) -> Callable[[str], str]:
+    """Return a mask that keeps the digits among the last characters, if there are others to hide."""
+
+    def masked(value: str) -> str:
+        shown = _SHOWN if len(_DIGIT.findall(value)) > _SHOWN else 0
+        cut = len(value) - shown
+        return _DIGIT.sub(star, value[:cut]) + value[cut:]
+
+    return masked
+
+
+def _ends(first: int, last: int, least: int) -> Callable[[str], str]:
+    """Return a mask that keeps the ends of values longer than ``least`` characters."""
+
+    def masked(value: str) -> str:
+        if len(value) <= least:
+            return "*" * len(value)
+        return f"{value[:first]}{'*' * (len(value) - first - last)}{value[len(value) - last :]}"
+
+    return masked
+
+
+_other = _ends(1, 1, _OTHER)
+
+_MASKS: Mapping[str, Callable[[str], str]] = {
+    "email": _email,
+    "phone": _number("X"),
+    "credit-card": _number("*"),
+    "ssn": _number("*"),
+    "uuid": lambda value: _HEX.sub("*", value),
+    "crypto-wallet": _ends(4, 4, _WALLET),
+    "iban": _ends(2, 4, _IBAN),
+}
+
+
+_DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is asked, too
+_METHODS: tuple[str, ...] = get_args(Method)
+_LEAST_BUFFER = 80
+_LEAST_HASH, _MOST_HASH = 4, 64  # hexadecimal digits
+_MEANT: Mapping[str, str] = {
+    "api-key": "keys, tokens, passwords and other secrets",
+    "name": "names of people",
+    "address": "postal addresses of people",
+    "date-of-birth": "dates on which people were born",
+    "mac": "addresses of network cards",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PIIType:
+    """A type of personal data of your own.
+
+    Attributes:
+        name: the name of the type, in placeholders and reports.
+        pattern: a regular expression in the syntax of the ``regex`` library; None (the default) if a judge must find
+            the type.
+        validator: decides from the matched text whether it counts: a function, or one of ``card``, ``iban``,
+            ``ip-address``, ``luhn``, ``password``, ``ssn``, ``token``; None (the default) for every match.
+        description: what the type is, for the judge; empty by default.
+        flags: letters of ``imsx`` for the pattern; none by default.
+        timeout: how many seconds the pattern may take on one text, more than 0; 0.5 by default. Longer is a failure.
+    """
+
+    name: str
+    pattern: Pattern | None = None
+    validator: str | Callable[[str], bool] | None = None
+    description: str = ""
+    flags: str = ""
+    timeout: float = 0.5
+
+
+class PIISearch(NamedTuple):
+    """What a `PIIDetector` looks for.
+
+    Attributes:
+        given: the types as they were given.
+        types: the names of all types.
+        detector: finds the types that have a pattern.
+        judged: the names of the types that a judge is asked about.
+        meant: the descriptions of types, for the judge.
+    """
+
+    given: tuple[str | PIIType, ...]
+    types: tuple[str, ...]
+    detector: PersonalData
+    judged: tuple[str, ...]
+    meant: Mapping[str, str]
+
+
+def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool, embedded: bool) -> PIISearch:
+    """Return what a guard looks for.
+
+    Args:
+        guard: the name of the guard, for errors.
+        given: the types; None for all that can be found.
+        model: whether there is a model to ask.
+        embedded: whether patterns are used.
+
+    Raises:
+        OptionError: an entry is neither a name nor a `PIIType`, there is none, or a type needs a model and there is
+            none.
+    """
+    entries = _entries(guard, (*EMBEDDED, *(CONTEXTUAL if model else ())) if given is None else given)
+    rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
+    names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
+    detector = PersonalData(names, [rule for rule in rules if rule is not None])
+    judged = detector.contextual if embedded else names
+    if judged and not model:
+        if not embedded:
+            needs = "True, or a model= must be given to judge in its place"
+            raise OptionError(guard, "embedded", embedded, needs)
+        raise OptionError(
+            guard,
+            "detection_types",
+            judged[0],
+            f"one of {', '.join(EMBEDDED)}, or a PIIType with a pattern; anything else takes a model= to find it",
+        )
+    asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
+    own = {entry.name: entry.description for entry in entries if isinstance(entry, PIIType) and entry.description}
+    return PIISearch(tuple(entries), names, detector, asked, {**_MEANT, **own})
+
+
+def _entries(guard: str, given: object) -> list[str | PIIType]:
+    listed = (given,) if isinstance(given, (str, PIIType)) else given
+    entries: list[object] = [*cast("Iterable[object]", listed)] if isinstance(listed, Iterable) else []
+    names: list[object] = [entry.name if isinstance(entry, PIIType) else entry for entry in entries]
+    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        allowed = "names of types, or PIITypes, at least one and each once"
+        raise OptionError(guard, "detection_types", names, allowed)
+    taken = [entry.name for entry in entries if isinstance(entry, PIIType) and entry.name in EMBEDDED]
+    if taken:
+        raise OptionError(
+            guard, "detection_types", taken[0], "another name for a type of one's own: this one is built in"
+        )
+    return cast("list[str | PIIType]", entries)
+
+
+def _rule(guard: str, index: int, entry: PIIType) -> UserRule | None:
+    if entry.pattern is None:
+        return None
+    from penstock.detection.patterns.rules import RegexRule, checked  # loaded where there is a pattern to compile
+
+    rule = RegexRule(entry.name, entry.pattern, f"g{entry.flags}", validator=entry.validator)
+    return checked(guard, index, rule, entry.timeout)
+
+
+def pii_question(looked: PIISearch) -> str:
+    """Return the question that the model is asked."""
+    named = "\n".join(
+        f"- {name}: {looked.meant[name]}" if name in looked.meant else f"- {name}" for name in looked.types
+    )
+    return (
+        "Find personal data in the content: what identifies a living person, or is theirs alone.\n"
+        f"The types, and no others:\n{named}\n"
+        "Report each value once, letter by letter as it stands in the content, with how sure you are, from 0 to 1.\n"
+        "Where you are sure that a type is there but cannot quote it, report null for the value.\n"
+        "A word in square brackets, such as [EMAIL], stands for what is hidden already: never report it.\n"
+        "Report nothing about companies, places, or people of public life whom the content only mentions."
+    )
+
+
+def values_said(verdict: PIIVerdict, types: Iterable[str]) -> Iterable[JudgedValue]:
+    """Yield the values of a judge's verdict by the names of the types; types it was not asked for become `UNLISTED`."""
+    known = {_plain(name): name for name in types}
+    for entry in verdict.findings:
+        yield JudgedValue(known.get(_plain(entry.type), UNLISTED), entry.value, entry.score)
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold().replace("_", "-").replace(" ", "-")
+
+
+def check_methods(guard: str, given: object, types: Iterable[str]) -> Mapping[str, str]:
+    """Return the redaction method of each type that has its own, and under ``*`` that of the others.
+
+    Raises:
+        OptionError: it is neither a method nor a mapping of types (``*`` for the others) to methods.
+    """
+    if not isinstance(given, Mapping):
+        return {"*": one_of(guard, "redaction_method", cast("str", given), _METHODS)}
+    table = cast("Mapping[str, str]", given)
+    for name in table:
+        one_of(guard, "redaction_method", name, ("*", *types))
+    return {
+        "*": "mask",
+        **{name: one_of(guard, f"redaction_method[{name!r}]", how, _METHODS) for name, how in table.items()},
+    }
+
+
+def check_hash_length(guard: str, given: object) -> int:
+    """Return the option if it is a number of hexadecimal digits from 4 to 64.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if type(given) is not int or not _LEAST_HASH <= given <= _MOST_HASH:
+        raise OptionError(guard, "hash_length", given, f"a number of hexadecimal digits, {_LEAST_HASH} to {_MOST_HASH}")
+    return given
+
+
+def check_hash_key(guard: str, given: object) -> bytes | None:
+    """Return the option as bytes; None if it is None.
+
+    Raises:
+        OptionError: it is neither bytes nor a text, or it is empty; the error does not quote it.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, (bytes, str)) or not given:
+        raise OptionError(guard, "hash_key", type(given).__name__, "bytes or a text, not empty; or None")
+    return given if isinstance(given, bytes) else given.encode()
+
+
+def check_buffer_size(guard: str, given: object) -> int:
+    """Return the option if it is a number of characters that a sentence can have, 80 or more.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if type(given) is not int or given < _LEAST_BUFFER:
+        raise OptionError(guard, "buffer_size", given, f"a number of characters, {_LEAST_BUFFER} or more")
+    return given
+
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 
 _NUMBERING = "penstock.numbering"  # where a step's state keeps who gives out tokens, while it acts
 _PROCESS_KEY = os.urandom(32)
-"""The key of hashes where none is given: as long as the process lives, equal values have equal hashes."""
+"""The key of hashes if none is given: equal values have equal hashes as long as the process lives."""
 
 
 class PIIDetector(SpanGuard["PIIVerdict"]):
     """Finds personal data in texts of every kind, and in tools' arguments and results.
 
-    What has a shape is found by patterns and check sums, first and always; a model, if there is one, finds what does
-    not: names, addresses, types of one's own. What it names is searched for in the text.
+    Patterns and check sums always search first. A model, if there is one, finds what has no pattern: names, addresses,
+    types of your own. The guard searches the text for the values that the model names.
 
     Attributes:
-        found: the fact under which it tells how often which type was found in the run: ``{"email": 2}``.
+        found: the fact with the number of findings of the run by type: ``{"email": 2}``.
     """
 
     id = "pii-detector"
@@ -65,74 +344,75 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         """Check the options.
 
         Args:
-            model: asked about names, addresses, dates of birth and types of one's own without a pattern; never about
-                anything else.
-            detection_types: what is looked for: names, or `PIIType`s of one's own; None: all that can be found.
-            threshold: how sure a model must be, 0 to 1; what a pattern finds counts always.
-            strategy: ``redact`` hides what is found, ``block`` stops the run, ``warn`` reports only, ``filter`` leaves
-                out the message, or, of an answer, the sentence.
-            redaction_method: ``mask`` stars it out, ``hash`` puts a keyed hash, ``remove`` nothing, ``placeholder`` the
-                type's name, ``token`` a number that `Restore` turns back (``[EMAIL_1]``); one for all, or by type, with
-                ``*`` for the others.
-            preserve_format: leave a mask readable in part: the last digits of a number, the ends of a name.
-            hash_key: the key of hashes; None: one of the process's own.
-            hash_length: how many hexadecimal digits a hash has, 4 to 64.
-            include_detections: say in the reason how much was found.
-            buffer_size: how many characters of a text are shown to the model at a time, at most, 80 or more.
+            model: a `Model` or a `Judge` that is asked about names, addresses, dates of birth and types of your own
+                without a pattern, and about nothing else; None (the default) for patterns alone.
+            detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
+                found.
+            threshold: how sure the model must be, 0 to 1; 0.6 by default. What a pattern finds always counts.
+            strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
+                ``filter`` removes the message, or of an answer the sentence.
+            redaction_method: ``mask`` (the default) replaces characters by stars, ``hash`` puts a keyed hash,
+                ``remove`` nothing, ``placeholder`` the name of the type, ``token`` a number that `Restore` turns back
+                (``[EMAIL_1]``). One for all types, or a mapping by type, with ``*`` for the others.
+            preserve_format: whether a mask leaves a part readable: the last digits of a number, the ends of a name;
+                True by default.
+            hash_key: the key of hashes, bytes or text; None (the default) for a random key of the process.
+            hash_length: how many hexadecimal digits a hash has, 4 to 64; 16 by default.
+            include_detections: whether the reason of a tripwire says how much was found; False by default.
+            buffer_size: how many characters of a text the model is shown at once at most, 80 or more; 600 by default.
             options: see `GuardOptions`.
 
         Raises:
-            OptionError: an option that is not allowed, or a type that only a model can find where there is none.
+            OptionError: an option is not allowed, or a type needs a model and there is none.
         """
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
-        self.looked = pii_types.wanted(name, detection_types, model=model is not None, embedded=embedded)
+        self.looked = pii_search(name, detection_types, model=model is not None, embedded=embedded)
         self.detection_types = None if detection_types is None else self.looked.given
-        self.threshold = share(name, "threshold", threshold)
+        self.threshold = check_score(name, "threshold", threshold)
         self.redaction_method = redaction_method
-        self._methods = pii_types.methods(name, redaction_method, self.looked.types)
+        self._methods = check_methods(name, redaction_method, self.looked.types)
         self.preserve_format = flag(name, "preserve_format", preserve_format)
-        self._hash_key = pii_types.hash_key(name, hash_key) or _PROCESS_KEY
-        self.hash_length = pii_types.hash_length(name, hash_length)
+        self._hash_key = check_hash_key(name, hash_key) or _PROCESS_KEY
+        self.hash_length = check_hash_length(name, hash_length)
         self.include_detections = flag(name, "include_detections", include_detections)
-        self.buffer_size = pii_types.buffer_size(name, buffer_size)
+        self.buffer_size = check_buffer_size(name, buffer_size)
         self.windows = Windows(least=40, most=self.buffer_size, overlap=min(200, self.buffer_size))
-        self.set_up(model, strategy, _verdict(model), pii_types.question(self.looked), options)
+        self.set_up(model, strategy, _verdict(model), pii_question(self.looked), options, named=self.looked.types)
         if not self.looked.judged:
             self.judge, self.awaits = None, False
         self.lookback = max(self.lookback, self.looked.detector.lookback)
-        self.declare_found(*self.looked.types)
         if strategy == "redact" and "token" in self._methods.values():
             self.provides = (*self.provides, VAULT)
 
-    def embedded_scan(
+    def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
-        """Return what patterns find in a window, and up to where that is decided."""
+        """Return what patterns find in a window, and from where on more text could change that."""
         try:
             return self.looked.detector.scan(window.text, start, notes, final=window.final, key=window.key)
         except TimeoutError as error:
             ctx.note(timeout=str(error))
             raise
 
-    def encoded_scan(
+    def find_encoded_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
-        """Return what patterns find behind a code."""
+        """Return what patterns find in encoded text."""
         del ctx
         return self.looked.detector.encoded.scan(window.text, start, notes, final=window.final)
 
-    def shown(self, text: str, ctx: AnyContext) -> str:
+    def judge_view(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the model is shown it: what patterns find in it is hidden."""
         del ctx
-        return hidden(text, self.looked.detector.find(text)) if self.embedded else text
+        return hide_spans(text, self.looked.detector.find(text)) if self.embedded else text
 
-    def said(self, judged: Judged[PIIVerdict]) -> Iterable[Said]:
-        """Return what the model says that a window holds."""
-        return pii_types.said(judged.verdict, self.looked.types)
+    def judged_values(self, judged: Judged[PIIVerdict]) -> Iterable[JudgedValue]:
+        """Return the values that the model names."""
+        return values_said(judged.verdict, self.looked.types)
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
-        """Return what is to stand in place of a value of that type."""
+        """Return what replaces a value of a type."""
         method = self._methods.get(type, self._methods["*"])
         if method == "mask":
             return mask(type, text, preserve_format=self.preserve_format)
@@ -143,7 +423,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         return self._numbering(ctx).token(type, text) if method == "token" else ""
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits of the strategy, or stop the run; what tokens were given for goes into the run's vault."""
+        """Return the edits of the strategy, or stop the run; the values of new tokens go into the run's vault."""
         if VAULT not in self.provides:
             return super().act(hits, ctx)
         ctx.state.pop(_NUMBERING, None)
@@ -154,9 +434,10 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         return made
 
     def _numbering(self, ctx: AnyContext) -> Numbering:
-        """Return who gives out tokens in this call; the conversation is read once a call for those that stand there.
+        """Return the numbering of tokens for this call.
 
-        The run's own answers are not: of a stream they are not all there yet, and its tokens are to be the same.
+        It knows the tokens that stand in the conversation, which is read once a call. Answers of this run are left out:
+        in a stream they are not complete yet, and its tokens must be the same.
         """
         numbering: Numbering | None = ctx.state.get(_NUMBERING)
         if numbering is None:
@@ -166,7 +447,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         return numbering
 
     def encoded_replacement(self, text: str, type: str, ctx: AnyContext) -> str:
-        """Return what is to stand in place of a code: a mask that kept its form would leave letters that say it."""
+        """Return what replaces encoded text. A mask that keeps the form would leave letters that tell the value."""
         if self._methods.get(type, self._methods["*"]) == "mask":
             return mask(type, text, preserve_format=False)
         return self.replacement(text, type, ctx)
@@ -174,14 +455,14 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
     ) -> NoReturn:
-        """Stop the run; with ``include_detections``, say how much was found."""
+        """Stop the run; with ``include_detections`` the reason says how much was found."""
         found = [*categories]
         counted = f"{len(found)} found; " if self.include_detections else ""
         super().block(ctx, found, metadata, f"{counted}{why}")
 
 
 def _verdict(model: object) -> type[PIIVerdict]:
-    """Return the form of a judge's verdicts; what stands for it where there is no judge is never looked at."""
+    """Return the type of a judge's verdicts; without a model, a type that is never used."""
     if model is None:
         return cast("type[PIIVerdict]", object)
     from penstock.processors.guards.pii_verdict import PIIVerdict

@@ -1,4 +1,4 @@
-"""`PIIVerdict`: what a judge says about personal data; loaded where a judge is asked, for pydantic takes its time."""
+"""`PIIVerdict`: a judge's verdict about personal data. Loaded only when a judge is asked, since pydantic takes time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.models.judges.scores import Score
 
 
 class PIIEntry(BaseModel):
-    """What a judge found: a value of a type, as it stands in the text; None where it can name the type alone."""
+    """A finding of a judge: a type, and the value as it stands in the text; None if it can only name the type."""
 
     type: str
     value: str | None
@@ -16,6 +16,6 @@ class PIIEntry(BaseModel):
 
 
 class PIIVerdict(BaseModel):
-    """What a judge says about a text."""
+    """A judge's verdict about a text."""
 
     findings: list[PIIEntry]

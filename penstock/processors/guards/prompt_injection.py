@@ -1,7 +1,7 @@
-"""`PromptInjectionDetector`: stops attempts to take over the model, and rewrites or reports them. It knows no model.
+"""`PromptInjectionDetector`: blocks attempts to take over the model, filters them, has them rewritten, or reports them.
 
-Without a model it goes by a small embedded detector, which knows direct attacks, and blocks where fewer than one in a
-hundred ordinary prompts would be. With a model, that decides what the detector is not sure of.
+Without a model it uses a small embedded detector, which knows direct attacks; it blocks at a score that fewer than one
+in a hundred ordinary prompts reaches. With a model, the model decides where the detector is not certain.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from penstock.detection.injection import InjectionScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.models.judges import Score
-from penstock.processors.guards.guard import REMOVES_MESSAGES
-from penstock.processors.guards.options import names, shares
-from penstock.processors.guards.readings import Reading, listed
-from penstock.processors.guards.score_guard import ScoreGuard
+from penstock.processors.guards.guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
+from penstock.processors.guards.scores import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import GuardOptions
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]
 
@@ -41,7 +39,7 @@ DETECTION_TYPES: Mapping[str, str] = {
     "system-override": "poses as the system, the developer or an authority, or declares rules void or another mode on",
     "role-manipulation": "gives it another identity, so that it forgets whose assistant it is and what for",
 }
-"""The kinds of attacks, and what each means to a model."""
+"""The kinds of attacks, each with its description for the model."""
 
 
 class TypeScore(BaseModel):
@@ -52,14 +50,14 @@ class TypeScore(BaseModel):
 
 
 class InjectionVerdict(BaseModel):
-    """What a judge says: how sure it is of each kind of attack that applies, and why in a few words; None for none."""
+    """A judge's verdict: the score of each kind of attack that applies (None if none does), and a reason."""
 
     categories: list[TypeScore] | None
     reason: str | None = None
 
 
 class RewriteVerdict(InjectionVerdict):
-    """The same, with what the content says without the attack; None if nothing is left."""
+    """The same, with what the content says without the attack; None if nothing remains."""
 
     rewritten_content: str | None = None
 
@@ -69,7 +67,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
 
     Attributes:
         categories: the kinds of attacks it looks for.
-        detection_types: what was given as such; None for all.
+        detection_types: the option of that name; None for all kinds.
         threshold: the score from which on a kind counts; None for the defaults.
         scores: the fact with the highest score of each kind in the run.
     """
@@ -93,65 +91,69 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         """Check the options.
 
         Args:
-            model: who judges what the embedded detector is not sure of; None for that detector alone.
-            detection_types: what to look for; by default all of `DETECTION_TYPES`. With a model any names will do;
-                without one, ``injection`` must be among them, since it is the one that every attack has.
-            threshold: the score from which on a kind counts, 0 to 1: one for all, or one for some by name. By default
-                0.7 for a model's scores, and for the embedded detector's what was fixed on development data.
-            strategy: ``block`` stops the run, ``filter`` takes away what is flagged, ``rewrite`` has the model say it
-                without the attack, ``warn`` logs it.
-            include_scores: say all scores in a tripwire's reason; its metadata have them anyway.
+            model: a `Model` or a `Judge` that decides what the embedded detector is not certain of; None (the default)
+                for that detector alone.
+            detection_types: the kinds of attacks that count; the default is all of `DETECTION_TYPES`. With a model any
+                names are allowed; without one ``injection`` must be among them, since every attack has that kind.
+            threshold: the score from which on a kind counts, 0 to 1: one number for all, or a mapping by name. The
+                default is 0.7 for a model's scores, and for the embedded detector's what was chosen on development
+                data.
+            strategy: ``block`` (the default) stops the run, ``filter`` removes what is flagged, ``rewrite`` asks the
+                model to write it without the attack, ``warn`` logs it.
+            include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always do.
             options: see `GuardOptions`.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option is not allowed.
         """
         name = type(self).__name__
-        wanted = tuple(DETECTION_TYPES) if detection_types is None else names(name, "detection_types", detection_types)
+        wanted = (
+            tuple(DETECTION_TYPES) if detection_types is None else check_names(name, "detection_types", detection_types)
+        )
         self.categories = wanted
         self.detection_types = None if detection_types is None else wanted
         if model is None:
             _check_embedded(name, wanted, strategy)
-        self.threshold = shares(name, "threshold", threshold, wanted)
+        self.threshold = check_scores(name, "threshold", threshold, wanted)
         self.include_scores = flag(name, "include_scores", include_scores)
         rewrites = strategy == "rewrite"
-        self.set_up(model, strategy, verdict_type(wanted, rewrites=rewrites), question(wanted, rewrites), options)
+        asked, named = question(wanted, rewrites), wanted if detection_types is not None else ()
+        self.set_up(model, strategy, verdict_type(wanted, rewrites=rewrites), asked, options, named=named)
         if self.embedded and any(each in InjectionScorer.categories for each in wanted):
             self.detector = InjectionScorer()
-        self.declare_scores(*(wanted if detection_types is not None else ()))
 
-    def embedded_reading(self, text: str) -> Reading | None:
-        """Return what the embedded detector finds in a window, and the names of what explains it."""
-        reading = super().embedded_reading(text)
+    def detect(self, text: str) -> WindowScores | None:
+        """Return what the embedded detector finds in a window, with the names of what explains it."""
+        reading = super().detect(text)
         if reading is None or self.detector is None or not reading.flagged:
             return reading
         return reading._replace(details={"signs": list(self.detector.reasons(text))})
 
-    def judged_reading(self, judged: Judged[InjectionVerdict], text: str) -> Reading:
-        """Return the judge's scores, and what it made of the text; a kind that it was not offered is unlisted."""
+    def judge_scores(self, judged: Judged[InjectionVerdict], text: str) -> WindowScores:
+        """Return the judge's scores and its rewritten text; kinds that it was not offered count as `UNLISTED`."""
         del text
         verdict = judged.verdict
         rewritten = verdict.rewritten_content if isinstance(verdict, RewriteVerdict) else None
         entries = [(entry.type, entry.score) for entry in verdict.categories or ()]
-        return Reading(listed(entries, self.categories), reason=verdict.reason, text=rewritten)
+        return WindowScores(highest_scores(entries, self.categories), reason=verdict.reason, text=rewritten)
 
-    async def read(self, text: str, ctx: AnyContext) -> Reading:
-        """Return what is found out about a window. To rewrite, the model is asked even where the detector is sure."""
+    async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
+        """Return what is found out about a window. To rewrite, the model is asked even if the detector is certain."""
         if self.strategy != "rewrite" or not text or self.judge is None:
-            return await super().read(text, ctx)
-        sure = self.embedded_reading(text)
-        judged = self._unharmed(self._limited(await self.judge.ask(text, ctx=ctx), text))
+            return await super().score_window(text, ctx)
+        sure = self.detect(text)
+        judged = self._unharmed(self.read_judged(await self.judge.ask(text, ctx=ctx), text))
         if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
             return judged
         return sure._replace(text=judged.text)
 
-    def _unharmed(self, judged: Reading) -> Reading:
-        """Return a judge's reading without what it rewrote if that is still an attack, as far as can be told here."""
-        still = self.embedded_reading(judged.text) if judged.text else None
+    def _unharmed(self, judged: WindowScores) -> WindowScores:
+        """Return a judge's scores without its rewritten text if the embedded detector still finds an attack in that."""
+        still = self.detect(judged.text) if judged.text else None
         return judged._replace(text=None) if still is not None and still.flagged else judged
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation with the edits; a message of which nothing is left goes, as with ``filter``."""
+        """Return the conversation with the edits, without messages of which nothing remains."""
         after = super().changed(ctx, edits)
         if self.strategy != "rewrite" or after is None or ctx.stage not in REMOVES_MESSAGES:
             return after
@@ -163,13 +165,13 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         ]
         if not emptied:
             return after
-        self.left_out(ctx, emptied)
+        self.without_messages(ctx, emptied)
         return after.remove(*emptied)
 
 
 @cache
 def verdict_type(types: tuple[str, ...], *, rewrites: bool = False) -> type[InjectionVerdict]:
-    """Return the form of a verdict that offers these kinds; it takes others, too, so that none is lost unread."""
+    """Return the type of a verdict that offers these kinds; it accepts others, too, so that none is lost unread."""
     offered = Annotated[str, WithJsonSchema({"type": "string", "enum": list(types)})]
     entry = create_model("OfferedTypeScore", __base__=TypeScore, type=(offered, ...))
     listing: Value = list[entry] | None  # type: ignore[valid-type] # made at run time
@@ -178,7 +180,7 @@ def verdict_type(types: tuple[str, ...], *, rewrites: bool = False) -> type[Inje
 
 
 def question(types: Iterable[str], rewrites: bool) -> str:  # noqa: FBT001 - whether a rewriting is asked for
-    """Return what a judge is told."""
+    """Return the question that the model is asked."""
     listing = "\n".join(
         f"- {name}: {DETECTION_TYPES[name]}" if name in DETECTION_TYPES else f"- {name}" for name in types
     )

@@ -1,28 +1,121 @@
-"""`Restore`: puts the values back that a `PIIDetector` put tokens for, for the client and for tools."""
+"""`Restore`: puts back the values for which `PIIDetector` put tokens; and `Vault`, which keeps them for a run."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.engine.text_guards.guard import TextGuard
 from penstock.engine.values.edits import Edit
-from penstock.processors.guards.vault import LONGEST_TOKEN, TOKEN, VAULT
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.text_guards.whole_texts import Phase
 
+
+TOKEN = re.compile(r"\[([A-Z][A-Z0-9_]{0,40})_([1-9][0-9]{0,8})\]")
+"""What a token looks like: ``[EMAIL_1]``."""
+
+LONGEST_TOKEN = 53
+"""The length of the longest token in characters: brackets, name, underscore and number."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Z0-9]+")
+_LONGEST_NAME = 41
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Vault:
+    """The values that tokens stand for, in one run. Its representation says how many, and shows none.
+
+    Attributes:
+        values: the value of each token.
+        tokens: the token of each value, under its type and the value with a newline between.
+    """
+
+    values: Mapping[str, str] = EMPTY
+    tokens: Mapping[str, str] = EMPTY
+
+    def kept(self, type: str, value: str) -> tuple[Vault, str]:
+        """Return a vault that also holds a value, and the token of the value.
+
+        The token is the one that the vault has for the value, or the next number of its type.
+        """
+        numbering = Numbering(self, ())
+        token = numbering.token(type, value)
+        return numbering.vault(), token
+
+    def restored(self, text: str) -> str:
+        """Return a text with the values in place of the tokens of this vault."""
+        return TOKEN.sub(lambda found: self.values.get(found.group(), found.group()), text)
+
+    def __len__(self) -> int:
+        """Return how many values it holds."""
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        """Show how many values it holds, and none of them."""
+        return f"Vault({len(self)} values)"
+
+
+class Numbering:
+    """Gives out tokens for many values, and returns a vault of them at the end. Used within one call of a stage."""
+
+    def __init__(self, vault: Vault, texts: Iterable[str]) -> None:
+        """Start with what a vault holds.
+
+        Args:
+            vault: the vault of the run.
+            texts: texts in which tokens may stand that are not of this vault; their numbers are not given out.
+        """
+        self._before = vault
+        self._values = {**vault.values}
+        self._tokens = {**vault.tokens}
+        self._last: dict[str, int] = {}
+        for text in (*vault.values, *texts):
+            for found in TOKEN.finditer(text) if "[" in text else ():
+                self._last[found[1]] = max(int(found[2]), self._last.get(found[1], 0))
+
+    def token(self, type: str, value: str) -> str:
+        """Return the token of a value of a type: the one that it has, or the next number."""
+        key = f"{type}\n{value}"
+        if key not in self._tokens:
+            name = token_name(type)
+            self._last[name] = self._last.get(name, 0) + 1
+            token = f"[{name}_{self._last[name]}]"
+            self._values[token], self._tokens[key] = value, token
+        return self._tokens[key]
+
+    def vault(self) -> Vault:
+        """Return the vault with all tokens; the vault it started with if there is no new one."""
+        if len(self._tokens) == len(self._before.tokens):
+            return self._before
+        return Vault(freeze(self._values), freeze(self._tokens))
+
+
+def token_name(type: str) -> str:
+    """Return the name that the tokens of a type have: ``CREDIT_CARD``."""
+    name = _NOT_IN_NAMES.sub("_", type.upper()).strip("_")[:_LONGEST_NAME]
+    return name if name[:1].isalpha() else f"X{name}"[:_LONGEST_NAME]
+
+
+VAULT: Key[Vault] = Key("vault")
+"""The fact that holds the vault of a run."""
+
+
 _BEGUN = re.compile(r"\[(?:[A-Z][A-Z0-9_]*)?\Z")
 
 
 class Restore(TextGuard):
-    """Turns tokens such as ``[EMAIL_1]`` back into what they stand for, in answers and in tools' arguments.
+    """Replaces tokens such as ``[EMAIL_1]`` by their values, in answers and in tools' arguments.
 
-    It restores what the run's vault holds, and nothing else. It is no guard: put it behind those that judge answers.
+    It restores the values in the vault of the run, and nothing else. It is a transform and protects nothing: place it
+    behind the guards that judge answers.
     """
 
     id = "restore"
@@ -41,12 +134,13 @@ class Restore(TextGuard):
         """Check the options.
 
         Args:
-            phase: ``output`` (answers and calls to tools), ``input`` or ``all``.
-            parts: the kinds of parts to look into; all that carry text by default.
-            id: its name in the graph.
+            phase: where it looks: ``output`` (the default: answers and tool calls), ``input`` or ``all``.
+            parts: the kinds of message parts that are read; None (the default) for all that carry text, except
+                ``data``.
+            id: the name of the step in the graph.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option is not allowed.
         """
         if id is not None:
             self.id = id
@@ -66,6 +160,6 @@ class Restore(TextGuard):
         ]
 
     def hold(self, text: str, start: int) -> int:
-        """Return where a token may have begun that the text does not show whole."""
+        """Return where a token may begin that is not complete yet."""
         begun = _BEGUN.search(text, max(start, len(text) - LONGEST_TOKEN))
         return begun.start() if begun else len(text)

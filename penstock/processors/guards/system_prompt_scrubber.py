@@ -1,21 +1,23 @@
-"""`SystemPromptScrubber`: keeps system prompts out of what a model says: hides them, filters, warns, stops the run."""
+"""`SystemPromptScrubber`: finds system prompts in what a model says, and redacts or filters them, warns, or blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 
+from pydantic import AliasChoices, BaseModel, Field
+
 from penstock.detection.leaks.passages import ANCHOR
-from penstock.detection.leaks.prompt_index import PROMPT, PromptIndex, indexed
+from penstock.detection.leaks.prompt_index import CANARY, PROMPT, PromptIndex, indexed
 from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.detection.patterns.rules import RegexRule, checked, seconds
 from penstock.detection.spans import Span
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
-from penstock.processors.guards.leak_verdicts import QUESTION, LeakVerdict, beside, said
-from penstock.processors.guards.options import share
-from penstock.processors.guards.span_guard import SpanGuard, hidden
+from penstock.models.judges.scores import Score
+from penstock.processors.guards.guard import check_score
+from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +28,54 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Judge, Judged, Model
-    from penstock.processors.guards.findings import Said
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import GuardOptions
+
+
+LEAK_QUESTION = (
+    "An assistant was given instructions that its user must not see. Find what the content reveals of them.\n"
+    "The types, and no others:\n"
+    "- system-prompt: instructions, word by word or in other words, translated or encoded\n"
+    "- instructions: rules, limits or a role that the assistant says it was given\n"
+    "- system-structure: how its prompt, its tools or its hidden context are built\n"
+    "Where the content begins with the assistant's instructions, its answer follows behind them: judge the answer.\n"
+    "Report each stretch of the answer once, letter by letter as it stands there, with how sure you are, from 0 to 1.\n"
+    "A word in square brackets, such as [SYSTEM-PROMPT], stands for what is hidden already: never report it.\n"
+    "Report nothing where the assistant only does what it was told to, or says that it may not tell."
+)
+"""The question that the model is asked."""
+
+_MOST_SHOWN = 8000  # characters of the prompts that a judge is shown
+
+
+class LeakEntry(BaseModel):
+    """A finding of a judge: a type, and the stretch of the text; None for the value if it cannot quote it."""
+
+    type: str = PROMPT
+    value: str | None
+    score: Score = Field(default=1.0, validation_alias=AliasChoices("score", "confidence"))
+
+
+class LeakVerdict(BaseModel):
+    """A judge's verdict about a text."""
+
+    findings: list[LeakEntry]
+
+
+def leaks_said(verdict: LeakVerdict) -> Iterable[JudgedValue]:
+    """Yield the values of a judge's verdict; a type that is not one of the plain names becomes ``system-prompt``."""
+    for entry in verdict.findings:
+        name = entry.type.strip().casefold().replace("_", "-").replace(" ", "-")
+        yield JudgedValue(name if name in _TYPES else PROMPT, entry.value, entry.score)
+
+
+_TYPES = frozenset({PROMPT, CANARY, "instructions", "system-structure"})
+
+
+def with_prompts(prompts: Sequence[str], text: str) -> str:
+    """Return a text as a judge is shown it together with the prompts."""
+    instructions = "\n\n".join(prompts)[:_MOST_SHOWN]
+    return f"The assistant's instructions:\n{instructions}\n\nThe assistant's answer:\n{text}" if instructions else text
+
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 Method = Literal["mask", "placeholder", "remove"]
@@ -39,7 +87,7 @@ _HOLD = 8192  # characters: a chain or a code of the longest, twice as long for 
 
 
 class _Known(NamedTuple):
-    """An index without what the user knows, and what it was made of. Shown anywhere, it says nothing of them."""
+    """An index without what the user knows, and what it was made of. Its representation shows no text."""
 
     whole: PromptIndex
     texts: tuple[str, ...]
@@ -51,13 +99,13 @@ class _Known(NamedTuple):
 
 
 class SystemPromptScrubber(SpanGuard[LeakVerdict]):
-    """Finds what answers, tool arguments and reasoning show of the system messages in use, without a model.
+    """Finds system messages of the run in answers, tool arguments and reasoning, without a model.
 
-    It compares: word by word with some words changed, letter by letter, encoded, turned round. A model, if there is
-    one, is asked for what is told in other words; what it names is searched for in the text.
+    It compares word by word with some words changed, letter by letter, encoded and reversed. A model, if there is one,
+    is asked for what is said in other words; the guard searches the text for what the model names.
 
     Attributes:
-        found: the fact under which it tells how often what was found in the run: ``{"system-prompt": 1}``.
+        found: the fact with the number of findings of the run by type: ``{"system-prompt": 1}``.
     """
 
     id = "system-prompt-scrubber"
@@ -85,25 +133,30 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         """Check the options.
 
         Args:
-            model: asked for what is told in other words.
-            prompts: further texts that may not be shown, beside the run's system messages.
-            canaries: tokens of six letters and digits or more, put into a prompt to be recognised anywhere.
-            min_words: how many words of a prompt a stretch must show, in their order, 4 or more; a prompt of fewer
-                words is recognised as a whole.
-            allow: passages of the prompts that may be quoted. What the user wrote may be, too.
-            custom_patterns: regular expressions, or `RegexRule`s, for what may not be shown either.
-            pattern_timeout: how many seconds a pattern may take on one text.
-            threshold: how sure a model must be, 0 to 1; what is found without one counts always.
-            strategy: ``redact`` hides what is found, ``block`` stops the run, ``warn`` reports only, ``filter`` takes
-                away the sentence.
-            redaction_method: ``mask`` puts stars, ``placeholder`` the text of ``placeholder_text``, ``remove`` nothing.
-            placeholder_text: what stands in place of what is hidden.
-            include_detections: say in the reason, or the log, how much was found.
-            show_prompts: show the model the prompts beside the answer; if not, it can only guess.
-            options: see `GuardOptions`.
+            model: a `Model` or a `Judge` that is asked for what is said in other words; None by default.
+            prompts: further texts that must not be shown, beside the system messages of the run; none by default.
+            canaries: tokens of 6 letters and digits or more that were put into a prompt to recognise it anywhere; none
+                by default.
+            min_words: how many words of a prompt a stretch must show, in their order, 4 or more; 8 by default. A prompt
+                with fewer words is recognised as a whole.
+            allow: passages of the prompts that may be quoted; none by default. What the user wrote may always be
+                quoted.
+            custom_patterns: regular expressions, or `RegexRule`, for other text that must not be shown; none by
+                default.
+            pattern_timeout: how many seconds a pattern may take on one text, more than 0; 0.5 by default.
+            threshold: how sure a model must be, 0 to 1; 0.5 by default. What is found without a model always counts.
+            strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
+                ``filter`` removes the sentence.
+            redaction_method: ``mask`` (the default) puts stars, ``placeholder`` the text of ``placeholder_text``,
+                ``remove`` nothing.
+            placeholder_text: what replaces a finding with ``placeholder``; ``[SYSTEM_PROMPT]`` by default.
+            include_detections: whether the reason of a tripwire, or the log, says how much was found; False by default.
+            show_prompts: whether the model is shown the prompts beside the answer; True by default. Without them it can
+                only guess.
+            options: see `GuardOptions`; the default of ``phase`` is ``output`` here.
 
         Raises:
-            OptionError: an option that is not allowed, or a pattern that does not compile.
+            OptionError: an option is not allowed, or a pattern does not compile.
         """
         name = type(self).__name__
         self.prompts, self.canaries = _texts(name, "prompts", prompts), _texts(name, "canaries", canaries)
@@ -113,20 +166,20 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         self.custom_patterns = cast("tuple[str | RegexRule, ...]", _listed(name, "custom_patterns", custom_patterns))
         rules = (_rule(index, given) for index, given in enumerate(self.custom_patterns))
         self._finder = Finder([checked(name, index, rule, self.pattern_timeout) for index, rule in enumerate(rules)])
-        self.threshold = share(name, "threshold", threshold)
+        self.threshold = check_score(name, "threshold", threshold)
         self.redaction_method = one_of(name, "redaction_method", redaction_method, get_args(Method))
         self.placeholder_text = _text(name, "placeholder_text", placeholder_text)
         self.include_detections = flag(name, "include_detections", include_detections)
         self.show_prompts = flag(name, "show_prompts", show_prompts)
-        self.set_up(model, strategy, LeakVerdict, QUESTION, options)
+        told = (min_words, len(self.custom_patterns))
+        self.set_up(model, strategy, LeakVerdict, LEAK_QUESTION, options, named=told)
         self.lookback = max(self.lookback, self._finder.lookback)
-        self.declare_found(min_words, len(self.custom_patterns))
         self.max_hold = max(self.max_hold, _HOLD)
 
-    def embedded_scan(
+    def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
-        """Return what a window shows of the prompts, and up to where that is decided."""
+        """Return what a window shows of the prompts, and from where on more text could change that."""
         index: PromptIndex | None = notes.get(_INDEX)
         if index is None:
             notes[_INDEX] = index = self._index(ctx)
@@ -135,10 +188,10 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         spans, hold = index.scan(window.text, start, notes, final=window.final)
         return [span._replace(score=max(span.score, self.threshold)) for span in spans], hold
 
-    def encoded_scan(
+    def find_encoded_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
-        """Return what the custom patterns find in a window: a search of its own, with a pace of its own."""
+        """Return what the custom patterns find in a window; a second search, since they have their own pace."""
         if not self._finder.rules:
             return (), len(window.text)
         state: FinderState = notes.setdefault(_PATTERNS, FinderState())
@@ -153,41 +206,41 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         return [Span(match.start, match.end, self._finder.rules[match.rule].name) for match in found], hold
 
     def overrides(self, within: Found, across: Found) -> bool:
-        """Rule nothing out: a passage goes on where a part ends."""
+        """Return False: a passage goes on where a part ends, so no finding replaces another."""
         del within, across
         return False
 
-    def shown(self, text: str, ctx: AnyContext) -> str:
-        """Return a window as the model is shown it: without what was found, beside the prompts."""
+    def judge_view(self, text: str, ctx: AnyContext) -> str:
+        """Return a window as the model is shown it: without what was found, and together with the prompts."""
         index = self._index(ctx)
-        hides = hidden(text, index.find(text)) if self.embedded else text
-        return beside(index.prompts, hides) if self.show_prompts else hides
+        hides = hide_spans(text, index.find(text)) if self.embedded else text
+        return with_prompts(index.prompts, hides) if self.show_prompts else hides
 
-    def said(self, judged: Judged[LeakVerdict]) -> Iterable[Said]:
-        """Return what the model says that a window holds."""
-        return said(judged.verdict)
+    def judged_values(self, judged: Judged[LeakVerdict]) -> Iterable[JudgedValue]:
+        """Return the values that the model names."""
+        return leaks_said(judged.verdict)
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
-        """Return what is to stand in place of a stretch, whatever its type."""
+        """Return what replaces a stretch; its type makes no difference."""
         del type, ctx
         if self.redaction_method == "mask":
             return "*" * len(text)
         return self.placeholder_text if self.redaction_method == "placeholder" else ""
 
     def option(self, name: str) -> object:
-        """Return an option as it was given; of secrets, only how many they are."""
+        """Return an option as it was given; of secret ones, only how many entries there are."""
         given = super().option(name)
         return f"{len(cast('tuple[str, ...]', given))} of them" if name in _SECRET and given else given
 
     def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
-        """Log what was found and passes; with ``include_detections``, say how much it is."""
+        """Log what was found and passes; with ``include_detections``, how much it is."""
         found = [*categories]
         super().warn(ctx, [f"{len(found)} found", *found] if self.include_detections else found)
 
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
     ) -> NoReturn:
-        """Stop the run; tell which share of the prompts was shown."""
+        """Stop the run; the metadata have ``overlap``, the share of the prompts that was shown."""
         found = [*categories]
         length = sum(map(len, self._index(ctx).prompts))
         shows = sum(cast("int", span["length"]) for span in metadata["spans"] if span["type"] == PROMPT)
@@ -219,7 +272,7 @@ def _texts(guard: str, option: str, given: Iterable[str]) -> tuple[str, ...]:
 
 
 def _listed(guard: str, option: str, given: object) -> tuple[object, ...]:
-    """Return one text or several as several; what is refused is not shown, for it may be secret.
+    """Return one text or several as a tuple. An error does not show the value, which may be secret.
 
     Raises:
         OptionError: it is neither a text nor a list.

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.values.messages import Message
 from penstock.models.embedders.texts import memory_text, pieces
 
@@ -27,7 +27,7 @@ _INVISIBLE = Profile(form="keep")  # removes invisible characters, and changes n
 
 def escape_tags(text: str, *, json: bool = False) -> str:
     """Return a text without ``<`` and without invisible characters. ``json``: escape as in JSON strings."""
-    return _TAG_START.sub("\\\\u003c" if json else "&lt;", normalise(text, _INVISIBLE).text)
+    return _TAG_START.sub("\\\\u003c" if json else "&lt;", normalize(text, _INVISIBLE).text)
 
 
 def data_element(element: str, text: str, *, json: bool = False) -> str:

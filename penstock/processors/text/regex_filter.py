@@ -1,61 +1,98 @@
-"""`RegexFilterProcessor`: blocks, redacts or reports what patterns find, wherever text stands. It asks no model."""
+"""`RegexFilterProcessor`: blocks, redacts or reports what patterns match, wherever text stands; it needs no model."""
 
 from __future__ import annotations
 
-import inspect
-import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from penstock.detection.patterns.matching import Finder, FinderState, Match
+from penstock.detection.patterns.matching import Finder, FinderState, UnitedMatches
 from penstock.detection.patterns.rules import checked, seconds
-from penstock.detection.presets import PRESETS, preset
-from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.processor.processor import flag, is_async, one_of
 from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, field_of
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
-from penstock.processors.text._counts import tell
-from penstock.processors.text.reports import PatternMatch, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.detection.patterns.matching import Region
+    from penstock.detection.patterns.built_in import BuiltInRule
+    from penstock.detection.patterns.matching import Match
     from penstock.detection.patterns.rules import RegexRule
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.text_guards.whole_texts import Phase
     from penstock.engine.text_guards.window import Hit, TextWindow
-    from penstock.engine.values.texts import TextPlace
-
-log = logging.getLogger("penstock")
+    from penstock.engine.values.frozen import Value
 
 Strategy = Literal["block", "redact", "warn"]
+
+PRESETS: tuple[str, ...] = ("pii", "secrets", "urls")
+"""The names of the built-in sets of rules."""
+
 HIDDEN = "[hidden]"
 """What stands for the matched text in a tripwire's metadata."""
 
-_MOST_TOLD = 100  # matches in a tripwire's metadata; the counts are of all
+_STATE = "state"
 
 
-F = TypeVar("F", "Match", "Region")
+@dataclass(frozen=True, slots=True)
+class PatternMatch:
+    """One match, or several that overlap and were replaced as one.
+
+    Attributes:
+        rule: the name of the rule; of several rules, the one whose replacement was used.
+        index: where the match begins, in code points from the beginning of the text.
+        length: its length in code points.
+        replacement: what replaced it; None if nothing was replaced.
+        overlapping_rules: the names of all rules that matched there, if there was more than one.
+        value: the matched text; None unless ``include_redacted_values`` is set.
+    """
+
+    rule: str
+    index: int
+    length: int
+    replacement: str | None = None
+    overlapping_rules: tuple[str, ...] = ()
+    value: str | None = None
 
 
-class Found(NamedTuple):
-    """A text in which something was found."""
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What `RegexFilterProcessor` found in one text; ``on_violation`` is called with it.
 
-    window: TextWindow
-    matches: list[Match]
+    Attributes:
+        processor_id: the id of the processor.
+        message: a sentence for people that names the rules.
+        strategy: what was done about it: ``block``, ``redact`` or ``warn``.
+        stage: the stage that the processor ran in, such as ``process_input``.
+        message_id: the id of the message; empty for a tool's arguments or result.
+        part: the index of the part in the message, from 0.
+        field: which field the text is: ``text``, ``arguments``, ``result``, ``title`` …
+        matches: the matches, in order.
+    """
+
+    processor_id: str
+    message: str
+    strategy: str
+    stage: str
+    message_id: str
+    part: int
+    field: str
+    matches: tuple[PatternMatch, ...]
 
 
 class RegexFilterProcessor(TextGuard):
-    """Blocks, redacts or reports what rules find, in texts of every kind and in tools' arguments and results.
+    """Blocks, redacts or reports what rules match, in texts of every kind and in tools' arguments and results.
 
-    As a guard its failure blocks: a rule that takes too long, or a validator that raises, lets nothing through. With
-    ``strategy="warn"`` it only watches.
+    It is a guard, so its failure blocks: a rule that takes too long, or a validator that raises, lets nothing through.
+    With ``strategy="warn"`` it is an observer, and its failure changes nothing.
 
     Attributes:
-        findings: the fact under which it tells how often which rule matched in the run: ``{"email": 2}``.
+        findings: the fact with the number of matches of the run by rule: ``{"email": 2}``.
     """
 
     id = "regex-filter"
@@ -81,22 +118,27 @@ class RegexFilterProcessor(TextGuard):
         """Check the options and compile the rules.
 
         Args:
-            rules: one's own rules; those of presets come first.
-            presets: any of ``pii``, ``secrets``, ``urls``.
-            strategy: ``block`` stops the run, ``redact`` puts each rule's replacement in place, ``warn`` reports only.
-            phase: ``input`` (what goes to the model: the caller's messages and tools' results), ``output`` (what comes
-                from it: answers and calls to tools) or ``all``.
-            include_redacted_values: give the matched texts to ``on_violation``; they go nowhere else.
-            stream_carryover_size: how many characters of a stream are held back at least; None: no more than must be.
-            parts: the kinds of parts to look into; all that carry text but ``data`` by default.
-            history: look at the whole conversation before each model call too.
-            system: look at system messages too.
-            timeout: how many seconds a rule of one's own may take on one text.
-            on_violation: called, not awaited, once for each text in which something was found.
-            id: its name in the graph.
+            rules: your own rules, as `RegexRule` or as mappings with its fields; they come after those of ``presets``.
+            presets: built-in rules: any of ``pii``, ``secrets`` and ``urls``; none by default.
+            strategy: ``block`` (the default) stops the run, ``redact`` puts the replacement of each rule in place of
+                its matches, ``warn`` only reports.
+            phase: where it looks: ``input`` (what goes to the model: the caller's messages and tools' results),
+                ``output`` (what comes from the model: answers and tool calls) or ``all`` (the default).
+            include_redacted_values: whether ``on_violation`` gets the matched texts; False by default. They are given
+                to nobody else.
+            stream_carryover_size: how many characters of a stream are held back at least, 1 or more; None (the
+                default) for no more than the rules need.
+            parts: the kinds of message parts that are read; None (the default) for all that carry text, except
+                ``data``.
+            history: whether the whole conversation is read again before each model call; False by default.
+            system: whether system messages are read, too; False by default.
+            timeout: how many seconds one of your own rules may take on one text, more than 0; 0.5 by default.
+            on_violation: a plain function that is called with a `Violation` for each text with a match; None by
+                default.
+            id: the name of the step in the graph.
 
         Raises:
-            OptionError: an option that is not allowed, no rule at all, or a rule that does not compile.
+            OptionError: an option is not allowed, there is no rule, or a rule does not compile.
         """
         name = type(self).__name__
         if id is not None:
@@ -115,6 +157,7 @@ class RegexFilterProcessor(TextGuard):
         self.min_hold = self.stream_carryover_size or 0
         self.lookback = self.finder.lookback
         self.on_violation = _callback(name, on_violation)
+        self.reporter = GuardReporter(strategy, {"on_violation": on_violation}, shows_text=include_redacted_values)
         self.edits = "spans" if strategy == "redact" else "nothing"
         if strategy == "warn":
             self.role = "observer"
@@ -124,13 +167,13 @@ class RegexFilterProcessor(TextGuard):
         self.provides = (self.findings,)
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
-        """Return what the rules find, and from where on more text could change it."""
+        """Return what the rules match, and from where on more text could change that."""
         try:
             if window.final and not window.base and not window.start:
                 return self.finder.find(window.text, window.key), len(window.text)
             if window.key and not window.final:
                 return self.finder.scan_value(window.text, window.key)
-            state: FinderState = window.notes.setdefault("state", FinderState())
+            state: FinderState = window.notes.setdefault(_STATE, FinderState())
             if window.final:
                 return self.finder.finish(window.text, window.start, state), len(window.text)
             return self.finder.scan(window.text, window.start, state)
@@ -139,42 +182,38 @@ class RegexFilterProcessor(TextGuard):
             raise
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits that redact, or none; block through the context. Counts go to record and fact."""
-        found = [Found(hit.window, cast("list[Match]", hit.found)) for hit in hits]
-        if self.strategy == "redact":
-            return self._redact(ctx, found)
-        counts = Counter(self._name(match) for hit in found for match in hit.matches)
-        self._tell(ctx, counts)
-        for hit in found:
-            self._report(ctx, hit.window, hit.matches, self._as_match)
+        """Report the matches; then return the edits that redact them, or stop the run."""
+        redacts = self.strategy == "redact"
+        found = [(hit.window, cast("list[Match]", hit.found)) for hit in hits]
+        united = [(window, self.finder.unite(window.text, matches)) for window, matches in found] if redacts else []
+        shown: Sequence[tuple[TextWindow, Sequence[Match | UnitedMatches]]] = united if redacts else found
+        counts = Counter(self._name(item) for _, items in shown for item in items)
+        self.reporter.count(ctx, self.findings, counts, note="matches")
+        for window, items in shown:
+            self._report(ctx, window, items)
+        fixed = [(window, matches) for window, matches in found if window.fixed] if redacts else []
         if self.strategy == "block":
             self._block(ctx, found, counts)
-        log.warning("%s: rules matched in %s: %s", ctx.step_path, ctx.stage, ", ".join(counts))
-        return [()] * len(hits)
-
-    def _redact(self, ctx: AnyContext, hits: list[Found]) -> Sequence[Iterable[Edit]]:
-        edits: list[Iterable[Edit]] = []
-        counts: Counter[str] = Counter()
-        for hit in hits:
-            regions = self.finder.unite(hit.window.text, hit.matches)
-            counts.update(self._name(region) for region in regions)
-            self._report(ctx, hit.window, regions, self._as_redaction)
-            edits.append([Edit(r.start, r.end, r.replacement, "redact") for r in regions])
-        self._tell(ctx, counts)
-        fixed = [hit for hit in hits if hit.window.fixed]
         if fixed:
-            self._block(ctx, fixed, counts, why="a number cannot be redacted in place; ")
-        return edits
+            self._block(ctx, fixed, counts, "a number cannot be redacted in place; ")
+        if self.strategy == "warn":
+            self.reporter.warn(ctx, counts, "rules matched")
+            return [()] * len(hits)
+        return [[Edit(item.start, item.end, item.replacement, "redact") for item in items] for _, items in united]
 
-    def _block(self, ctx: AnyContext, hits: list[Found], counts: Mapping[str, int], why: str = "") -> None:
-        matches = [self._told(hit.window, match) for hit in hits for match in hit.matches]
-        names = ", ".join(dict.fromkeys(str(match["rule"]) for match in matches))
-        ctx.abort(
-            f"{why}the text holds what may not pass: {names}",
-            metadata={"strategy": self.strategy, "matches": matches[:_MOST_TOLD], "counts": dict(counts)},
-        )
+    def _block(
+        self,
+        ctx: AnyContext,
+        found: Sequence[tuple[TextWindow, Sequence[Match]]],
+        counts: Mapping[str, int],
+        why: str = "",
+    ) -> None:
+        names = [self._name(match) for _, matches in found for match in matches]
+        listed = [(window, match) for window, matches in found for match in matches][:MOST_LISTED]
+        matches = [self._listed_match(window, match) for window, match in listed]
+        self.reporter.block(ctx, names, {"matches": matches, "counts": dict(counts)}, why)
 
-    def _told(self, window: TextWindow, match: Match) -> dict[str, object]:
+    def _listed_match(self, window: TextWindow, match: Match) -> dict[str, Value]:
         place, index = window.locate(match.start)
         return {
             "rule": self._name(match),
@@ -186,69 +225,55 @@ class RegexFilterProcessor(TextGuard):
             "field": place.path[0] if place.path else "",
         }
 
-    def _tell(self, ctx: AnyContext, counts: Mapping[str, int]) -> None:
-        tell(ctx, self.findings, counts)
-        told = ctx.get(self.findings) if ctx.stage == "process_output_stream" else None
-        ctx.note(matches=dict(told or counts))
-
-    def _report(
-        self, ctx: AnyContext, window: TextWindow, found: Sequence[F], told: Callable[[TextWindow, F], PatternMatch]
-    ) -> None:
-        """Call ``on_violation``, once for each place; an error in it is logged, and is not the guard's failure."""
-        if self.on_violation is None:
+    def _report(self, ctx: AnyContext, window: TextWindow, found: Sequence[Match | UnitedMatches]) -> None:
+        """Call ``on_violation`` once for each place in which something was found."""
+        if not self.reporter.is_heard():
             return
-        places: dict[TextPlace, list[PatternMatch]] = {}
-        for item in found:
-            places.setdefault(window.locate(item.start)[0], []).append(told(window, item))
-        for place, matches in places.items():
-            self._tell_violation(ctx, place, matches, self.on_violation)
+        for place, items in by_place(window, found).items():
+            matches = tuple(self._as_match(window, item) for item in items)
+            names = ", ".join(dict.fromkeys(match.rule for match in matches))
+            violation = Violation(
+                self.id,
+                f"rules matched: {names}",
+                self.strategy,
+                ctx.stage,
+                place.message_id,
+                place.part,
+                field_of(place),
+                matches,
+            )
+            self.reporter.call(ctx, "on_violation", violation)
 
-    def _tell_violation(
-        self,
-        ctx: AnyContext,
-        place: TextPlace,
-        matches: Sequence[PatternMatch],
-        callback: Callable[[Violation], object],
-    ) -> None:
-        names = ", ".join(dict.fromkeys(match.rule for match in matches))
-        violation = Violation(
-            self.id,
-            f"rules matched: {names}",
-            self.strategy,
-            ctx.stage,
-            place.message_id,
-            place.part,
-            str(place.path[0]) if place.path else "",
-            tuple(matches),
-        )
-        try:
-            callback(violation)
-        except Exception as error:
-            # The traceback may show what the callback was given, so it is left out where that is the matched text.
-            trace = None if self.include_redacted_values else error
-            log.error("%s: on_violation raised %s", ctx.step_path, type(error).__name__, exc_info=trace)  # noqa: TRY400
-
-    def _as_match(self, window: TextWindow, match: Match) -> PatternMatch:
-        _, index = window.locate(match.start)
-        value = self._matched(window, match.start, match.end)
-        return PatternMatch(self._name(match), index, match.end - match.start, value=value)
-
-    def _as_redaction(self, window: TextWindow, region: Region) -> PatternMatch:
-        names = tuple(dict.fromkeys(self.finder.rules[index].name for index in region.rules))
+    def _as_match(self, window: TextWindow, found: Match | UnitedMatches) -> PatternMatch:
+        united = found if isinstance(found, UnitedMatches) else None
+        names = tuple(dict.fromkeys(self.finder.rules[index].name for index in united.rules)) if united else ()
         return PatternMatch(
-            self._name(region),
-            window.locate(region.start)[1],
-            region.end - region.start,
-            region.replacement,
+            self._name(found),
+            window.locate(found.start)[1],
+            found.end - found.start,
+            united.replacement if united else None,
             names if len(names) > 1 else (),
-            self._matched(window, region.start, region.end),
+            window.text[found.start : found.end] if self.include_redacted_values else None,
         )
 
-    def _name(self, found: Match | Region) -> str:
+    def _name(self, found: Match | UnitedMatches) -> str:
         return self.finder.rules[found.rule].name
 
-    def _matched(self, window: TextWindow, start: int, end: int) -> str | None:
-        return window.text[start:end] if self.include_redacted_values else None
+
+@cache
+def preset(name: str) -> tuple[BuiltInRule, ...]:
+    """Return the rules of a preset; see `PRESETS`. Their tables are loaded when they are first asked for."""
+    if name == "pii":
+        from penstock.detection.personal_data.pii import PII
+
+        return PII
+    if name == "secrets":
+        from penstock.detection.secrets import SECRETS
+
+        return SECRETS
+    from penstock.detection.personal_data.links import URLS
+
+    return URLS
 
 
 def _presets(processor: str, given: Iterable[str]) -> tuple[str, ...]:
@@ -267,6 +292,8 @@ def _carryover(processor: str, given: Any) -> int | None:
 
 
 def _callback(processor: str, given: Any) -> Callable[[Violation], object] | None:
-    if given is not None and (not callable(given) or inspect.iscoroutinefunction(given)):
-        raise OptionError(processor, "on_violation", given, "a function that is called, not awaited")
+    if given is not None and (not callable(given) or is_async(given)):
+        raise OptionError(
+            processor, "on_violation", given, "a plain function (def, not async def), since it is not awaited"
+        )
     return given  # type: ignore[no-any-return]

@@ -1,17 +1,16 @@
-"""`UnicodeNormalizer`: brings texts into one shape, so that guards behind it see what readers see. No pattern in it."""
+"""`UnicodeNormalizer`: brings texts into one form, so that the guards behind it read what people see."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any, get_args
 
-from penstock.detection.unicode._whitespace import Whitespace
-from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, normalise
+from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, Whitespace, normalize
 from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.reporting import add_counts
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
-from penstock.processors.text._counts import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,13 +27,13 @@ _FLAGS = ("keep_layout", "trim", "strip_control_chars", "preserve_emojis")
 
 
 class UnicodeNormalizer(WholeTexts):
-    """Brings texts to a normal form and takes away what nobody sees. Attachments are never touched.
+    """Brings texts to a normal form and removes invisible characters. Attachments are never changed.
 
-    Its failure blocks: it stands before guards, and they must not be shown a text that it could not bring into shape.
+    Its failure blocks: it stands before guards, which must not be given a text that it could not normalize.
 
     Attributes:
-        findings: the fact under which it tells how much of what kind it found in the run, for example
-            ``{"zero-width": 3, "NFC": 1}``. Characters for what cannot be seen, spans for forms and white space.
+        findings: the fact with how much of each kind was found in the run, for example ``{"zero-width": 3, "NFC": 1}``:
+            characters for what is invisible, spans for normal forms and white space.
     """
 
     id = "unicode-normalizer"
@@ -63,26 +62,31 @@ class UnicodeNormalizer(WholeTexts):
         """Check the options.
 
         Args:
-            form: the normal form; NFKC also folds full-width, styled and other compatibility characters.
-            invisible: what becomes of characters that cannot be seen: ``strip``, ``mark`` (``[zero-width x2]``) or
+            form: the normal form: ``NFC`` (the default), ``NFKC``, which also folds full-width, styled and other
+                compatibility characters, or ``keep``.
+            invisible: what happens to invisible characters: ``strip`` (the default), ``mark`` (``[zero-width x2]``) or
                 ``keep``. Joiners and selectors that an emoji or a script needs stay.
-            whitespace: see `penstock.detection.unicode._whitespace.whitespace_edits`; only in text and reasoning.
-            confusables: ``detect`` counts letters that pass for ASCII ones, ``fold`` replaces them.
-            keep_layout: white space in fenced code and at the start of lines stays.
-            trim: take white space from both ends of each text.
-            collapse_whitespace: the reference's option: True is ``whitespace="collapse-all", keep_layout=False``,
-                False is ``whitespace="keep"``; None leaves both as they are given.
-            strip_control_chars: delete C0 and C1 controls but TAB, LF and CR, whatever ``invisible`` says.
-            preserve_emojis: keep the joiners, selectors and tags that emoji consist of.
-            phase: ``input`` (what goes to the model: the caller's messages and tools' results), ``output`` (what comes
-                from it: answers and calls to tools) or ``all``.
-            parts: the kinds of parts to look into; all that carry text but ``data`` by default.
-            history: look at the whole conversation before each model call too.
-            system: look at system messages too.
-            id: its name in the graph.
+            whitespace: how white space is tidied, in text and reasoning only; ``keep`` by default. See
+                `penstock.detection.unicode.normalizing.whitespace_edits`.
+            confusables: ``off`` (the default), ``detect`` counts letters that look like ASCII ones, ``fold`` replaces
+                them.
+            keep_layout: whether white space in fenced code and at the start of lines stays; True by default.
+            trim: whether white space is removed from both ends of each text; False by default.
+            collapse_whitespace: the option of the reference system: True is ``whitespace="collapse-all",
+                keep_layout=False``, False is ``whitespace="keep"``; None (the default) leaves both as they are given.
+            strip_control_chars: whether C0 and C1 controls except TAB, LF and CR are deleted, whatever ``invisible``
+                says; False by default.
+            preserve_emojis: whether the joiners, selectors and tags that emoji consist of stay; True by default.
+            phase: where it works: ``input`` (the default: the caller's messages and tools' results), ``output``
+                (answers and tool calls) or ``all``.
+            parts: the kinds of message parts that are read; None (the default) for all that carry text, except
+                ``data``.
+            history: whether the whole conversation is normalized again before each model call; False by default.
+            system: whether system messages are normalized, too; False by default.
+            id: the name of the step in the graph.
 
         Raises:
-            OptionError: an option that is not allowed, or none that does anything.
+            OptionError: an option is not allowed, or none of them does anything.
         """
         if id is not None:
             self.id = id
@@ -103,25 +107,25 @@ class UnicodeNormalizer(WholeTexts):
         self.provides = (self.findings,)
 
     def option(self, name: str) -> object:
-        """Return an option as it was given, or as others made it."""
+        """Return an option as it was given, or as other options set it."""
         if name == "collapse_whitespace":
             return None  # it is whitespace= and keep_layout= now
         return getattr(self.profile, name) if hasattr(self.profile, name) else super().option(name)
 
     def edits_of(self, ctx: Context[Any], texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits that bring the texts into shape; tell what was found in the record and as a fact."""
+        """Return the edits that normalize the texts; counts go to the record and the fact."""
         edits: dict[TextPlace, Edits] = {}
         counts: Counter[str] = Counter()
         for text in texts:
             if text.fixed:
                 continue
-            found = normalise(text.text, self.profile, prose=text.kind in _PROSE)
+            found = normalize(text.text, self.profile, prose=text.kind in _PROSE)
             counts.update(found.counts)
             if found.edits:
                 edits[text.place] = found.edits
         if counts:
             ctx.note(found=dict(counts))
-            tell(ctx, self.findings, counts)
+            add_counts(ctx, self.findings, counts)
         return edits
 
 

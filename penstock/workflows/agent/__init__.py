@@ -1,4 +1,4 @@
-"""The agent: a model, tools, and processors at every stage of a request."""
+"""Agents: a model with tools, and processors at every stage of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Agent`: a model with instructions, tools and processors, and the requests made to it. It knows no host framework."""
+"""`Agent`: a model with instructions, tools and processors, and the methods that send requests to it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from penstock.engine.values.frozen import freeze
 from penstock.engine.values.ports import Model
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.tools.tool_sets import as_tools
-from penstock.workflows.agent.arrays import AgentMemory, Arrays
-from penstock.workflows.agent.options import AGENT_OPTIONS, ARRAY_OPTIONS, RequestOptions, check_names
-from penstock.workflows.agent.progress import Task
-from penstock.workflows.agent.prompting import as_model, conversation
+from penstock.workflows.agent.options import AGENT_OPTIONS, LIST_OPTIONS, RequestOptions, check_names
+from penstock.workflows.agent.processor_lists import AgentMemory, ProcessorLists
+from penstock.workflows.agent.request import RequestTask, as_model, starting_messages
 from penstock.workflows.agent.stream import AgentStream
 
 if TYPE_CHECKING:
@@ -38,42 +37,57 @@ if TYPE_CHECKING:
 
 
 class Agent:
-    """A model with instructions, tools, and processors at every stage of a request. Share it among requests.
+    """A model with instructions, tools, and processors at every stage of a request.
+
+    An agent holds no data of a request: create it once and share it between requests, tasks and threads.
 
     Args:
-        model: the model: a `Model`, a name such as ``openai/gpt-5``, a model of pydantic-ai's, or a function of the
-            request context that gives one of those.
-        id: what the agent is called in errors and diagrams.
-        name: the same, for people; the id by default.
-        memory: a memory, whose processors are placed around the others.
-        options: what holds for all requests, and what a call may say otherwise:
+        model: a `Model`, a name such as ``openai/gpt-5``, a model of pydantic-ai, or a function of the request context
+            that returns one of these; the function may be async.
+        id: the name of the agent in errors and diagrams; not empty, without ``/``. Default: ``name``, else ``agent``.
+        name: the name for people. Default: the id.
+        memory: a `Memory`, which adds its processors around yours. Default: None.
+        options: the defaults for all requests. `generate` and `stream` take the same options for one request:
 
-            - ``instructions``: what the model is told first: a text, messages, or a function of the request context.
-            - ``tools``: functions, `Tool`s, specs of tools that the caller's side runs; a list, or a mapping by name.
-            - ``processors``: processors and workflows, bound at every stage that they have. This and the other arrays
-              may hold functions of the request context, or be one; each is evaluated once a request.
-            - ``input_processors``, ``output_processors``: bound at the stages of input or output only, behind those.
-            - ``error_processors``: those that are asked when a model call failed.
-            - ``max_processor_retries``: how often in a row an answer may be rejected and asked for anew; None: never.
-            - ``max_error_retries``: how often a failed model call may be made again within a step, if a processor asks
-              for it. None: as ``max_processor_retries`` says, else 3, or what the error processors want.
-            - ``max_steps``: how many accepted answers of the model a request may have: 5.
-            - ``stop_when``: functions of the steps so far that may end a request after a step whose tools have run.
-            - ``release``: when an answer's chunks may leave a stream; see `Run.process_output_stream`.
-            - ``settings``, ``provider_options``: temperature, max_tokens …; what goes to the provider as it stands.
-            - ``tool_choice``: ``auto``, ``none``, ``required``, or the names of the tools of which one must be called.
-            - ``active_tools``: the names of the tools on offer; None: all.
-            - ``output_type``: the type of the object to answer with: whatever pydantic can validate.
-            - ``prepare_step``: called before each model call, behind the input's processors; returns what
-              `process_input_step` may.
-            - ``approve``: decides about calls to tools that want approval: True, False or a reason, or None, which ends
-              the request with the status ``suspended``. Without it all of them do.
-            - ``allow_empty``: whether the model may be asked without any message but the system's.
-            - ``observers``: who is told what steps do. ``ids``, ``clock``: where ids and times come from.
+            - ``instructions`` (str, messages, or a function of the request context; default: none): system messages.
+            - ``tools`` (list, or mapping by name; default: none): functions, `Tool` objects, and specs of tools that
+              the caller runs.
+            - ``processors`` (default: none): processors and workflows; each runs at every stage that it implements.
+              This and the next three options are lists. A list may contain functions of the request context, or be
+              one; each function is called once per request, and may be async.
+            - ``input_processors``, ``output_processors`` (default: none): run at the input or output stages only,
+              after ``processors``.
+            - ``error_processors`` (default: none): run when a model call fails, and may ask for a retry.
+            - ``max_processor_retries`` (int from 0, or None; default None: no retries): how often in a row an answer
+              may be rejected and requested again.
+            - ``max_error_retries`` (int from 0, or None; default None): how often a failed model call may be repeated
+              within a step if an error processor asks for it. None means ``max_processor_retries`` if that is set,
+              else 3, or what the error processors want if that is more.
+            - ``max_steps`` (int from 1; default 5): how many accepted answers of the model a request may have.
+            - ``stop_when`` (a function of the steps so far, or a list of them; default: none): called after each step
+              whose tools have run; a true value ends the request. May be async.
+            - ``release`` (``auto``, ``live``, ``step`` or ``result``; default ``auto``): when chunks may leave a
+              stream; see `Run.process_output_stream`.
+            - ``settings`` (mapping; default: empty): temperature, max_tokens and other settings of the model call.
+            - ``provider_options`` (mapping; default: empty): passed to the provider unchanged.
+            - ``tool_choice`` (``auto``, ``none``, ``required``, or names of tools; default ``auto``): whether the model
+              must call a tool, and which.
+            - ``active_tools`` (names, or None; default None: all): the tools that are offered to the model.
+            - ``output_type`` (default None): the type of the object to answer with: any type that pydantic validates.
+            - ``prepare_step`` (function or None; default None): called before each model call, after the input
+              processors; may return whatever `process_input_step` may return. May be async.
+            - ``approve`` (function or None; default None): called with each call to a tool that needs approval.
+              Returns True, False, a str (the reason for a refusal, shown to the model), or None, which ends the
+              request with the status ``suspended``. Without it, every such call ends the request that way.
+            - ``allow_empty`` (bool; default False): whether the model may be called without any message except system
+              messages.
+            - ``observers`` (list; default: none): objects with ``on_record``, called with the record of each step.
+            - ``ids``, ``clock``: where ids and times come from. Default: random ids, and the system's clock.
 
     Raises:
-        OptionError: an option is not allowed; of an entry of an array it tells the place.
-        WorkflowError: the processors together cannot be run; all problems at once.
+        OptionError: an option is not allowed. For an entry of a processor list, the error names its position.
+        UsageError: an option does not exist.
+        WorkflowError: the processors cannot run together; the error lists all problems.
     """
 
     def __init__(
@@ -85,39 +99,51 @@ class Agent:
         memory: AgentMemory | None = None,
         **options: Unpack[AgentOptions],
     ) -> None:
-        self.id = _named(id or name or "agent")
+        self.id = _checked_id(id or name or "agent")
         self.name = name or self.id
         self.model = model if callable(model) and not isinstance(model, Model) else as_model(model)
         if memory is not None and not isinstance(cast("object", memory), AgentMemory):
             raise OptionError(
-                "Agent", "memory", type(memory).__name__, "a Memory: something that places processors around"
+                "Agent", "memory", type(memory).__name__, "a Memory, or another object with a method around()"
             )
         self.memory = memory
         check_names("an agent", options, AGENT_OPTIONS)
         self.tools = as_tools(options.get("tools", ()))
         self._options = replace(RequestOptions(model=self.model, **options), tools=self.tools)
-        arrays = self._arrays(self._options)
-        self._plans = arrays.compiled(self.id) if arrays.fixed else None
+        lists = self._lists(self._options)
+        self._plans = lists.compiled(self.id) if lists.fixed else None
         if self._plans is None:
-            arrays.check_known(self.id)
+            lists.check_known(self.id)
 
-    # Asking
+    # Requests
 
     async def generate(self, messages: Value, **options: Unpack[CallOptions]) -> AgentResult[Any]:
-        """Return what comes of a request. A blocked one is a result: ask ``result.tripwire``, or ``result.unwrap()``.
+        """Run a request to its end, and return the result.
+
+        A blocked request is a result, not an exception: check ``result.tripwire``, or call ``result.unwrap()``.
 
         Args:
-            messages: a str, messages, or dicts in a known chat format.
-            options: what is said for this request: instead of the agent ``model``, ``instructions``, ``tools``, the
-                arrays (each replaces the agent's of its kind; an empty list removes it) and the other options of
-                `Agent`; and ``system`` (more system messages), ``context`` (older messages), ``request_context``,
-                ``thread_id``, ``resource_id``, ``run_id``, ``records``, and the functions ``on_chunk``,
-                ``on_step_finish``, ``on_finish``, ``on_error``.
+            messages: a str (a user message), messages, or dicts in a known chat format.
+            options: the options of `Agent`, for this request only; a processor list replaces the agent's list of the
+                same name, and an empty list removes it. These exist for a request only:
+
+                - ``model``: another model.
+                - ``system`` (str or messages): more system messages.
+                - ``context`` (str or messages): older messages of the conversation.
+                - ``request_context`` (dict): values that hooks and tools share.
+                - ``thread_id``, ``resource_id`` (str): the thread and its owner, for a memory.
+                - ``run_id`` (str): the id of the run. Default: a new id.
+                - ``records`` (bool; default False): whether to record what each step does.
+                - ``on_chunk``, ``on_step_finish``, ``on_finish``, ``on_error``: functions, also async ones, that are
+                  called with each `Chunk`, each accepted `StepResult`, the `AgentResult`, or the error that ended the
+                  request. An exception in one of them is logged, and the request goes on.
 
         Raises:
-            ModelError: the model failed, and nobody asked for another try.
-            StepFailedError: a processor broke whose policy is to raise.
-            OptionError, UsageError, MessageError: what was given cannot be meant.
+            ModelError: the model failed, and no error processor asked for a retry.
+            StepFailedError: a processor with ``on_error="raise"`` failed.
+            OptionError: an option is not allowed.
+            UsageError: an option does not exist, or there is no message to answer.
+            MessageError: a message cannot be parsed.
         """
         async with self.stream(messages, **options) as stream:
             async for _ in stream:
@@ -125,73 +151,73 @@ class Agent:
             return await stream.result
 
     def stream(self, messages: Value, **options: Unpack[CallOptions]) -> AgentStream[Any]:
-        """Return a request's answer as it comes: ``async with agent.stream("Hi") as stream``.
+        """Return a stream of the answer: ``async with agent.stream("Hi") as stream``.
 
         Args:
-            messages: as in `generate`.
-            options: as in `generate`.
+            messages: a str (a user message), messages, or dicts in a known chat format.
+            options: the same options as for `generate`.
 
         Raises:
-            OptionError, UsageError: an option is not allowed.
+            OptionError: an option is not allowed.
+            UsageError: an option does not exist.
         """
-        asked = self._options.with_call(options)
-        kept = not _ARRANGING.intersection(options)
-        return AgentStream(lambda: self._prepared(messages, asked, kept=kept), asked)
+        merged = self._options.with_call(options)
+        own_lists = not _LIST_CHANGING.intersection(options)
+        return AgentStream(lambda: self._prepared(messages, merged, own_lists=own_lists), merged)
 
     def generate_sync(self, messages: Value, **options: Unpack[CallOptions]) -> AgentResult[Any]:
-        """Return what comes of a request, in an event loop of its own; see `generate`.
+        """Run a request in a new event loop, and return the result; takes the same arguments as `generate`.
 
         Raises:
-            UsageError: an event loop is running here already.
+            UsageError: an event loop is running already; a notebook runs one, too.
+            PenstockError: the same errors as `generate`.
         """
         if _in_event_loop():
             raise UsageError(
-                "generate_sync does not work where an event loop runs (notebooks, too): await agent.generate(...)"
+                "generate_sync does not work where an event loop runs, as in a notebook; use await agent.generate(...)"
             )
 
-        async def asked() -> AgentResult[Any]:
+        async def request() -> AgentResult[Any]:
             return await self.generate(messages, **options)
 
-        return anyio.run(asked)
+        return anyio.run(request)
 
     def draw(
         self,
         format: Literal["mermaid", "dot", "text", "json"] = "text",  # noqa: A002
         stage: str | None = None,
     ) -> str:
-        """Return the processors as a diagram, in the order of ``processors``, input, output, and error.
+        """Return the processors as a diagram, in the order ``processors``, input, output, error.
 
         Args:
-            format: as in `Workflow.draw`.
-            stage: draw only what has this stage.
+            format: ``mermaid``, ``dot``, ``text`` or ``json``, as in `Workflow.draw`.
+            stage: draw only the steps that implement this stage. None: all steps.
 
         Raises:
-            UsageError: an array is a function of the request context, so that there is nothing to draw yet.
+            UsageError: a processor list is, or contains, a function of the request context, so it is not known yet.
         """
         if self._plans is None:
-            raise UsageError(
-                "an array is a function of the request context; what it gives is not known before a request"
-            )
+            raise UsageError("a processor list depends on the request context, so it is not known before a request")
         return render(self.id, self._plans.root, format, stage)
 
     def __repr__(self) -> str:
         """Show the id and the model's name."""
         return f"<Agent {self.id!r}: {getattr(self.model, 'name', 'a function of the request context')}>"
 
-    # Making ready
+    # Preparing a request
 
-    async def _prepared(self, messages: Value, options: RequestOptions, *, kept: bool) -> tuple[Run, Task]:
-        """Return a request's run and task; ``kept``: the agent's own arrays serve it."""
+    async def _prepared(self, messages: Value, options: RequestOptions, *, own_lists: bool) -> tuple[Run, RequestTask]:
+        """Return the run and the task of a request; ``own_lists``: the request changes no processor list."""
         context = _context(options)
-        plans = self._plans if kept else None
+        plans = self._plans if own_lists else None
         if plans is None:
-            plans = await self._arrays(options).resolved(self.id, context)
-        task = Task(
-            await conversation(options, messages, context),
+            plans = await self._lists(options).resolved(self.id, context)
+        task = RequestTask(
+            await starting_messages(options, messages, context),
             await _settings(options, context),
             options.release,
             options.max_steps,
-            options.endings,
+            options.stop_functions,
             options.approve,
             options.allow_empty,
         )
@@ -209,20 +235,20 @@ class Agent:
         )
         return run, task
 
-    def _arrays(self, options: RequestOptions) -> Arrays:
-        """Return the arrays of a request, with what the agent itself adds."""
+    def _lists(self, options: RequestOptions) -> ProcessorLists:
+        """Return the processor lists of a request, with the processors that the agent adds itself."""
         objects: tuple[Item, ...] = ()
         if options.output_type is not None:
-            from penstock.processors.structure import StructuredOutputProcessor  # loaded where an object is asked for
+            from penstock.processors.structure import StructuredOutputProcessor  # loaded only if an object is requested
 
             objects = StructuredOutputProcessor(options.output_type).around()
         own_input = list(objects[:1])
         if options.prepare_step is not None:
-            from penstock.processors.routing import PrepareStepProcessor  # loaded where a callback is given
+            from penstock.processors.routing import PrepareStepProcessor  # loaded only if there is a callback
 
             own_input.append(PrepareStepProcessor(options.prepare_step))
-        own_input.append(TrailingAssistantGuard())  # behind whatever chooses the model
-        return Arrays(
+        own_input.append(TrailingAssistantGuard())  # after everything that may choose the model
+        return ProcessorLists(
             options.processors,
             options.input_processors,
             options.output_processors,
@@ -235,7 +261,7 @@ class Agent:
 
 
 async def _settings(options: RequestOptions, context: RequestContext) -> Values:
-    """Return what each step starts from."""
+    """Return the settings that each step starts from."""
     model = options.model
     if callable(model) and not isinstance(model, Model):
         model = model(context)
@@ -253,11 +279,11 @@ async def _settings(options: RequestOptions, context: RequestContext) -> Values:
     }
 
 
-_ARRANGING = frozenset({*ARRAY_OPTIONS, "output_type", "prepare_step"})
-"""What changes which processors stand where."""
+_LIST_CHANGING = frozenset({*LIST_OPTIONS, "output_type", "prepare_step"})
+"""The options that change the processor lists."""
 
 
-def _named(id: str) -> str:
+def _checked_id(id: str) -> str:
     if not is_name(id):
         raise OptionError("Agent", "id", id, "a non-empty str without '/'")
     return id
@@ -272,12 +298,12 @@ def _in_event_loop() -> bool:
 
 
 def _context(options: RequestOptions) -> RequestContext:
-    """Return the request context, with the thread and its owner in it; those are never entered into the caller's own.
+    """Return the request context with the thread and its owner. The caller's own dict is not changed.
 
-    What a caller uses for several requests would carry the thread of one of them, and its memories, into the next.
+    A caller may use one dict for several requests; with the ids in it, the next request would read the wrong thread.
 
     Raises:
-        OptionError: it names another thread or owner already.
+        OptionError: the dict names another thread or owner.
     """
     context = {} if options.request_context is None else options.request_context
     given = {"thread_id": options.thread_id, "resource_id": options.resource_id}
@@ -287,5 +313,10 @@ def _context(options: RequestOptions) -> RequestContext:
         if value is not None and known is None:
             added[name] = value
         elif value is not None and known != value:
-            raise OptionError("Agent", name, "another than the request context's", "the same in both, or in one only")
+            raise OptionError(
+                "Agent",
+                name,
+                "a value that differs from the one in request_context",
+                "the same value in both, or a value in one of them only",
+            )
     return {**context, **added} if added else context

@@ -1,7 +1,7 @@
-"""The loop of an agent: it drives a run from its input to its end, and yields what leaves.
+"""The loop of an agent: runs a request from its input to its end, and yields the chunks for the client.
 
-What hooks see, what a verdict stops and what a rejected attempt leaves behind is the run's. The loop's own are the
-chunks ``start`` and ``finish``, which no hook sees, and when it goes on.
+The run decides what hooks see, what a verdict stops, and what a rejected attempt leaves behind. The loop adds the
+chunks ``start`` and ``finish``, which no hook sees, and decides whether another step follows.
 """
 
 from __future__ import annotations
@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import ModelError, PenstockError, StepFailedError
-from penstock.workflows.agent.passing import is_for_client, keep_data, passed
-from penstock.workflows.agent.progress import Progress
-from penstock.workflows.agent.results import counted, summed
+from penstock.engine.values.frozen import EMPTY
+from penstock.processors.structure.facts import OBJECT
+from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
+from penstock.workflows.agent.request import RequestProgress
+from penstock.workflows.agent.results import (
+    AgentResult,
+    ModelResponse,
+    StepResult,
+    calls_of,
+    total_usage,
+    usage_payload,
+)
 from penstock.workflows.agent.step import ModelStep
 
 if TYPE_CHECKING:
@@ -23,52 +32,61 @@ if TYPE_CHECKING:
 
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.workflows.agent.progress import Task
-    from penstock.workflows.agent.results import StepResult
+    from penstock.engine.values.messages import ToolPart
+    from penstock.workflows.agent.request import RequestTask
+    from penstock.workflows.agent.results import Status
+
 
 _LOG = logging.getLogger("penstock.agent")
 
 
 class Loop:
-    """One request to an agent. Lives as long as the request.
+    """Runs one request. Lives as long as the request.
 
     Args:
-        run: the run that it drives.
-        task: what it is to do.
-        group: where tools run; it outlives the loop.
-        told: is told each step that was accepted, once no later stage can take it back.
+        run: the run of the request.
+        task: what the request has to do.
+        group: the task group for tools; it must outlive the loop.
+        on_step: called with each accepted step, as soon as no later stage can take it back.
 
     Attributes:
-        progress: how far it has come.
+        progress: how far the request has come.
     """
 
-    def __init__(self, run: Run, task: Task, group: BackgroundTasks, told: Callable[[StepResult], object]) -> None:
+    def __init__(
+        self, run: Run, task: RequestTask, group: BackgroundTasks, on_step: Callable[[StepResult], object]
+    ) -> None:
         self.run = run
-        self.progress = Progress()
+        self.progress = RequestProgress()
         self._task = task
         self._group = group
-        self._told = told
+        self._on_step = on_step
         self._started = False
-        self._waiting: list[int] = []  # the steps that nobody was told of yet
+        self._unreported: list[int] = []  # steps whose answers are still held
         self._finished = False
 
     @property
     def over(self) -> bool:
-        """Whether how it ends is settled: by a verdict, an error, or the ``finish`` that is about to leave."""
+        """Whether the end is decided: by a verdict, an error, or the ``finish`` that is about to leave."""
         return self._finished or self.run.tripwire is not None or self.progress.error is not None
 
     async def chunks(self) -> AsyncGenerator[Chunk]:
-        """Yield all that leaves, up to a ``tripwire`` or the ``finish``; of an error the end tells, and `progress`."""
-        told = False
+        """Yield the chunks for the client, up to a ``tripwire``, a ``finish`` or an ``error``.
+
+        An error is not raised here: it is in ``progress``, for the stream to raise after the last chunk.
+        """
+        sent = False
         try:
             async with aclosing(self._run()) as chunks:
                 async for chunk in chunks:
-                    told = chunk.type == "tripwire"
+                    sent = chunk.type == "tripwire"
                     yield chunk
-        except Exception as error:  # noqa: BLE001 - raised by whoever reads, once all has left
-            if self.run.tripwire is not None:  # of a check beside it: a verdict is worth more than an error
+        except Exception as error:  # noqa: BLE001 - the stream raises it after the last chunk
+            if (
+                self.run.tripwire is not None
+            ):  # a concurrent check has ended the run: its verdict counts more than the error
                 _LOG.warning("%s was raised while a verdict ended the request", type(error).__name__)
-                if not told:
+                if not sent:
                     yield tripwire_chunk(self.run.tripwire, self.run.run_id)
                 return
             self.progress.error = error
@@ -76,7 +94,7 @@ class Loop:
             if self._started:
                 run_id = self.run.run_id
                 yield Chunk("error", payload=_described(error), run_id=run_id)
-                if self.progress.finish_reason == "error":  # it is the model that failed, and ended its step
+                if self.progress.finish_reason == "error":  # the model failed, which ended its step
                     yield Chunk("step-finish", payload={"reason": "error", "is_continued": False}, run_id=run_id)
                     yield self._finish("error")
 
@@ -89,8 +107,8 @@ class Loop:
             return
         self._started = True
         yield Chunk("start", payload={"run_id": run.run_id}, run_id=run.run_id)
-        left = await passed(run, outcome.data)
-        self.progress.data = left.let
+        left = await send_chunks(run, outcome.data)
+        self.progress.data = left.accepted
         for chunk in left.chunks:
             yield chunk
         goes_on = run.tripwire is None
@@ -100,43 +118,43 @@ class Loop:
                 async for chunk in chunks:
                     yield chunk
             if step.accepted and not step.held:
-                await self._tell(len(self.progress.steps) - 1)
+                await self._report(len(self.progress.steps) - 1)
             elif step.accepted:
-                self._waiting.append(len(self.progress.steps) - 1)
+                self._unreported.append(len(self.progress.steps) - 1)
             goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
         if run.tripwire is None:
-            async with aclosing(self._ended()) as chunks:
+            async with aclosing(self._end()) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
-    async def _tell(self, place: int) -> None:
-        """Tell whoever listens of a step."""
-        told = self._told(self.progress.now(self.run.message_list)[place])
-        if inspect.isawaitable(told):
-            await told
+    async def _report(self, place: int) -> None:
+        """Report a step to the callback."""
+        pending = self._on_step(self.progress.current(self.run.message_list)[place])
+        if inspect.isawaitable(pending):
+            await pending
 
     async def _wants_more(self, *, accepted: bool) -> bool:
-        """Tell whether the budget of steps, and whoever may end the run, let it go on."""
+        """Return whether ``max_steps`` and ``stop_when`` allow another step."""
         if not accepted:
             return True
         if self.progress.accepted >= self._task.max_steps:
             return False
-        steps = self.progress.now(self.run.message_list)
+        steps = self.progress.current(self.run.message_list)
         for ends in self._task.stop_when:
             verdict = ends(steps)
             if await verdict if inspect.isawaitable(verdict) else verdict:
                 return False
         return True
 
-    async def _ended(self) -> AsyncGenerator[Chunk]:
-        """Have the whole judged, and tell that it has ended."""
+    async def _end(self) -> AsyncGenerator[Chunk]:
+        """Run `process_output_result`, and yield the last chunks."""
         run, progress = self.run, self.progress
-        steps = progress.now(run.message_list)
-        usage = summed(step.usage for step in steps)
+        steps = progress.current(run.message_list)
+        usage = total_usage(step.usage for step in steps)
         known = [message.id for message in run.message_list.response]
         try:
             outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
-        except BaseException:  # of what the last stage has not judged, nothing stays
+        except BaseException:  # nothing stays that the last stage has not checked
             said = {step.message_id for step in progress.steps}
             run.message_list = run.message_list.remove(*said.intersection(known))
             raise
@@ -144,11 +162,11 @@ class Loop:
             yield chunk
         if outcome.blocked:
             return
-        progress.renamed(known, [message.id for message in outcome.message_list.response])
-        for place in self._waiting:
-            await self._tell(place)
-        left = await passed(run, outcome.data)
-        keep_data(run, progress.last_answer, left.let)
+        progress.follow_ids(known, [message.id for message in outcome.message_list.response])
+        for place in self._unreported:
+            await self._report(place)
+        left = await send_chunks(run, outcome.data)
+        keep_data(run, progress.last_answer, left.accepted)
         for chunk in left.chunks:
             yield chunk
         if not left.blocked:
@@ -156,17 +174,73 @@ class Loop:
             yield self._finish(progress.finish_reason)
 
     def _finish(self, reason: str | None) -> Chunk:
-        usage = counted(summed(step.usage for step in self.progress.steps))
+        usage = usage_payload(total_usage(step.usage for step in self.progress.steps))
         return Chunk(
             "finish", payload={"reason": reason, "usage": usage, "is_continued": False}, run_id=self.run.run_id
         )
 
 
 def _described(error: Exception) -> dict[str, object]:
-    """Return what a client is told of an error: the text of ours, which never quotes; of others only the kind."""
-    told: dict[str, object] = {"error": type(error).__name__}
+    """Return what the client gets to know of an error.
+
+    Texts of our own errors never quote messages; of other errors, only the type is sent.
+    """
+    payload: dict[str, object] = {"error": type(error).__name__}
     if isinstance(error, ModelError):
-        return {**told, "message": error.problem, "status": error.status}
-    if isinstance(error, StepFailedError):  # where in whose code it broke is for the log
-        return {**told, "message": f"{error.processor_id!r} failed in {error.stage}"}
-    return {**told, "message": str(error)} if isinstance(error, PenstockError) else told
+        return {**payload, "message": error.problem, "status": error.status}
+    if isinstance(error, StepFailedError):  # where it failed is for the log only
+        return {**payload, "message": f"{error.processor_id!r} failed in {error.stage}"}
+    return {**payload, "message": str(error)} if isinstance(error, PenstockError) else payload
+
+
+def make_result(run: Run, progress: RequestProgress, status: Status | None) -> AgentResult:
+    """Return the result of a request.
+
+    Args:
+        run: the run of the request.
+        progress: how far it has come.
+        status: ``cancelled``, which the loop does not know; None: find out.
+    """
+    steps = progress.current(run.message_list)
+    pending = _pending(run, progress)
+    how = status or _status(run, progress, pending)
+    reasons = {"blocked": "other", "cancelled": "aborted", "failed": "error"}
+    return AgentResult(
+        run.message_list,
+        "".join(step.text for step in steps),
+        run.facts.get(OBJECT) if how == "success" else None,
+        run.tripwire,
+        how,
+        reasons.get(how, progress.finish_reason),
+        steps,
+        total_usage(step.usage for step in steps),
+        _response(run, steps),
+        pending if how == "suspended" else (),
+        run.facts,
+        run.records,
+        run.spent,
+        run.run_id,
+        progress.error,
+    )
+
+
+def _pending(run: Run, progress: RequestProgress) -> tuple[ToolPart, ...]:
+    """Return the calls without a result, as they are in the conversation now."""
+    if not progress.pending:
+        return ()
+    waiting = {call.call_id for call in progress.pending}
+    answer = run.message_list.get(progress.last_answer)
+    return tuple(call for call in calls_of(answer) if call.state == "call" and call.call_id in waiting)
+
+
+def _status(run: Run, progress: RequestProgress, pending: tuple[ToolPart, ...]) -> Status:
+    if run.tripwire is not None:
+        return "blocked"
+    if progress.error is not None:
+        return "failed"
+    return "suspended" if pending else "success"
+
+
+def _response(run: Run, steps: tuple[StepResult, ...]) -> ModelResponse:
+    said = next((step.metadata for step in reversed(steps) if step.metadata), EMPTY)
+    return ModelResponse(said.get("id"), said.get("model"), said.get("created"), said, run.message_list.response)

@@ -1,4 +1,4 @@
-"""The options of a request to an agent: of the agent for all of them, and of one call; they know no loop."""
+"""The options of an agent and of one request, and their checks."""
 
 from __future__ import annotations
 
@@ -25,39 +25,38 @@ if TYPE_CHECKING:
     from penstock.workflows.agent.results import AgentResult, StepResult
 
 MAX_STEPS = 5
-"""How many accepted steps a request may have by default (the reference's figure, runtime.md §3)."""
+"""How many accepted answers a request may have by default (the same as in the reference system, runtime.md §3)."""
 
 RequestContext: TypeAlias = "dict[str, Value]"
 
-Placed: TypeAlias = "Item | Callable[[RequestContext], Any]"
-"""An entry of an array: a processor, a workflow, or a function of the request context that gives one or several."""
+ProcessorEntry: TypeAlias = "Item | Callable[[RequestContext], Any]"
+"""A processor, a workflow, or a function of the request context that returns one or more of them."""
 
-Array: TypeAlias = "Sequence[Placed] | Callable[[RequestContext], Any]"
-"""An agent's array; as a function of the request context, evaluated once a request; it may be async."""
+ProcessorList: TypeAlias = "Sequence[ProcessorEntry] | Callable[[RequestContext], Any]"
+"""A processor list, or a function of the request context, also an async one, that returns one."""
 
 Instructions: TypeAlias = "Messages | Callable[[RequestContext], Any]"
-"""What an agent is told first: a text, several messages, or a function of the request context that gives them."""
+"""The system messages of an agent: a text, messages, or a function of the request context that returns them."""
 
 PrepareStep: TypeAlias = "Callable[[InputStepContext], Value | Awaitable[Value]]"
-"""The caller's own last word before each model call; it may return what a `process_input_step` may."""
+"""Called before each model call; may return whatever `process_input_step` may return."""
 
 Approve: TypeAlias = "Callable[[ToolPart], bool | str | Awaitable[bool | str | None] | None]"
-"""Decides about a call to a tool that wants approval: True; False, or the reason why not, for the model; None leaves it
-to the caller: the run ends and waits."""
+"""Decides on a call to a tool that needs approval; see ``approve`` of `Agent` for what it returns."""
 
 StopWhen: TypeAlias = "Callable[[Sequence[StepResult]], bool | Awaitable[bool]]"
-"""Tells, after a step whose tools have run, whether the run is to end there."""
+"""Called with the steps so far after a step whose tools have run; a true value ends the request."""
 
 
 class AgentOptions(TypedDict, total=False):
-    """What an agent says for all requests, and a call in its place; see `Agent`."""
+    """The options of an agent, which a request may override; `Agent` describes them."""
 
     instructions: Instructions
     tools: Value
-    processors: Array
-    input_processors: Array
-    output_processors: Array
-    error_processors: Array
+    processors: ProcessorList
+    input_processors: ProcessorList
+    output_processors: ProcessorList
+    error_processors: ProcessorList
     max_processor_retries: int | None
     max_error_retries: int | None
     max_steps: int
@@ -77,7 +76,7 @@ class AgentOptions(TypedDict, total=False):
 
 
 class CallOptions(AgentOptions, total=False):
-    """What a call may say: what an agent may, and what only a call can; see `Agent.generate`."""
+    """The options of a request: those of an agent, and those that only a request has; see `Agent.generate`."""
 
     model: Model | str
     system: Messages
@@ -98,31 +97,31 @@ CALL_OPTIONS = AGENT_OPTIONS | frozenset(CallOptions.__annotations__)
 
 
 def check_names(what: str, given: Iterable[str], known: frozenset[str]) -> None:
-    """Refuse an option that there is not.
+    """Check the names of options.
 
     Raises:
-        UsageError: there is no such option; the error names those that there are.
+        UsageError: an option does not exist; the error lists those that do.
     """
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
-            raise UsageError(f"{what} has no option {name!r}; {meant}there are {', '.join(sorted(known))}")
+            hint = f"did you mean {close[0]!r}? The" if close else "the"
+            raise UsageError(f"{what} has no option {name!r}; {hint} options are {', '.join(sorted(known))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
-    """What a request is made with: what the agent says, and laid over it what the call says. See `Agent`."""
+    """The options of one request: those of the agent, overridden by those of the call. See `Agent`."""
 
     model: Value
     instructions: Instructions = ""
     system: Messages = ""
     context: Messages = ""
     tools: Value = ()
-    processors: Array = ()
-    input_processors: Array = ()
-    output_processors: Array = ()
-    error_processors: Array = ()
+    processors: ProcessorList = ()
+    input_processors: ProcessorList = ()
+    output_processors: ProcessorList = ()
+    error_processors: ProcessorList = ()
     max_processor_retries: int | None = None
     max_error_retries: int | None = None
     max_steps: int = MAX_STEPS
@@ -150,13 +149,13 @@ class RequestOptions:
     clock: Clock = SYSTEM_CLOCK
 
     def __post_init__(self) -> None:
-        """Refuse a value that cannot be meant.
+        """Check the values.
 
         Raises:
             OptionError: a value is not allowed.
         """
-        for name in ARRAY_OPTIONS:
-            check_array(name, getattr(self, name))
+        for name in LIST_OPTIONS:
+            check_processor_list(name, getattr(self, name))
         for name in ("max_processor_retries", "max_error_retries"):
             check_count(name, getattr(self, name), least=0, optional=True)
         check_count("max_steps", self.max_steps, least=1)
@@ -173,11 +172,11 @@ class RequestOptions:
             if not isinstance(getattr(self, name), Mapping):
                 raise OptionError("Agent", name, "…", "a mapping")
         if self.request_context is not None and not isinstance(cast("object", self.request_context), dict):
-            raise OptionError("Agent", "request_context", "…", "a dict: what a hook sets in it, later ones see")
+            raise OptionError("Agent", "request_context", "…", "a dict, in which hooks can set values for later hooks")
         one_of("Agent", "release", self.release, get_args(Release))
 
     def _check_tools(self) -> None:
-        """Refuse what are no names; whether tools have them is known at each step only."""
+        """Check that names of tools are strings. Whether such tools exist is checked in each step."""
         if self.active_tools is not None:
             check_list("active_tools", self.active_tools, "a list of names of tools, or None", _is_text)
         choice = cast("object", self.tool_choice)
@@ -185,32 +184,40 @@ class RequestOptions:
             check_list("tool_choice", choice, "'auto', 'none', 'required', or a list of names of tools", _is_text)
 
     def with_call(self, given: CallOptions) -> RequestOptions:
-        """Return the options with what a call says laid over.
+        """Return the options with the options of a call in place of the agent's.
 
         Raises:
-            UsageError: there is no such option.
+            UsageError: an option does not exist.
             OptionError: a value is not allowed.
         """
         check_names("a request", given, CALL_OPTIONS)
         return replace(self, **given) if given else self
 
     @property
-    def endings(self) -> tuple[StopWhen, ...]:
-        """What may end a request after a step, as functions."""
+    def stop_functions(self) -> tuple[StopWhen, ...]:
+        """The functions of ``stop_when``."""
         return (self.stop_when,) if callable(self.stop_when) else tuple(self.stop_when)
 
     def error_retries(self, wanted: int) -> int:
-        """Return how often a failed model call may be made again; ``wanted``: what processors ask for."""
+        """Return how often a failed model call may be repeated.
+
+        Args:
+            wanted: how many retries the error processors want.
+        """
         if self.max_error_retries is not None:
             return self.max_error_retries
         return max(MAX_ERROR_RETRIES, wanted) if self.max_processor_retries is None else self.max_processor_retries
 
 
-ARRAY_OPTIONS = ("processors", "input_processors", "output_processors", "error_processors")
+LIST_OPTIONS = ("processors", "input_processors", "output_processors", "error_processors")
 
 
-def check_array(name: str, given: object) -> None:
-    """Refuse what is no array; a single processor is a likely slip."""
+def check_processor_list(name: str, given: object) -> None:
+    """Check that an option is a list of processors, or a function; to pass a single processor is a likely mistake.
+
+    Raises:
+        OptionError: it is neither.
+    """
     if callable(given) and not isinstance(given, (type, Processor)):
         return
     if isinstance(given, str) or not isinstance(given, Sequence):
@@ -219,7 +226,11 @@ def check_array(name: str, given: object) -> None:
 
 
 def check_count(name: str, given: object, *, least: int, optional: bool = False) -> None:
-    """Refuse what is no number of that size."""
+    """Check that an option is an int of at least ``least``; with ``optional``, or None.
+
+    Raises:
+        OptionError: it is not.
+    """
     if given is None and optional:
         return
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
@@ -227,7 +238,11 @@ def check_count(name: str, given: object, *, least: int, optional: bool = False)
 
 
 def check_list(name: str, given: object, allowed: str, fits: Callable[[object], bool]) -> None:
-    """Refuse what is no list, or has an entry that does not fit."""
+    """Check that an option is a collection whose entries all pass ``fits``.
+
+    Raises:
+        OptionError: it is not; ``allowed`` says what is expected.
+    """
     if not _is_list(given) or not all(map(fits, cast("Iterable[object]", given))):
         raise OptionError("Agent", name, given, allowed)
 
@@ -245,6 +260,10 @@ def _is_text(given: object) -> bool:
 
 
 def check_function(name: str, given: object) -> None:
-    """Refuse what cannot be called."""
+    """Check that an option can be called, or is None.
+
+    Raises:
+        OptionError: it is neither.
+    """
     if given is not None and not callable(given):
         raise OptionError("Agent", name, given, "a function, or None")

@@ -1,4 +1,4 @@
-"""What comes of a request to an agent, as values: each step, and the whole. They know messages, no loop."""
+"""The results of a request: each step, and the whole."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from penstock.engine.values.usage import UsageEntry
 
 Status = Literal["running", "success", "suspended", "blocked", "cancelled", "failed"]
-"""How a request stands: ``suspended`` waits for results of tools that the caller runs."""
+"""The status of a request; ``suspended`` means that calls to tools wait for the caller."""
 
 T = TypeVar("T", default=object)
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came of one model call.
+    """The result of one model call.
 
     Attributes:
-        number: the step's number, from 0; rejected attempts count, failed calls do not.
-        text: what the model said, as the guards left it; empty for a rejected or failed attempt.
-        reasoning: what it thought, as the guards left it.
-        finish_reason: why it stopped; ``retry`` for an attempt that was made again, ``error`` for a failed one,
-            ``other`` for one that was blocked.
-        tool_calls: the calls to tools in the answer; those that were answered carry their results.
-        usage: the tokens that it took; None if the provider did not say.
-        tripwire: the verdict, if the attempt was rejected.
+        number: the number of the step, from 0. Rejected attempts count; failed calls do not.
+        text: the text of the answer after the guards; empty for a rejected or failed attempt.
+        reasoning: the reasoning of the model after the guards.
+        finish_reason: why the answer ended, in the words of the provider: ``stop``, ``length``, ``tool-calls`` …;
+            ``retry`` for an attempt that was repeated, ``error`` for a failed one, ``other`` for a blocked one.
+        tool_calls: the calls to tools in the answer; a call that was answered carries its result or its error.
+        usage: the tokens of the call; None if the provider did not report them.
+        tripwire: the verdict that rejected the attempt, or None.
         model: the name of the model.
         message_id: the id of the answer's message; empty if there is none.
-        metadata: what the provider says about the answer: its id, the model that gave it …
-        from_cache: whether a processor answered in the model's place.
+        metadata: what the provider reports about the answer: its id, the model …
+        from_cache: whether a processor answered in place of the model.
     """
 
     number: int
@@ -62,17 +62,17 @@ class StepResult:
 
     @property
     def tool_results(self) -> tuple[ToolPart, ...]:
-        """The calls that were answered, by a result or an error."""
+        """The calls that were answered, with a result or an error."""
         return tuple(call for call in self.tool_calls if call.state in ("result", "error"))
 
 
 def text_of(message: Message | None) -> str:
-    """Return what an answer says."""
+    """Return the text of an answer; empty if there is none."""
     return "" if message is None else message.text
 
 
 def reasoning_of(message: Message | None) -> str:
-    """Return what an answer thinks."""
+    """Return the reasoning of an answer; empty if there is none."""
     parts = () if message is None else message.parts
     return "".join([part.text for part in parts if isinstance(part, ReasoningPart)])
 
@@ -82,16 +82,16 @@ def calls_of(message: Message | None) -> tuple[ToolPart, ...]:
     return () if message is None else tuple(part for part in message.parts if isinstance(part, ToolPart))
 
 
-def summed(usages: Iterable[Usage | None]) -> Usage:
-    """Return the usage of several calls together; what none of them says is None."""
+def total_usage(usages: Iterable[Usage | None]) -> Usage:
+    """Return the sum of usages; a figure that none of them has is None."""
     total = Usage(requests=0)
     for usage in usages:
         total = total if usage is None else total + usage
     return total
 
 
-def counted(usage: Usage | None) -> Values | None:
-    """Return a usage as chunks tell it: a mapping of what is known."""
+def usage_payload(usage: Usage | None) -> Values | None:
+    """Return a usage as the payload of a chunk: a mapping of the figures that are known."""
     if usage is None:
         return None
     names = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "requests")
@@ -101,14 +101,14 @@ def counted(usage: Usage | None) -> Values | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """What the provider says about the last answer.
+    """What the provider reports about the last answer.
 
     Attributes:
-        id: the answer's id.
-        model: the model that gave it, by the provider's name.
-        created: when, in seconds since 1970.
-        metadata: all that it says.
-        messages: what the request added to the conversation, as the guards left it.
+        id: the id of the answer, or None.
+        model: the name of the model that gave it, as the provider calls it, or None.
+        created: the time of the answer, in seconds since 1970, or None.
+        metadata: everything that the provider reports.
+        messages: the messages that the request added to the conversation, after the guards.
     """
 
     id: str | None = None
@@ -120,24 +120,26 @@ class ModelResponse:
 
 @dataclass(frozen=True, slots=True)
 class AgentResult(Generic[T]):
-    """What came of a request. Of a blocked one, what was blocked is nowhere in it.
+    """The result of a request. If the request was blocked, it holds nothing of the text that was blocked.
 
     Attributes:
-        text: what the model said in all accepted steps, one after the other, as the guards left it.
-        object: the object that was asked for with ``output_type``; None if there is none.
-        tripwire: the verdict that stopped the run, if one did.
-        status: ``success``, ``suspended`` (calls wait for the caller), ``blocked``, ``cancelled``, or ``failed``.
+        message_list: the conversation at the end, with system messages.
+        text: the text of all accepted steps, one after the other, after the guards.
+        object: the object requested with ``output_type``; None if there is none.
+        tripwire: the verdict that stopped the request, or None.
+        status: ``success``, ``suspended`` (calls to tools wait for the caller), ``blocked``, ``cancelled``, or
+            ``failed``.
         finish_reason: why the last step ended; ``other`` if blocked, ``aborted`` if cancelled, ``error`` if failed.
-        steps: every attempt of the model, rejected ones included.
+        steps: every attempt of the model, including rejected ones.
         usage: the tokens of all attempts.
-        message_list: the conversation as it ended, system messages included.
-        response: what the provider says about the last answer, and the messages that are new.
-        pending: calls that nobody has answered: to tools of the caller's own side, or waiting for approval.
-        facts: what the steps of the workflow found out, by key.
-        records: what the steps did, if the request was made with ``records=True``.
-        spent: what models took, judges included.
-        run_id: the run's id.
-        error: what the run failed with; only a stream that was read tells it, `Agent.generate` raises it.
+        response: what the provider reports about the last answer, and the messages that are new.
+        pending: the calls without a result: to tools that the caller runs, or that wait for approval; empty unless
+            the status is ``suspended``.
+        facts: the facts that processors have put, by key.
+        records: what each step of the workflows did; empty unless the request had ``records=True``.
+        spent: what all models used, including judges.
+        run_id: the id of the run.
+        error: the error that ended the request. Only a stream has a result with it; `Agent.generate` raises it.
     """
 
     message_list: MessageList
@@ -163,39 +165,39 @@ class AgentResult(Generic[T]):
 
     @property
     def blocked(self) -> bool:
-        """Whether a verdict stopped the run."""
+        """Whether a verdict stopped the request."""
         return self.tripwire is not None
 
     def answered(self, results: Mapping[str, Value]) -> tuple[Message, ...]:
-        """Return the conversation with results for calls that wait: what to ask the agent next.
+        """Return the conversation with results for pending calls, to be passed to the agent as the next request.
 
         Args:
-            results: JSON values by the ids of the calls, see ``pending``.
+            results: JSON values by the ids of calls in ``pending``.
 
         Raises:
-            UsageError: no call of that id waits.
-            MessageError: a result is no JSON value.
+            UsageError: an id is not that of a pending call.
+            MessageError: a result is not a JSON value.
         """
         waiting = {call.call_id for call in self.pending}
         unknown = sorted(set(results) - waiting)
         if unknown:
             known = ", ".join(sorted(waiting)) or "none"
-            raise UsageError(f"no call {', '.join(unknown)} waits for a result; those that do: {known}")
+            raise UsageError(f"no call with the id {', '.join(unknown)} waits for a result; these do: {known}")
         read = {id: json_value(result, id) for id, result in results.items()}
         return tuple([_answered(message, read) for message in self.messages])
 
     def unwrap(self) -> AgentResult[T]:
-        """Return the result itself, or raise.
+        """Return the result itself, unless it is blocked.
 
         Raises:
-            BlockedError: it is blocked.
+            BlockedError: a verdict stopped the request; the error holds its tripwire.
         """
         if self.tripwire is not None:
             raise BlockedError(self.tripwire)
         return self
 
     def __repr__(self) -> str:
-        """Show how it ended; never a text."""
+        """Show how the request ended, without any text."""
         verdict = f", blocked by {self.tripwire.processor_id!r}" if self.tripwire is not None else ""
         return f"AgentResult({self.status}, {len(self.steps)} steps, finish_reason={self.finish_reason!r}{verdict})"
 

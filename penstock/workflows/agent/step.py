@@ -1,46 +1,171 @@
-"""One model step: its stages, the answer, the verdicts about it, and the tools that it calls. It ends no run."""
+"""One step of the loop: its stages, the attempt of the model, the verdicts on the answer, and the calls to tools."""
 
 from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
 
+from penstock.engine.streams.chunk_texts import sent
+from penstock.engine.streams.sources import close_source
+from penstock.engine.values.answers import usage_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
 from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
+from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart
-from penstock.workflows.agent.attempt import Attempt
-from penstock.workflows.agent.passing import keep_data, passed
-from penstock.workflows.agent.prompting import asking
-from penstock.workflows.agent.results import StepResult, calls_of, counted, reasoning_of, text_of
-from penstock.workflows.agent.tool_step import ToolStep
+from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
+from penstock.workflows.agent.request import step_request
+from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of, usage_payload
+from penstock.workflows.agent.tools import ToolStep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.frozen import Value, Values
-    from penstock.workflows.agent.progress import Progress, Task
-    from penstock.workflows.agent.prompting import Asking
+    from penstock.engine.values.model import ModelRequest, Usage
+    from penstock.engine.values.ports import Model
+    from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
+
+
+_BLOCKS = frozenset({"text-delta", "reasoning-delta"})
+"""The chunks of texts that a client may have to take back."""
+
+
+class ModelAttempt:
+    """One call of a model, or an answer that a processor gave in its place. Lives as long as the step.
+
+    Args:
+        model: the model to call.
+        request: the request to send.
+        answer: the answer of a processor, or None.
+        on_usage: called once with the usage of the call, or None, when the call ends, however it ends; not called if
+            nothing arrived.
+
+    Attributes:
+        model: the model to call.
+        request: the request to send.
+        chunks: the chunks that it sent, unprocessed.
+        error: the error that ended it, or None.
+        from_cache: whether a processor answered in place of the model.
+        sent_ids: the ids of the texts of which something was sent to the client, in order.
+    """
+
+    def __init__(
+        self, model: Model, request: ModelRequest, answer: Value, on_usage: Callable[[Usage | None], None]
+    ) -> None:
+        self.model = model
+        self.request = request
+        self.chunks: list[Chunk] = []
+        self.error: Exception | None = None
+        self.from_cache = answer is not None
+        self.sent_ids: dict[str, None] = {}
+        self._answer = answer
+        self._on_usage = on_usage
+        self._released_end: Values = EMPTY  # of the ``finish`` that left the guards
+        self._metadata: Values | None = None  # of the ``response-metadata`` that left the guards
+
+    async def source(self) -> AsyncGenerator[Chunk]:
+        """Yield the chunks of the answer. The model is called when the first chunk is requested."""
+        yield Chunk("step-start")
+        keep = self.chunks.append
+        try:
+            if self.from_cache:
+                for chunk in _answer_chunks(self._answer):
+                    keep(chunk)
+                    yield chunk
+            else:
+                stream = self.model.stream(self.request)
+                try:
+                    async for chunk in stream:
+                        keep(chunk)
+                        yield chunk
+                finally:
+                    if self.chunks:
+                        self._on_usage(self.usage)
+                    await close_source(stream)
+            if not self.end:
+                yield Chunk("finish", payload={"reason": "other"})
+        except Exception as error:
+            self.error = error
+            raise
+
+    def note(self, chunk: Chunk) -> bool:
+        """Note a chunk that leaves the stream; return whether the client gets it."""
+        kind = chunk.type
+        if kind in _BLOCKS:
+            self.sent_ids[chunk.id] = None
+        elif kind == "finish":
+            self._released_end = chunk.payload
+        elif kind == "response-metadata":
+            self._metadata = chunk.payload
+        return is_for_client(chunk)
+
+    @property
+    def end(self) -> Values:
+        """The payload of the model's ``finish``; empty if there is none."""
+        return next((chunk.payload for chunk in reversed(self.chunks) if chunk.type == "finish"), EMPTY)
+
+    @property
+    def called(self) -> bool:
+        """Whether the model called a tool, even if the call was removed later."""
+        return any(chunk.type == "tool-call" for chunk in self.chunks)
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the answer ended: from the ``finish`` that left the guards, else the model's; ``other`` without one."""
+        return str(self._released_end.get("reason") or self.end.get("reason") or "other")
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the call; None if unknown, and for an answer of a processor."""
+        return None if self.from_cache else usage_of(self.end.get("usage"))
+
+    @property
+    def metadata(self) -> Values:
+        """What the provider reports about the answer, after the guards; while they hold it, only id, model and time."""
+        known, end = self._metadata, self._released_end
+        if known is None:
+            sent = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
+            known = {name: sent[name] for name in ("id", "model", "created") if name in sent}
+        return FrozenDict({**known, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})})
+
+
+def _answer_chunks(answer: Value) -> Sequence[Chunk]:
+    """Return the answer of a processor as chunks.
+
+    Raises:
+        UsageError: it is no str, message or list of chunks.
+    """
+    if isinstance(answer, str):
+        answer = Message.assistant(answer)
+    if isinstance(answer, Message):
+        calls = any(part.type == "tool" for part in answer.parts)
+        return [*sent(answer), Chunk("finish", payload={"reason": "tool-calls" if calls else "stop"})]
+    if is_items(answer) and all(isinstance(chunk, Chunk) for chunk in answer):
+        return cast("Sequence[Chunk]", answer)
+    kind = type(answer).__name__
+    raise UsageError(f"process_llm_request answered with a {kind}; Answer(...) takes a str, a message, or chunks")
+
 
 _NO_TOOLS = frozenset({"content-filter", "error"})
-"""Reasons to stop after which nothing of the answer is done."""
+"""Finish reasons after which the calls of an answer are not run."""
 
 
 class ModelStep:
-    """One model step. Lives as long as it takes.
+    """One step of the loop. Lives as long as the step.
 
     Attributes:
-        goes_on: whether another step is to follow: the attempt was rejected or failed, or tools have answered.
-        accepted: whether its answer was accepted.
-        held: whether its answer waits for the verdict about the whole.
+        goes_on: whether another step follows: the attempt was rejected or failed and is repeated, or tools answered.
+        accepted: whether the answer was accepted.
+        held: whether the answer is held until the last stage has checked the whole.
     """
 
-    def __init__(self, run: Run, task: Task, progress: Progress, group: BackgroundTasks) -> None:
+    def __init__(self, run: Run, task: RequestTask, progress: RequestProgress, group: BackgroundTasks) -> None:
         self.goes_on = False
         self.accepted = False
         self.held = False
@@ -48,61 +173,63 @@ class ModelStep:
         self._task = task
         self._progress = progress
         self._group = group
-        self._early: Sequence[Chunk] = ()  # what the stages before the answer wrote
+        self._early: Sequence[Chunk] = ()  # data from the stages before the answer
 
     async def chunks(self) -> AsyncGenerator[Chunk]:
-        """Yield what leaves; the model is asked, and its tools are used."""
-        run, steps = self._run, tuple(self._progress.now(self._run.message_list))
+        """Call the model, run its tools, and yield the chunks for the client."""
+        run, steps = self._run, tuple(self._progress.current(self._run.message_list))
         prepared = await run.process_input_step(steps=steps, **self._task.settings)
         if prepared.blocked:
             for chunk in prepared.chunks:
                 yield chunk
             return
-        steps = tuple(self._progress.now(run.message_list))  # as the input's processors left them
-        ask = asking(prepared, self._task.settings.get("model"))
+        steps = tuple(self._progress.current(run.message_list))  # the input processors may have changed them
+        ask = step_request(prepared, self._task.settings.get("model"))
         request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.all))
-        told: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
-        asked = await run.process_llm_request(request=request, steps=steps, **told)
+        info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
+        asked = await run.process_llm_request(request=request, steps=steps, **info)
         if asked.blocked:
             for chunk in asked.chunks:
                 yield chunk
             return
-        data = await passed(run, (*prepared.data, *asked.data))
-        self._early = data.let
+        data = await send_chunks(run, (*prepared.data, *asked.data))
+        self._early = data.accepted
         for chunk in data.chunks:
             yield chunk
         if data.blocked:
             return
         prompt = self._prompt(asked)
         sent = request if prompt == request.messages else replace(request, messages=prompt)
-        attempt = Attempt(ask.model, sent, asked.answer, lambda usage: run.spend(ask.model.name, usage))
+        attempt = ModelAttempt(ask.model, sent, asked.answer, lambda usage: run.spend(ask.model.name, usage))
         known = {message.id for message in run.message_list.response}
         try:
-            async with aclosing(self._answered(ask, attempt, steps)) as chunks:
+            async with aclosing(self._answer(ask, attempt, steps)) as chunks:
                 async for chunk in chunks:
                     yield chunk
         finally:
-            if len(self._progress.steps) == len(steps):  # given up, or broken, before it was accepted
+            if len(self._progress.steps) == len(steps):  # it ended before its answer was accepted
                 self._forget(known)
 
     def _forget(self, known: Collection[str]) -> None:
-        """Take out of the conversation what was said in this step."""
+        """Remove the messages of this step from the conversation."""
         messages = self._run.message_list
-        said = [message.id for message in messages.response if message.id not in known]
-        if said:
-            self._run.message_list = messages.remove(*said)
+        added = [message.id for message in messages.response if message.id not in known]
+        if added:
+            self._run.message_list = messages.remove(*added)
 
     def _prompt(self, asked: Outcome) -> tuple[Message, ...]:
         if not self._task.allow_empty and not any(message.role != "system" for message in asked.messages):
             raise UsageError(
-                "there is no message to answer: nothing was given, or processors have removed it all; "
-                "allow_empty=True asks the model with its instructions alone"
+                "there is no message to answer: none was given, or processors have removed all of them; "
+                "use allow_empty=True to call the model with its instructions only"
             )
         return asked.messages
 
     # The answer
 
-    async def _answered(self, ask: Asking, attempt: Attempt, steps: Sequence[StepResult]) -> AsyncGenerator[Chunk]:
+    async def _answer(
+        self, ask: StepRequest, attempt: ModelAttempt, steps: Sequence[StepResult]
+    ) -> AsyncGenerator[Chunk]:
         run = self._run
         info: dict[str, Value] = {
             "steps": steps,
@@ -115,45 +242,45 @@ class ModelStep:
             stream = run.process_output_stream(attempt.source(), release=self._task.release, last=False, **info)
             async with stream:
                 async for chunk in stream:
-                    if attempt.leaving(chunk):
+                    if attempt.note(chunk):
                         yield chunk
         except Exception as error:
             if error is not attempt.error:
                 raise
-            async with aclosing(self._failed(attempt, error)) as chunks:
+            async with aclosing(self._handle_error(attempt, error)) as chunks:
                 async for chunk in chunks:
                     yield chunk
             return
         judged, answer = stream.outcome, stream.message
         if stream.judged is None and judged is not None and not judged.blocked:
             answer = run.message_list.completed(answer)
-            judged = await self._judged(answer, attempt, info)
+            judged = await self._judge(answer, attempt, info)
             for chunk in judged.chunks if judged.blocked else ():
                 yield chunk
         if judged is None or judged.blocked:
-            self._rejected(ask, attempt, judged)
+            self._reject(ask, attempt, judged)
             return
         message = run.message_list.get(answer.id)
         reason = attempt.finish_reason if stream.judged is None else judged.told.get("finish_reason")
-        async with aclosing(self._accepted(ask, attempt, judged, message, str(reason or "other"))) as chunks:
+        async with aclosing(self._accept(ask, attempt, judged, message, str(reason or "other"))) as chunks:
             async for chunk in chunks:
                 yield chunk
 
-    async def _judged(self, message: Message, attempt: Attempt, info: Values) -> Outcome:
-        """Have an answer judged whose chunks are out."""
+    async def _judge(self, message: Message, attempt: ModelAttempt, info: Values) -> Outcome:
+        """Run the stages after the stream on an answer whose chunks have left already."""
         run = self._run
-        told: dict[str, Value] = {**info, "finish_reason": attempt.finish_reason, "usage": attempt.usage}
-        outcome = await run.process_llm_response([message], **told)
+        facts: dict[str, Value] = {**info, "finish_reason": attempt.finish_reason, "usage": attempt.usage}
+        outcome = await run.process_llm_response([message], **facts)
         if outcome.blocked:
             return outcome
-        outcome = await run.process_output_step(tool_calls=_open(message) or None, **told)
-        said = run.message_list.get(message.id)
-        if said is not None and not said.parts:  # no provider takes a message that says nothing
-            run.message_list = run.message_list.remove(said.id)
+        outcome = await run.process_output_step(tool_calls=_open(message) or None, **facts)
+        stored = run.message_list.get(message.id)
+        if stored is not None and not stored.parts:  # no provider accepts an empty message
+            run.message_list = run.message_list.remove(stored.id)
         return outcome
 
-    def _rejected(self, ask: Asking, attempt: Attempt, outcome: Outcome | None) -> None:
-        """Note an attempt that a verdict took back; nothing of it stays but the names of the tools that it called."""
+    def _reject(self, ask: StepRequest, attempt: ModelAttempt, outcome: Outcome | None) -> None:
+        """Record an attempt that a verdict rejected; only the names of the tools that it called are kept."""
         self.goes_on = outcome is not None and outcome.retry_granted
         names = [chunk.payload.get("name") for chunk in attempt.chunks if chunk.type == "tool-call"]
         self._progress.steps.append(
@@ -168,18 +295,21 @@ class ModelStep:
             )
         )
 
-    async def _failed(self, attempt: Attempt, error: Exception) -> AsyncGenerator[Chunk]:
-        """Ask what is to be done about a call that failed; nothing of its answer stays.
+    async def _handle_error(self, attempt: ModelAttempt, error: Exception) -> AsyncGenerator[Chunk]:
+        """Ask the error processors about a failed call; nothing of its answer is kept.
 
         Raises:
-            Exception: the error, if the call is not to be made again.
+            Exception: the error of the call, if it is not to be repeated.
         """
         run, model = self._run, attempt.model
         step = StepResult(run.step_number, finish_reason="error", usage=attempt.usage, model=model.name)
         try:
-            outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.now(run.message_list)))
+            outcome = await run.process_api_error(
+                error, model=model, steps=tuple(self._progress.current(run.message_list))
+            )
         except StepFailedError as broken:
-            broken.add_note(f"It was asked about: {error if isinstance(error, ModelError) else type(error).__name__}")
+            cause = error if isinstance(error, ModelError) else type(error).__name__
+            broken.add_note(f"It was handling this error of the model call: {cause}")
             raise
         if outcome.blocked and not outcome.retry_granted:
             self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
@@ -191,20 +321,20 @@ class ModelStep:
             self._progress.finish_reason = "error"
             raise error
         self._progress.steps.append(replace(step, finish_reason="retry", tripwire=outcome.tripwire))
-        if attempt.out:
-            yield retract_chunk(attempt.out, run.run_id)
+        if attempt.sent_ids:
+            yield retract_chunk(attempt.sent_ids, run.run_id)
         yield self._end("retry", goes_on=True)
-        left = await passed(run, outcome.data)
-        for chunk in left.chunks:
+        data = await send_chunks(run, outcome.data)
+        for chunk in data.chunks:
             yield chunk
         if outcome.retry is not None and outcome.retry.after:
             await anyio.sleep(outcome.retry.after)
-        self.goes_on = not left.blocked
+        self.goes_on = not data.blocked
 
-    # What an accepted answer leads to
+    # After an answer was accepted
 
-    async def _accepted(
-        self, ask: Asking, attempt: Attempt, judged: Outcome, message: Message | None, reason: str
+    async def _accept(
+        self, ask: StepRequest, attempt: ModelAttempt, judged: Outcome, message: Message | None, reason: str
     ) -> AsyncGenerator[Chunk]:
         run, progress = self._run, self._progress
         progress.steps.append(
@@ -221,13 +351,13 @@ class ModelStep:
                 from_cache=attempt.from_cache,
             )
         )
-        left = await passed(run, judged.data)
-        keep_data(run, "" if message is None else message.id, left.let, before=(*progress.data, *self._early))
+        data = await send_chunks(run, judged.data)
+        keep_data(run, "" if message is None else message.id, data.accepted, before=(*progress.data, *self._early))
         progress.data = ()
-        for chunk in left.chunks:
+        for chunk in data.chunks:
             yield chunk
-        if left.blocked:
-            self._taken_back(ask, attempt, left.outcome)
+        if data.blocked:
+            self._take_back(ask, attempt, data.outcome)
             return
         calls = _open(message) if reason not in _NO_TOOLS else ()
         tools = ToolStep(run, self._task, ask, run.step_number, self._group)
@@ -235,32 +365,32 @@ class ModelStep:
             async for chunk in chunks:
                 yield chunk
         if tools.verdict is not None:
-            self._taken_back(ask, attempt, tools.verdict)
+            self._take_back(ask, attempt, tools.verdict)
             return
         progress.accepted += 1
         progress.finish_reason = reason
         progress.pending = tools.pending
         goes_on = not tools.pending and (bool(tools.answered) or (reason == "tool-calls" and attempt.called))
-        left = await passed(run, [self._end(reason, goes_on=goes_on, attempt=attempt)])
-        for chunk in left.chunks:
+        data = await send_chunks(run, [self._end(reason, goes_on=goes_on, attempt=attempt)])
+        for chunk in data.chunks:
             yield chunk
-        if left.blocked:
-            self._taken_back(ask, attempt, left.outcome)
+        if data.blocked:
+            self._take_back(ask, attempt, data.outcome)
             return
         self.accepted, self.goes_on = True, goes_on
-        self.held = bool(left.let) and not left.chunks
+        self.held = bool(data.accepted) and not data.chunks
 
-    def _taken_back(self, ask: Asking, attempt: Attempt, outcome: Outcome | None) -> None:
-        """Note that an answer which was accepted is rejected after all."""
+    def _take_back(self, ask: StepRequest, attempt: ModelAttempt, outcome: Outcome | None) -> None:
+        """Record that an accepted answer is rejected after all."""
         self._progress.steps.pop()
-        self._rejected(ask, attempt, outcome)
+        self._reject(ask, attempt, outcome)
 
-    def _end(self, reason: str, *, goes_on: bool, attempt: Attempt | None = None) -> Chunk:
-        usage = None if attempt is None else counted(attempt.usage)
+    def _end(self, reason: str, *, goes_on: bool, attempt: ModelAttempt | None = None) -> Chunk:
+        usage = None if attempt is None else usage_payload(attempt.usage)
         payload = {"reason": reason, "is_continued": goes_on, "usage": usage}
         return Chunk("step-finish", payload=payload, run_id=self._run.run_id)
 
 
 def _open(message: Message | None) -> tuple[ToolPart, ...]:
-    """Return the calls in an answer that nobody has answered yet."""
+    """Return the calls of an answer that have no result yet."""
     return tuple(call for call in calls_of(message) if call.state == "call")

@@ -1,7 +1,7 @@
-"""`AgentStream`: what an agent answers, chunk by chunk, and how it ended. It knows the loop, no stage.
+"""`AgentStream`: the answer of an agent, chunk by chunk, and how the request ended.
 
-The loop runs in the frame of whoever reads, so nothing is ever ahead of the reader; in a task of its own only where
-something goes on beside the model.
+The loop runs in the task of the reader, so nothing is read ahead of the reader. It gets a task of its own only if
+some check runs concurrently with the model.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from typing_extensions import TypeVar
 from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import UsageError
-from penstock.workflows.agent.ending import ended
-from penstock.workflows.agent.loop import Loop
-from penstock.workflows.agent.pulling import CancelledPullError, Pulling
-from penstock.workflows.agent.readers import Chunks, Field, Texts
+from penstock.workflows.agent.cancellable import CancellableReader, ReadCancelledError
+from penstock.workflows.agent.loop import Loop, make_result
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
     from types import TracebackType
 
     from anyio.streams.memory import MemoryObjectSendStream
@@ -37,25 +35,87 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import Usage
     from penstock.engine.values.tripwire import Tripwire
     from penstock.workflows.agent.options import RequestOptions
-    from penstock.workflows.agent.progress import Task
+    from penstock.workflows.agent.request import RequestTask
     from penstock.workflows.agent.results import AgentResult, ModelResponse, Status, StepResult
+
+
+V = TypeVar("V")
+
+
+class StreamField(Generic[V]):
+    """A value that is known at the end of the stream. ``await`` it: the rest of the stream is read first."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], Awaitable[V]]) -> None:
+        self._read = read
+
+    def __await__(self) -> Generator[object, None, V]:
+        """Wait for the value."""
+        return self._read().__await__()
+
+
+class ChunkReader:
+    """Iterates over the chunks of a stream.
+
+    It is no generator, because a generator has to be closed by a caller who reads only a part.
+    """
+
+    __slots__ = ("_next",)
+
+    def __init__(self, following: Callable[[], Awaitable[Chunk | None]]) -> None:
+        self._next = following
+
+    def __aiter__(self) -> Self:
+        """Return the iterator itself."""
+        return self
+
+    async def __anext__(self) -> Chunk:
+        """Return the next chunk."""
+        chunk = await self._next()
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
+
+
+class TextReader:
+    """Iterates over the pieces of text of a stream."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: ChunkReader) -> None:
+        self._chunks = chunks
+
+    def __aiter__(self) -> Self:
+        """Return the iterator itself."""
+        return self
+
+    async def __anext__(self) -> str:
+        """Return the next piece of text."""
+        while True:
+            chunk = await self._chunks.__anext__()
+            if chunk.type == "text-delta":
+                return chunk.text
+
 
 _LOG = logging.getLogger("penstock.agent")
 
-_PATIENCE = 10.0
-"""Seconds for closing what is still open when a stream is left."""
+_CLOSE_SECONDS = 10.0
+"""How long a stream may take to close what is still open, in seconds."""
 
 T = TypeVar("T", default=object)
 
-Prepare = Callable[[], Awaitable["tuple[Run, Task]"]]
-"""Makes ready what a request needs."""
+Prepare = Callable[[], Awaitable["tuple[Run, RequestTask]"]]
+"""Prepares the run and the task of a request."""
 
 
 class AgentStream(Generic[T]):
-    """An agent's answer as it comes. Made by `Agent.stream`; enter it, then iterate over it, or await its fields.
+    """The answer of an agent while it is generated. Made by `Agent.stream`.
 
-    Leaving it early ends the request: the model's stream is closed, tools are cancelled. A request that fails raises
-    its error to whoever reads, once all has left that may; the fields tell then how it ended.
+    Enter it with ``async with``, then iterate over it once, or await its fields: ``await stream.text``. To await a
+    field reads the rest of the stream; its chunks are kept for a later iteration. Leaving the block early ends the
+    request: the stream of the model is closed, and tools are cancelled. If the request fails, its error is raised once,
+    to the first reader that reaches the end, after all chunks that may leave; the fields are available after that.
     """
 
     def __init__(self, prepare: Prepare, options: RequestOptions) -> None:
@@ -63,126 +123,131 @@ class AgentStream(Generic[T]):
         self._options = options
         self._closing = AsyncExitStack()
         self._chunks: AsyncGenerator[Chunk] | None = None
-        self._pulling: Pulling[Chunk] | None = None
+        self._reader: CancellableReader[Chunk] | None = None
         self._loop: Loop | None = None
         self._result: AgentResult[T] | None = None
-        self._taken = False
+        self._started = False
         self._buffer: deque[Chunk] = deque()
-        self._busy: anyio.Event | None = None  # set when a pull has ended that another waits for
+        self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
         self._cancelled = False
-        self._due: Exception | None = None  # what it failed with, until somebody was told
+        self._error: Exception | None = None  # of the request, until it was raised
 
-    # What comes
+    # Chunks
 
     @property
     def full_stream(self) -> AsyncIterator[Chunk]:
-        """All that leaves, chunk by chunk: ``start``, what the steps give, ``finish``; or a ``tripwire`` as the last.
+        """The chunks for the client: ``start``, the chunks of the steps, ``finish``; or a ``tripwire`` as the last.
 
-        Of a failure an ``error`` tells, behind which a step that the model failed in ends as any other does.
+        If the request fails, an ``error`` chunk comes before the end; if the model failed, the step and the request end
+        after it as usual, with ``step-finish`` and ``finish``.
 
         Raises:
-            UsageError: the stream was not entered, or is being read already.
+            UsageError: the stream was not entered, or is read already.
+            PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
         return self._read()
 
     @property
     def text_stream(self) -> AsyncIterator[str]:
-        """The answer's text, piece by piece. What is retracted later is in it: watch `full_stream` where that matters.
+        """The text of the answer, piece by piece.
+
+        It also contains text that is retracted later: read `full_stream` where that matters.
 
         Raises:
-            UsageError: the stream was not entered, or is being read already.
+            UsageError: the stream was not entered, or is read already.
+            PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return Texts(self._read())
+        return TextReader(self._read())
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """Return `full_stream`."""
         return self._read()
 
-    def _read(self) -> Chunks:
+    def _read(self) -> ChunkReader:
         if self._chunks is None:
             raise UsageError("enter the stream first: async with agent.stream(...) as stream")
-        if self._taken:
-            raise UsageError("a stream is read once; keep its chunks where you need them again")
-        self._taken = True
-        return Chunks(self._next)
+        if self._started:
+            raise UsageError("a stream can be read once only; keep its chunks if you need them again")
+        self._started = True
+        return ChunkReader(self._next)
 
-    # How it ended
+    # The result
 
     @property
     def status(self) -> Status:
-        """How the request stands."""
+        """The status of the request: ``running`` until the end, then as in `AgentResult`."""
         return "running" if self._result is None else self._result.status
 
     @property
-    def result(self) -> Field[AgentResult[T]]:
-        """All that came of the request."""
-        return Field(self._whole)
+    def result(self) -> StreamField[AgentResult[T]]:
+        """The whole result; ``await`` it, as all fields below."""
+        return StreamField(self._whole)
 
     @property
-    def text(self) -> Field[str]:
-        """See `AgentResult.text`."""
+    def text(self) -> StreamField[str]:
+        """The text of all accepted steps, after the guards."""
         return self._field("text")
 
     @property
-    def object(self) -> Field[T | None]:
-        """See `AgentResult.object`."""
+    def object(self) -> StreamField[T | None]:
+        """The object requested with ``output_type``; None if there is none."""
         return self._field("object")
 
     @property
-    def tripwire(self) -> Field[Tripwire | None]:
-        """See `AgentResult.tripwire`."""
+    def tripwire(self) -> StreamField[Tripwire | None]:
+        """The verdict that stopped the request, or None."""
         return self._field("tripwire")
 
     @property
-    def finish_reason(self) -> Field[str | None]:
-        """See `AgentResult.finish_reason`."""
+    def finish_reason(self) -> StreamField[str | None]:
+        """Why the last step ended; ``other`` if blocked, ``aborted`` if cancelled, ``error`` if failed."""
         return self._field("finish_reason")
 
     @property
-    def steps(self) -> Field[tuple[StepResult, ...]]:
-        """See `AgentResult.steps`."""
+    def steps(self) -> StreamField[tuple[StepResult, ...]]:
+        """Every attempt of the model, including rejected ones."""
         return self._field("steps")
 
     @property
-    def usage(self) -> Field[Usage]:
-        """See `AgentResult.usage`."""
+    def usage(self) -> StreamField[Usage]:
+        """The tokens of all attempts."""
         return self._field("usage")
 
     @property
-    def messages(self) -> Field[tuple[Message, ...]]:
-        """See `AgentResult.messages`."""
+    def messages(self) -> StreamField[tuple[Message, ...]]:
+        """The conversation, without system messages."""
         return self._field("messages")
 
     @property
-    def response(self) -> Field[ModelResponse]:
-        """See `AgentResult.response`."""
+    def response(self) -> StreamField[ModelResponse]:
+        """What the provider reports about the last answer, and the messages that are new."""
         return self._field("response")
 
-    def _field(self, name: str) -> Field[Value]:
+    def _field(self, name: str) -> StreamField[Value]:
         async def read() -> Value:
             return getattr(await self._whole(), name)
 
-        return Field(read)
+        return StreamField(read)
 
     async def _whole(self) -> AgentResult[T]:
-        """Return the result; what is left of the stream is read, and kept for whoever iterates."""
+        """Return the result; the rest of the stream is read, and kept for a later iteration."""
         if self._result is None and self._chunks is None:
             raise UsageError("enter the stream first: async with agent.stream(...) as stream")
         while self._result is None:
-            await self._more()
-        self._raise_due()
+            await self._read_more()
+        self._raise_error()
         return self._result
 
     def cancel(self) -> None:
-        """End the request; what is left to read is one ``abort`` chunk. The fields tell what came until then.
+        """End the request. One ``abort`` chunk follows; the fields hold what was there until then.
 
-        Where the request has ended already, or a verdict has ended it, it changes nothing.
+        Does nothing if the request has ended, or a verdict has ended it.
         """
         if self._result is None and not self._over:
             self._cancelled = True
-            if self._pulling is not None:
-                self._pulling.cancel()
+            if self._reader is not None:
+                self._reader.cancel()
 
     # Reading
 
@@ -190,88 +255,92 @@ class AgentStream(Generic[T]):
         """Return the next chunk; None at the end.
 
         Raises:
-            Exception: what the request failed with, to the first that reads to the end.
+            Exception: the error that ended the request, to the first reader at the end.
         """
         while not self._buffer:
             if self._result is not None:
-                self._raise_due()
+                self._raise_error()
                 return None
-            await self._more()
+            await self._read_more()
         return self._buffer.popleft()
 
-    async def _more(self) -> None:
-        """Read on by a chunk, or wait for somebody who does. Behind the last chunk the result is there at once."""
+    async def _read_more(self) -> None:
+        """Read one more chunk, or wait for the task that reads. After the last chunk, the result is set at once."""
         if self._reading:
-            self._busy = self._busy or anyio.Event()
-            await self._busy.wait()
+            self._read_done = self._read_done or anyio.Event()
+            await self._read_done.wait()
             return
         self._reading = True
         made: list[Chunk] = []
         try:
             while self._result is None and (self._over or not made):
-                chunk = await self._pulled()
+                chunk = await self._read_chunk()
                 if chunk is None:
                     self._result = self._ended()
                 else:
                     made.append(chunk)
         finally:
             self._reading = False
-            if self._busy is not None:
-                self._busy.set()
-                self._busy = None
+            if self._read_done is not None:
+                self._read_done.set()
+                self._read_done = None
             self._buffer.extend(made)
-        await self._tell_all(made)
+        await self._call_back_all(made)
 
-    async def _tell_all(self, made: Sequence[Chunk]) -> None:
+    async def _call_back_all(self, made: Sequence[Chunk]) -> None:
         if self._options.on_chunk is not None:
             for chunk in made:
-                await self._tell("on_chunk", chunk)
+                await self._call_back("on_chunk", chunk)
         if self._result is not None and self._result.status != "cancelled":
-            if self._due is not None:
-                await self._tell("on_error", self._due)
-            await self._tell("on_finish", self._result)
+            if self._error is not None:
+                await self._call_back("on_error", self._error)
+            await self._call_back("on_finish", self._result)
 
     @property
     def _over(self) -> bool:
-        """Whether nothing can change any more how it ends."""
+        """Whether the end of the request is decided."""
         return self._loop is not None and self._loop.over
 
-    async def _pulled(self) -> Chunk | None:
+    async def _read_chunk(self) -> Chunk | None:
         chunks = cast("AsyncGenerator[Chunk]", self._chunks)
         if not self._cancelled:
             try:
-                return await cast("Pulling[Chunk]", self._pulling).next()
+                return await cast("CancellableReader[Chunk]", self._reader).next()
             except StopAsyncIteration:
                 return None
-            except CancelledPullError:
+            except ReadCancelledError:
                 pass
-            except BaseException:  # whoever reads was cancelled, and with him the loop: what is left is its end
+            except BaseException:  # the reader was cancelled, and the loop with it
                 self._cancelled = True
                 raise
         await chunks.aclose()
-        self._result = self._given_up()
+        self._result = self._abandoned()
         tripwire, run_id = self._result.tripwire, self._result.run_id
         return Chunk("abort", run_id=run_id) if tripwire is None else tripwire_chunk(tripwire, run_id)
 
-    def _raise_due(self) -> None:
-        """Raise what it failed with, once."""
-        error, self._due = self._due, None
+    def _raise_error(self) -> None:
+        """Raise the error of the request, once."""
+        error, self._error = self._error, None
         if error is not None:
             raise error
 
-    def _given_up(self) -> AgentResult[T]:
-        """Return what came of a request that was given up; a verdict or an error that was there before counts."""
+    def _abandoned(self) -> AgentResult[T]:
+        """Return the result of a request that was given up; an earlier verdict or error is kept.
+
+        A ``finish`` that was on its way does not count: in a task of its own the loop may be one chunk ahead.
+        """
         loop = cast("Loop", self._loop)
         loop.run.abandon()
-        return self._ended(None if loop.over else "cancelled")
+        decided = loop.run.tripwire is not None or loop.progress.error is not None
+        return self._ended(None if decided else "cancelled")
 
     def _ended(self, status: Status | None = None) -> AgentResult[T]:
         loop = cast("Loop", self._loop)
-        self._due = loop.progress.error
-        return cast("AgentResult[T]", ended(loop.run, loop.progress, status))
+        self._error = loop.progress.error
+        return cast("AgentResult[T]", make_result(loop.run, loop.progress, status))
 
-    async def _tell(self, name: str, what: Value) -> None:
-        """Call one of the caller's own functions; what it raises is logged, and changes nothing."""
+    async def _call_back(self, name: str, what: Value) -> None:
+        """Call a callback of the caller; an exception in it is logged, and the request goes on."""
         function: Callable[[Value], Value] | None = getattr(self._options, name)
         if function is None:
             return
@@ -279,20 +348,20 @@ class AgentStream(Generic[T]):
             done = function(what)
             if inspect.isawaitable(done):
                 await done
-        except Exception as error:  # noqa: BLE001 - a request's outcome does not hang on it
+        except Exception as error:  # noqa: BLE001 - a callback does not decide about a request
             _LOG.warning("%s raised %s; the request goes on", name, type(error).__name__)
 
     # Opening and closing
 
     async def __aenter__(self) -> Self:
-        """Make ready; no model is asked yet.
+        """Prepare the request; the model is not called yet.
 
         Raises:
-            UsageError: it was entered before.
-            PenstockError: the request's own options or functions cannot be meant.
+            UsageError: the stream was entered before.
+            PenstockError: the options or the functions of the request are not usable.
         """
         if self._chunks is not None:
-            raise UsageError("a stream is entered once; make another with agent.stream(...)")
+            raise UsageError("a stream can be entered once only; make another with agent.stream(...)")
         run, task = await self._prepare()
         background = BackgroundTasks()
         await background.open()
@@ -302,55 +371,55 @@ class AgentStream(Generic[T]):
         except BaseException:
             await self._closing.aclose()
             raise
-        self._loop = Loop(run, task, background, lambda step: self._tell("on_step_finish", step))
+        self._loop = Loop(run, task, background, lambda step: self._call_back("on_step_finish", step))
         chunks = self._loop.chunks()
         if run.waits_beside:
-            chunks = self._conducted(chunks, background)
-        self._chunks, self._pulling = chunks, Pulling(chunks)
+            chunks = self._in_background(chunks, background)
+        self._chunks, self._reader = chunks, CancellableReader(chunks)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End what goes on still."""
+        """End the request, if it has not ended."""
         chunks = cast("AsyncGenerator[Chunk]", self._chunks)
-        if self._pulling is not None and self._pulling.busy:
+        if self._reader is not None and self._reader.busy:
             self.cancel()
             with anyio.CancelScope(shield=True):
-                while self._reading:  # until whoever reads has seen it
-                    self._busy = self._busy or anyio.Event()
-                    await self._busy.wait()
+                while self._reading:  # until the reader has seen it
+                    self._read_done = self._read_done or anyio.Event()
+                    await self._read_done.wait()
         try:
-            with anyio.move_on_after(_PATIENCE, shield=True):
+            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await chunks.aclose()
-            self._result = self._result or self._given_up()
-            self._due = None  # who leaves early does not want to know
+            self._result = self._result or self._abandoned()
+            self._error = None  # leaving early is not a failure
         finally:
             await self._closing.__aexit__(kind, error, trace)
 
     @staticmethod
-    async def _conducted(chunks: AsyncGenerator[Chunk], background: BackgroundTasks) -> AsyncGenerator[Chunk]:
+    async def _in_background(chunks: AsyncGenerator[Chunk], background: BackgroundTasks) -> AsyncGenerator[Chunk]:
         """Yield chunks that a task of its own reads, one at a time."""
         send, receive = anyio.create_memory_object_stream[Chunk](0)
         done = anyio.Event()
-        background.start(_conduct, chunks, send, done)
+        background.start(_forward, chunks, send, done)
         try:
             async with receive:
                 async for chunk in receive:
                     yield chunk
         finally:
             background.cancel()
-            with anyio.move_on_after(_PATIENCE, shield=True):
-                await done.wait()  # what the loop takes back when it is left is not there any more behind this
+            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+                await done.wait()  # by then the loop has rolled back what it had to
 
 
-async def _conduct(chunks: AsyncGenerator[Chunk], send: MemoryObjectSendStream[Chunk], done: anyio.Event) -> None:
+async def _forward(chunks: AsyncGenerator[Chunk], send: MemoryObjectSendStream[Chunk], done: anyio.Event) -> None:
     try:
         async with send, aclosing(chunks):
             async for chunk in chunks:
                 await send.send(chunk)
     except anyio.BrokenResourceError:
-        return  # nobody reads any more
+        return  # the reader has left
     finally:
         done.set()
 

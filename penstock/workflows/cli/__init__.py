@@ -1,4 +1,4 @@
-"""The command ``penstock``: run, draw, validate and list workflows from a shell; `main` is its entry point."""
+"""The command ``penstock``: run, draw, check and list workflows, and manage stored conversations."""
 
 from __future__ import annotations
 

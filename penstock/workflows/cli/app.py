@@ -1,4 +1,4 @@
-"""`main`: from the command line to a command and an exit code; the place where errors become sentences."""
+"""The entry point of the command ``penstock``: it runs a command, and reports errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING
 import penstock
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.cli.arguments import parse
-from penstock.workflows.cli.exits import Exit
-from penstock.workflows.cli.files import forget, prepare
+from penstock.workflows.cli.exit_codes import Exit
+from penstock.workflows.cli.inputs import discard, use_utf8
 
 if TYPE_CHECKING:
     import argparse
@@ -19,37 +19,40 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; see `Exit`.
+    """Run the command line, and return the exit code; see `Exit`.
 
-    While a command works, stdout is stderr for everybody else: what user code prints does not mix with the result.
+    While a command runs, ``sys.stdout`` is stderr: what the user's code prints does not mix with the results.
+
+    Args:
+        argv: the arguments. None: those of the process.
     """
     stdout = sys.stdout
-    prepare(stdout)
+    use_utf8(stdout)
     try:
         args = parse(argv, penstock.__version__)
-    except SystemExit as end:  # argparse has said what there was to say
+    except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else Exit.USAGE
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            return _command(args, stdout)
+            return _run_command(args, stdout)
     except BrokenPipeError:
-        forget(stdout)
+        discard(stdout)
         return Exit.PIPE
     except KeyboardInterrupt:
         sys.stderr.write("penstock: interrupted\n")
         return Exit.INTERRUPTED
     except (PenstockError, OSError) as error:
-        return _refused(error, debug=args.debug)
+        return _report(error, debug=args.debug)
 
 
-def _command(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Run the command named; only what it needs is imported."""
+def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
+    """Run the command; only the modules that it needs are imported."""
     if args.command == "run":
         from penstock.workflows.cli.run import run as command
     elif args.command == "draw":
-        from penstock.workflows.cli.draw import draw as command
+        from penstock.workflows.cli.inspection import draw as command
     elif args.command == "validate":
-        from penstock.workflows.cli.validate import validate as command
+        from penstock.workflows.cli.inspection import validate as command
     elif args.command == "memory":
         from penstock.workflows.cli.memory import memory as command
     else:
@@ -59,11 +62,12 @@ def _command(args: argparse.Namespace, stdout: IO[str]) -> int:
     return code
 
 
-def _refused(error: Exception, *, debug: bool) -> int:
+def _report(error: Exception, *, debug: bool) -> int:
+    """Print an error as one line, or with ``--debug`` as a traceback; return the exit code."""
     if debug:
         traceback.print_exception(error, file=sys.stderr)
     else:
-        told = error.__cause__ is None or isinstance(error.__cause__, (OSError, ImportError, SyntaxError))
-        hint = "" if told else " (--debug shows where)"
+        explained = error.__cause__ is None or isinstance(error.__cause__, (OSError, ImportError, SyntaxError))
+        hint = "" if explained else " (--debug shows where)"
         sys.stderr.write(f"penstock: {error}{hint}\n")
     return Exit.USAGE

@@ -1,22 +1,107 @@
-"""The arguments of every command, with their help texts; it knows no command's work."""
+"""The arguments of every command, with their help texts."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.engine.formats import FORMATS
 from penstock.engine.processor.stages import STAGES
 from penstock.workflows.batch import JOBS
 from penstock.workflows.cli.inputs import is_object
-from penstock.workflows.cli.memory_arguments import add_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+
+STORE = "PENSTOCK_STORE"
+"""The environment variable that names the store if ``--store`` does not."""
+
+LAST = 50
+"""How many messages of a thread are shown by default: a few screens."""
+
+_MEMORY = """\
+STORE is the file of a SQLiteStorage, or the URL of a PostgreSQL server (postgresql://…). Without --store, the
+environment variable PENSTOCK_STORE is used. Put a URL with a password there, because other users of the machine can
+see arguments.
+"""
+
+_MEMORY_EXAMPLES = """\
+examples:
+  penstock memory list --store chat.db                   list threads, the most recently changed first
+  penstock memory show --store chat.db THREAD            show a thread and the user's working memory
+  penstock memory export --store chat.db -o all.jsonl    export all threads
+  penstock memory import --store copy.db all.jsonl       import them into another store
+  penstock memory delete --store chat.db THREAD          delete a thread
+  penstock memory forget --store chat.db RESOURCE        delete everything about a user
+
+exit codes: 0 success, 2 wrong usage, or the store cannot be read, 3 a line to import is malformed
+"""
+
+_IMPORT = """\
+Messages replace stored ones with the same id, and a working memory replaces the stored one as a whole (the earlier
+version stays in its history). To import a file twice has the same result as once. A thread that belongs to another
+resource is refused.
+"""
+
+_FORGET = """\
+Deletes all threads of the resources with their messages, vectors and working memories, and the resources' own working
+memory with all versions. Vectors that your application keeps in another store are not deleted.
+"""
+
+
+def add_memory(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command ``memory`` and its actions.
+
+    Args:
+        commands: the subparsers to add it to.
+        command: makes a parser, given the subparsers, its name, its usage and its help.
+    """
+    line = "manage a store: list, show, export, import or delete threads; forget users"
+    memory = command(commands, "memory", "ACTION", line, _MEMORY, _MEMORY_EXAMPLES)
+    actions = memory.add_subparsers(dest="action", metavar="ACTION", prog="penstock memory", required=True)
+
+    def action(name: str, usage: str, line: str, about: str = "") -> argparse.ArgumentParser:
+        made = command(actions, name, usage, line, f"{about}\n{_MEMORY}".strip(), under="penstock memory")
+        made.add_argument(
+            "--store", metavar="STORE", default=os.environ.get(STORE), help=f"the store (default: ${STORE})"
+        )
+        return made
+
+    listing = action("list", "", "list threads, the most recently changed first")
+    listing.add_argument("--resource", metavar="ID", help="only the threads of this resource")
+    listing.add_argument("-n", "--limit", type=_positive, metavar="N", help="show at most N threads")
+    _add_format(listing)
+    show = action("show", "THREAD", "show a thread: its messages, and the working memory")
+    show.add_argument("thread", metavar="THREAD", help="the id of the thread")
+    show.add_argument(
+        "-n", "--last", type=_positive, default=LAST, metavar="N", help=f"show the last N messages (default: {LAST})"
+    )
+    show.add_argument("--all", action="store_true", help="show all messages")
+    _add_format(show)
+    export = action("export", "[THREAD ...]", "write threads as JSON lines for `import`; without THREAD, all of them")
+    export.add_argument("threads", metavar="THREAD", nargs="*", help="the ids of the threads")
+    export.add_argument("--resource", metavar="ID", help="only the threads of this resource")
+    export.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
+    action("import", "FILE", "import threads from a file of `export`", _IMPORT).add_argument(
+        "file", metavar="FILE", help="a file of `export`; `-` for stdin"
+    )
+    delete = action("delete", "THREAD ...", "delete threads, their messages, vectors and working memories")
+    delete.add_argument("threads", metavar="THREAD", nargs="+", help="the ids of the threads")
+    delete.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    forget = action("forget", "RESOURCE ...", "delete everything about a resource, for example a user", _FORGET)
+    forget.add_argument("resources", metavar="RESOURCE", nargs="+", help="the ids of the resources")
+    forget.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--format", choices=("table", "jsonl"), default="table", help="default: table")
+
 
 CHECKED_STAGES = tuple(name for name, stage in STAGES.items() if not stage.streams and name != "process_api_error")
-"""The stages that can be run on one row alone: not on a source of chunks, and not on an error."""
+"""The stages that ``run`` offers: all but those that need a source of chunks or an error."""
 
 Diagram = Literal["text", "mermaid", "dot", "json"]
 DIAGRAMS: dict[Diagram, tuple[str, ...]] = {
@@ -25,35 +110,36 @@ DIAGRAMS: dict[Diagram, tuple[str, ...]] = {
     "dot": (".dot", ".gv"),
     "json": (".json",),
 }
-"""The formats of diagrams, and the endings of file names that mean them."""
+"""The formats of diagrams, with the file extensions that select them."""
 
 PICTURES = (".svg", ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
-"""The endings of files that graphviz can make of our text, and that no text may be written into."""
+"""Extensions of pictures, which graphviz can make of our text; no diagram is written into such a file."""
 
 ROWS = 50
-"""How many rows that were blocked, edited or broken a table shows by default: some screens full."""
+"""How many rows that were blocked, edited, failed or invalid a table shows by default: a few screens."""
 
 _WORKFLOW = "a preset (see `penstock list`), module:name, or path.py:name"
 
-_ABOUT = "Run, draw, check and list workflows of guards for LLM agents."
+_ABOUT = "Run, draw and check workflows of guards for LLM agents, and manage stored conversations."
 
 _EXAMPLES = """\
 examples:
-  penstock run hygiene "Write to ann@example.com"      one text
-  penstock run hygiene --input chats.jsonl             a file, as a table
-  penstock run guards.py:guard - <rows.jsonl >out.jsonl    rows in, rows out
-  penstock draw hygiene                                what will happen, as a diagram
-  penstock list                                        what there is
-  penstock memory list --store chat.db                 what was remembered
+  penstock run hygiene "Write to ann@example.com"          check one text
+  penstock run hygiene --input chats.jsonl                 check a file
+  penstock run guards.py:guard - <rows.jsonl >out.jsonl    read stdin, write JSONL
+  penstock draw hygiene                                    show the workflow as a diagram
+  penstock list                                            show presets, processors and stages
+  penstock memory list --store chat.db                     show stored conversations
 """
 
 _RUN = """\
-Rows come from TEXT, from a file, or from stdin. A row of JSONL is a string, {"text": ...}, {"messages": [...]}, a chat
-message ({"role": ..., "content": ...}), or a list of them; an "id" is kept. A file is JSONL, unless its name ends with
-.txt, .md or .log. On stdin the first line decides: JSONL if it is JSON, else each line is a text.
+Input: TEXT, or rows from a file or stdin. A row of JSONL is a string, {"text": ...}, {"messages": [...]}, a chat
+message ({"role": ..., "content": ...}), or a list of messages; an "id" is copied to the result. A file is read as
+JSONL, unless its name ends with .txt, .md or .log; then each line is a text. On stdin the first line decides: if it is
+JSON, the input is JSONL, else each line is a text.
 
-A table is shown on a terminal, and JSONL is written elsewhere. The text of a row that was blocked, and what was
-redacted, is never shown unless you say --show-input.
+Output: a table on a terminal, and JSONL elsewhere. Blocked and redacted text is never written, unless you pass
+--show-input.
 """
 
 _RUN_EXAMPLES = """\
@@ -62,16 +148,16 @@ examples:
   penstock run hygiene --input chats.jsonl -o cleaned.jsonl
   cat prompts.txt | penstock run guards.py:guard - --format table
   penstock run myapp.guards:output --stage process_output_step --input answers.jsonl
-  penstock run hygiene --input pull.jsonl --fail-on blocked     exit code 1 if any row is blocked
+  penstock run hygiene --input pull.jsonl --fail-on blocked     exit code 1 if a row is blocked
 
-exit codes: 0 every row was judged, 1 --fail-on found something, 2 wrong usage, 3 some rows could not be judged (they
-are malformed, or a step broke), 130 interrupted, 141 the reader of the output went away
+exit codes: 0 every row was checked, 1 --fail-on found a row, 2 wrong usage, 3 some rows could not be checked (they are
+malformed, or a step failed), 130 interrupted, 141 the reader of the output has closed it
 """
 
 _DRAW_EXAMPLES = """\
 examples:
   penstock draw hygiene
-  penstock draw guards.py:guard -o guard.mmd           the ending says: Mermaid
+  penstock draw guards.py:guard -o guard.mmd           as Mermaid, because of the extension
   penstock draw guards.py:guard --stage process_output_step
   penstock draw guards.py:guard --format dot | dot -Tsvg >guard.svg
 """
@@ -86,13 +172,13 @@ exit codes: 0 no problems, 1 problems, 2 the workflow cannot be loaded
 
 
 def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
-    """Return the arguments of a command line.
+    """Parse a command line.
 
-    argparse (that of Python 3.11 at least) decides about an argument that may be left out as soon as the one before it
-    is there, so what stands behind options (``run WORKFLOW --stage STAGE -``) is left over; here it gets its place.
+    argparse (at least that of Python 3.11) assigns an optional positional argument as soon as the one before it is
+    there, so an argument after options (``run WORKFLOW --stage STAGE -``) is left over; here it gets its place.
 
     Raises:
-        SystemExit: they are wrong, or ask for help; argparse has said so.
+        SystemExit: the arguments are wrong, or ask for help; argparse has printed the message.
     """
     made = _parser(version)
     args, left = made.parse_known_args(argv)
@@ -106,7 +192,7 @@ def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
 
 def _parser(version: str) -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    main = argparse.ArgumentParser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_Form)
+    main = argparse.ArgumentParser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_HelpFormatter)
     main.add_argument("--version", action="version", version=f"penstock {version}")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
@@ -117,8 +203,8 @@ def _parser(version: str) -> argparse.ArgumentParser:
     return main
 
 
-class _Form(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of descriptions and examples as they are written."""
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the line breaks of descriptions and examples."""
 
 
 def _command(
@@ -131,77 +217,99 @@ def _command(
         help=line,
         description=text,
         epilog=examples,
-        formatter_class=_Form,
+        formatter_class=_HelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument(
         "--debug",
         action="store_true",
-        help="show where an error was raised: the frames, never the text that was checked",
+        help="show the traceback of an error, without any text that was checked",
     )
     return made
 
 
 def _add_run(commands: Any) -> None:
     run = _command(
-        commands, "run", "WORKFLOW [TEXT | -]", "run a workflow over a text, a file or stdin", _RUN, _RUN_EXAMPLES
+        commands, "run", "WORKFLOW [TEXT | -]", "run a workflow on a text, a file or stdin", _RUN, _RUN_EXAMPLES
     )
     run.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
-    run.add_argument("text", metavar="TEXT", nargs="?", help="one text; `-` for stdin (which it is, too, in a pipe)")
-    run.add_argument("-i", "--input", metavar="FILE", help="read the rows from this file; `-` for stdin")
-    run.add_argument("--input-format", choices=("auto", "jsonl", "text"), default="auto", help="what a line is")
-    run.add_argument("-o", "--output", metavar="FILE", help="write the result there; JSONL unless --format says else")
-    run.add_argument("-f", "--format", choices=("table", "jsonl"), help="for people, or for programs")
+    run.add_argument("text", metavar="TEXT", nargs="?", help="one text; `-` for stdin (the default in a pipe)")
+    run.add_argument("-i", "--input", metavar="FILE", help="read rows from this file; `-` for stdin")
+    run.add_argument(
+        "--input-format",
+        choices=("auto", "jsonl", "text"),
+        default="auto",
+        help="the format of the rows (default: auto)",
+    )
+    run.add_argument(
+        "-o", "--output", metavar="FILE", help="write the results to this file, as JSONL unless --format is given"
+    )
+    run.add_argument("-f", "--format", choices=("table", "jsonl"), help="default: table on a terminal, else jsonl")
     run.add_argument(
         "--messages-format",
         choices=FORMATS,
         default="openai-chat",
         metavar="FORMAT",
-        help=f"how JSONL holds conversations: {', '.join(FORMATS)} (default: openai-chat)",
+        help=f"the format of conversations in the results: {', '.join(FORMATS)} (default: openai-chat)",
     )
     run.add_argument(
         "--stage",
         choices=CHECKED_STAGES,
         default="process_input",
         metavar="STAGE",
-        help="the stage to run (default: process_input; `penstock list` names them; of answers, process_output_step)",
+        help="the stage to run (default: process_input; for answers: process_output_step; `penstock list` shows all)",
     )
     run.add_argument(
-        "--context", type=_json_object, default={}, metavar="JSON", help="the request context, an object of JSON"
+        "--context", type=_json_object, default={}, metavar="JSON", help="the request context, as a JSON object"
     )
     run.add_argument(
-        "-j", "--jobs", type=_positive, default=JOBS, help=f"rows under way at once, for async steps (default: {JOBS})"
+        "-j",
+        "--jobs",
+        type=_positive,
+        default=JOBS,
+        metavar="N",
+        help=f"how many rows run at once if there are async steps (default: {JOBS})",
     )
     run.add_argument("-n", "--limit", type=_positive, metavar="N", help="stop after N rows")
-    run.add_argument("--rows", type=_natural, default=ROWS, metavar="N", help=f"rows in a table (default: {ROWS})")
-    run.add_argument("--show-text", action="store_true", help="the texts that are left, in a table too")
-    run.add_argument("--show-input", action="store_true", help="the rows as they came, whatever was hidden in them")
-    run.add_argument("--fail-on", choices=("blocked", "edited"), help="exit with 1 if a row is (edited: or blocked)")
-    run.add_argument("--no-progress", action="store_true", help="no progress bar")
+    run.add_argument(
+        "--rows", type=_natural, default=ROWS, metavar="N", help=f"show at most N rows in a table (default: {ROWS})"
+    )
+    run.add_argument("--show-text", action="store_true", help="show the resulting texts in a table, too")
+    run.add_argument(
+        "--show-input", action="store_true", help="show the original rows, including everything that was hidden"
+    )
+    run.add_argument(
+        "--fail-on",
+        choices=("blocked", "edited"),
+        help="exit with 1 if a row is blocked (edited: if one is edited or blocked)",
+    )
+    run.add_argument("--no-progress", action="store_true", help="show no progress bar")
 
 
 def _add_draw(commands: Any) -> None:
     draw = _command(commands, "draw", "WORKFLOW", "draw a workflow as a diagram", "", _DRAW_EXAMPLES)
     draw.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
-    draw.add_argument("-f", "--format", choices=tuple(DIAGRAMS), help="default: as FILE's ending says, else text")
-    draw.add_argument("-o", "--output", metavar="FILE", help="write it there")
-    draw.add_argument("--stage", choices=tuple(STAGES), metavar="STAGE", help="draw only what has this stage")
+    draw.add_argument("-f", "--format", choices=tuple(DIAGRAMS), help="default: by the extension of FILE, else text")
+    draw.add_argument("-o", "--output", metavar="FILE", help="write the diagram to this file")
+    draw.add_argument(
+        "--stage", choices=tuple(STAGES), metavar="STAGE", help="draw only the steps that implement this stage"
+    )
 
 
 def _add_validate(commands: Any) -> None:
     validate = _command(
-        commands, "validate", "WORKFLOW", "tell all problems of a workflow at once", "", _VALIDATE_EXAMPLES
+        commands, "validate", "WORKFLOW", "report all problems of a workflow at once", "", _VALIDATE_EXAMPLES
     )
     validate.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
-    validate.add_argument("--stage", choices=tuple(STAGES), metavar="STAGE", help="a stage it is to be used at")
+    validate.add_argument(
+        "--stage", choices=tuple(STAGES), metavar="STAGE", help="check that it can be used at this stage, too"
+    )
 
 
 def _add_list(commands: Any) -> None:
     listing = _command(commands, "list", "[NAME]", "list the presets, the built-in processors and the stages")
-    listing.add_argument(
-        "name", metavar="NAME", nargs="?", help="only the one of this name, with its whole description"
-    )
-    listing.add_argument("-f", "--format", choices=("text", "json"), default="text", help="for people or programs")
+    listing.add_argument("name", metavar="NAME", nargs="?", help="show only this one, with its whole description")
+    listing.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
 
 
 def _positive(given: str) -> int:
@@ -213,7 +321,7 @@ def _positive(given: str) -> int:
 
 def _natural(given: str) -> int:
     if not given.isdecimal():
-        raise argparse.ArgumentTypeError(f"{given!r} is no whole number")
+        raise argparse.ArgumentTypeError(f"{given!r} is not a whole number")
     return int(given)
 
 
@@ -223,5 +331,5 @@ def _json_object(given: str) -> dict[str, Any]:
     except ValueError:
         value = None
     if not is_object(value):
-        raise argparse.ArgumentTypeError("""expected an object of JSON, for example '{"tenant": "a"}'""")
+        raise argparse.ArgumentTypeError("""expected a JSON object, for example '{"tenant": "a"}'""")
     return value

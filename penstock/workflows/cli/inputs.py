@@ -1,48 +1,49 @@
-"""Rows of input: reads a file or stdin line by line, and makes of each row what a stage takes; it knows no screen.
-
-One line is held at a time, and of a line no more than `MAX_LINE` bytes. A row that is malformed says so when it is
-asked for its call, in order with the others. No error holds any of a row's text.
-"""
+"""Read the rows of ``penstock run``, and open files, stdin and stdout."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import sys
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import MessageError
 from penstock.workflows.batch import Call
-from penstock.workflows.cli.exits import CommandError
+from penstock.workflows.cli.exit_codes import CommandError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     from typing_extensions import TypeIs
 
     from penstock.engine.values.messages import Message
 
+
 InputFormat = Literal["auto", "jsonl", "text"]
 
 MAX_LINE = 64 * 1024 * 1024
-"""The bytes of the longest line that is read: far beyond any conversation, far below what fills a machine's memory."""
+"""The length of the longest line that is read, in bytes: far beyond any conversation, and small for a memory."""
 
 TOOL_VALUES = {name: stage.value for name, stage in STAGES.items() if stage.value}
-"""The stages that judge a JSON value instead of messages, and the field of a row that holds it."""
+"""The stages that check a JSON value instead of messages, and the field of a row that holds it."""
 
 _BODIES = ("text", "messages", "content", "parts")
 """The fields of which a row has one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class InputRow:
     """One row of the input.
 
     Attributes:
-        line: its line, from 1.
-        value: the str or JSON value that stands there.
-        problem: why there is none.
+        line: the number of its line, from 1.
+        value: the str or JSON value of the row.
+        problem: why it has none, or None.
     """
 
     line: int
@@ -51,34 +52,34 @@ class Row:
 
     @property
     def id(self) -> str | int | None:
-        """The row's own id, if it has one."""
+        """The row's own id, or None."""
         found = self.value.get("id") if is_object(self.value) else None
         return found if isinstance(found, str | int) else None
 
 
 def is_object(value: Any) -> TypeIs[dict[str, Any]]:
-    """Tell whether a value of JSON is an object."""
+    """Return whether a JSON value is an object."""
     return isinstance(value, dict)
 
 
 @dataclass(slots=True)
 class LineIds:
-    """Gives the ids of one row's messages: the same in every run over the same input."""
+    """Makes the ids of the messages of one row; they are the same in every run on the same input."""
 
     line: int
     count: int = field(default=0)
 
     def next(self) -> str:
-        """Return an id made of line and number."""
+        """Return an id of line and number."""
         self.count += 1
         return f"line-{self.line}-{self.count}"
 
 
-def call_of(row: Row, stage: str, context: Mapping[str, Any]) -> Call:
-    """Return what a row asks of a stage.
+def call_of(row: InputRow, stage: str, context: Mapping[str, Any]) -> Call:
+    """Return how to run a stage on a row.
 
     Raises:
-        MessageError: it is malformed.
+        MessageError: the row is malformed.
     """
     if row.problem is not None:
         raise MessageError("", row.problem)
@@ -97,7 +98,7 @@ def _messages_of(value: Any) -> Any:
         raise MessageError("", f"a row is a string, an object or a list of messages, not {_kind(value)}")
     bodies = [name for name in _BODIES if name in value]
     if "messages" in bodies and "text" in bodies:
-        raise MessageError("", "it has both 'text' and 'messages'; which is meant?")
+        raise MessageError("", "it has both 'text' and 'messages'; give one of them")
     if not bodies:
         raise MessageError("", f"it has none of {', '.join(map(repr, _BODIES))}")
     if "messages" in bodies:
@@ -108,11 +109,11 @@ def _messages_of(value: Any) -> Any:
 
 
 def _parsed(value: Any) -> tuple[Message, ...]:
-    from penstock.engine.formats import parse_messages  # plain texts need no format
+    from penstock.engine.formats import parse_messages  # not needed for plain texts
 
     messages = parse_messages(value)
     if not messages:
-        raise MessageError("messages", "there are none")
+        raise MessageError("messages", "the list is empty")
     return messages
 
 
@@ -125,12 +126,12 @@ def _text_of(value: dict[str, Any], name: str) -> Any:
     return _messages_of({"role": "user", "content": text})
 
 
-def _tool_call_of(row: Row, name: str, options: dict[str, Any]) -> Call:
+def _tool_call_of(row: InputRow, name: str, options: dict[str, Any]) -> Call:
     value = row.value
     if not is_object(value):
         return Call(value, {}, options)
     if name not in value:
-        raise MessageError("", f"it has no {name!r}, which this stage is about")
+        raise MessageError("", f"it has no {name!r}, which this stage needs")
     details = {key: value[key] for key in ("tool_name", "call_id") if isinstance(value.get(key), str)}
     return Call(value[name], details, options)
 
@@ -146,21 +147,21 @@ def _kind(value: object) -> str:
 
 
 @dataclass(slots=True)
-class Source:
-    """The rows of a file or of stdin. Lives as long as it is read.
+class RowSource:
+    """Reads the rows of a file or of stdin. Lives as long as it is read.
 
     Attributes:
-        stream: where the bytes come from.
-        form: how lines are meant; ``auto``: the first line that is not empty decides.
-        taken: the bytes read so far, for progress.
+        stream: the stream to read.
+        form: the format of the lines; ``auto``: the first line that is not empty decides.
+        taken: the number of bytes read so far, for the progress bar.
     """
 
     stream: IO[bytes]
     form: InputFormat = "auto"
     taken: int = 0
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows; empty lines count as lines, but are no rows.
+    def rows(self) -> Iterator[InputRow]:
+        """Yield the rows. Empty lines are skipped, but counted.
 
         Raises:
             CommandError: the input is UTF-16.
@@ -174,10 +175,10 @@ class Source:
             lines = chain([first], lines)
         read = _json_row if self.form == "jsonl" else _text_row
         for number, line in lines:
-            yield Row(number, problem=_too_long()) if line is None else read(number, line)
+            yield InputRow(number, problem=_too_long()) if line is None else read(number, line)
 
     def _lines(self) -> Iterator[tuple[int, bytes | None]]:
-        """Yield the lines that are not empty with their numbers; None in place of one that is too long."""
+        """Yield the lines that are not empty with their numbers; None in place of a line that is too long."""
         number = 0
         while line := self.stream.readline(MAX_LINE + 1):
             number += 1
@@ -208,32 +209,121 @@ def _without_mark(line: bytes) -> bytes:
 
 
 def _is_json(line: bytes | None) -> bool:
-    """Tell whether a line is an object, a list or a string of JSON, in full."""
+    """Return whether a line is a complete JSON object, list or string."""
     try:
         return line is not None and isinstance(json.loads(line), dict | list | str)
     except (ValueError, RecursionError):
         return False
 
 
-def _text_row(number: int, line: bytes) -> Row:
+def _text_row(number: int, line: bytes) -> InputRow:
     try:
-        return Row(number, line.decode("utf-8"))
+        return InputRow(number, line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        return Row(number, problem=_not_utf8(error))
+        return InputRow(number, problem=_not_utf8(error))
 
 
-def _json_row(number: int, line: bytes) -> Row:
+def _json_row(number: int, line: bytes) -> InputRow:
     try:
-        return Row(number, json.loads(line.decode("utf-8")))
+        return InputRow(number, json.loads(line.decode("utf-8")))
     except UnicodeDecodeError as error:
-        return Row(number, problem=_not_utf8(error))
+        return InputRow(number, problem=_not_utf8(error))
     except json.JSONDecodeError as error:
-        return Row(number, problem=f"it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
+        return InputRow(
+            number, problem=f"it is not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        )
     except RecursionError:
-        return Row(number, problem="it is no JSON that can be read: it is nested too deeply")
+        return InputRow(number, problem="it cannot be parsed as JSON: it is nested too deeply")
     except ValueError:
-        return Row(number, problem="it is no JSON that can be read: a number has too many digits")
+        return InputRow(number, problem="it cannot be parsed as JSON: a number has too many digits")
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:
-    return f"it is no UTF-8: byte {error.start + 1} of the line cannot be read"
+    return f"it is not valid UTF-8, at byte {error.start + 1} of the line"
+
+
+@contextlib.contextmanager
+def reading(name: str) -> Generator[IO[bytes]]:
+    """Open a file for reading bytes. ``-`` is stdin, which stays open.
+
+    Raises:
+        CommandError: it cannot be read.
+    """
+    if name == "-":
+        yield _stdin()
+        return
+    try:
+        stream = Path(name).open("rb")  # noqa: SIM115 - closed below; only errors of opening it are caught here
+    except OSError as error:
+        raise CommandError(f"cannot read {name}: {_reason(error)}") from error
+    with stream:
+        yield stream
+
+
+def _stdin() -> IO[bytes]:
+    """Return the bytes of stdin, with a reader of our own: a read of sys.stdin holds a lock that the exit needs."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):  # it is not a file of the system
+        return sys.stdin.buffer
+
+
+@contextlib.contextmanager
+def writing(name: str | None, stdout: IO[str]) -> Generator[IO[str]]:
+    """Open a file for writing text, in UTF-8 with LF line ends. None and ``-`` are stdout, which stays open.
+
+    Raises:
+        CommandError: it cannot be written.
+    """
+    if name in (None, "-"):
+        yield stdout
+        stdout.flush()
+        return
+    try:
+        # Half a surrogate pair, which UTF-8 cannot encode, is written as \udXXX, which JSON reads back as the same.
+        stream = Path(name).open("w", encoding="utf-8", errors="backslashreplace", newline="\n")  # noqa: SIM115
+    except OSError as error:
+        raise CommandError(f"cannot write {name}: {_reason(error)}") from error
+    with stream:
+        yield stream
+
+
+def refuse_same(read: str, written: str | None) -> None:
+    """Check that the output is not the input.
+
+    Raises:
+        CommandError: both are the same file.
+    """
+    if written is None or "-" in (read, written):
+        return
+    with contextlib.suppress(OSError):
+        if os.path.samefile(read, written):  # noqa: PTH121 - neither needs to exist
+            raise CommandError(f"{written} is the input; write to another file")
+
+
+def size_of(stream: IO[bytes]) -> int | None:
+    """Return the size of a file in bytes; None for a pipe."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return None
+    return status.st_size or None
+
+
+def use_utf8(stdout: IO[str]) -> None:
+    """Make stdout write UTF-8 with LF line ends, whatever the locale: JSONL is UTF-8, and no character fails."""
+    reconfigure = getattr(stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def discard(stdout: IO[str]) -> None:
+    """Redirect stdout to nowhere, since its reader has closed it, and flushing it at exit would fail again."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stdout.fileno())
+        os.close(nowhere)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__

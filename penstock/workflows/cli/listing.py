@@ -1,4 +1,4 @@
-"""``penstock list``: the presets, the built-in processors and the stages, each with a line, as they are now."""
+"""The command ``penstock list``: the presets, the built-in processors and the stages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import penstock.processors
 from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
-from penstock.processors.guards.guard import Guard
-from penstock.processors.guards.options import GUARD_OPTIONS
-from penstock.workflows.cli.exits import CommandError, Exit
+from penstock.processors.guards.guard import GUARD_OPTIONS, Guard
+from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One thing that can be used, as it is described.
+class ListEntry:
+    """A preset, a processor or a stage, with its description.
 
     Attributes:
         kind: ``preset``, ``processor`` or ``stage``.
-        name: what it is called where it is used.
-        line: its first sentence.
-        options: its options, each with its default as Python writes it; None: it must be given.
-        stages: the stages it has.
+        name: its name.
+        line: the first sentence of the description.
+        options: its options, each with its default as Python writes it; None: required.
+        stages: the stages that it implements.
         text: the whole description.
-        shared: the names of further options, which all of its kind have.
+        shared: the names of further options, which all guards have.
     """
 
     kind: str
@@ -51,32 +50,32 @@ class Listed:
 
 
 def list_all(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """List what there is and return the exit code."""
+    """List everything, or one entry, and return the exit code."""
     chosen = _chosen([*_presets(), *_processors(), *_stages()], args.name)
     if args.format == "json":
         stdout.write(json.dumps([asdict(one) for one in chosen], indent=2, ensure_ascii=False) + "\n")
     elif args.name is not None:
-        stdout.write("\n".join(_whole(one) for one in chosen))
+        stdout.write("\n".join(_in_full(one) for one in chosen))
     else:
         stdout.write(_overview(chosen))
     return Exit.OK
 
 
-def _chosen(found: list[Listed], name: str | None) -> list[Listed]:
+def _chosen(found: list[ListEntry], name: str | None) -> list[ListEntry]:
     if name is None:
         return found
     chosen = [one for one in found if one.name.lower() == name.lower()]
     if not chosen:
         close = difflib.get_close_matches(name, [one.name for one in found], n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}?" if close else "`penstock list` shows all there is"
+        hint = f"did you mean {close[0]!r}?" if close else "`penstock list` shows all of them"
         raise CommandError(f"there is no preset, processor or stage {name!r}; {hint}")
     return chosen
 
 
-# What there is
+# Entries
 
 
-def _presets() -> Iterator[Listed]:
+def _presets() -> Iterator[ListEntry]:
     for name, make in sorted(PRESETS.items()):
         yield _described("preset", name, make, _stages_of(make()))
 
@@ -86,14 +85,14 @@ def _stages_of(workflow: Workflow) -> tuple[str, ...]:
     return tuple(stage for stage in STAGES if stage in found)
 
 
-def _processors() -> Iterator[Listed]:
+def _processors() -> Iterator[ListEntry]:
     for name, kind in sorted(_classes().items()):
         stages = tuple(stage for stage in STAGES if getattr(kind, stage, None) is not None)
         yield _described("processor", name, kind, stages)
 
 
 def _classes() -> dict[str, type[Processor[Any]]]:
-    """Return the built-in processors by name: the public classes of the package, each where it is written."""
+    """Return the built-in processors by name: the public classes, each from the module that defines it."""
     found: dict[str, type[Processor[Any]]] = {}
     for module in pkgutil.walk_packages(penstock.processors.__path__, "penstock.processors."):
         if module.name.rpartition(".")[2].startswith("_"):
@@ -104,7 +103,7 @@ def _classes() -> dict[str, type[Processor[Any]]]:
 
 
 def _is_built_in(name: str, value: object, module: str) -> bool:
-    """Tell whether it is a class to place: what is no public name of the package is a base of others."""
+    """Return whether it is a processor to use: a class that is not public is a base of others."""
     return (
         isinstance(value, type)
         and issubclass(value, Processor)
@@ -113,15 +112,15 @@ def _is_built_in(name: str, value: object, module: str) -> bool:
     )
 
 
-def _stages() -> Iterator[Listed]:
+def _stages() -> Iterator[ListEntry]:
     for name, stage in STAGES.items():
-        yield Listed("stage", name, (stage.context.__doc__ or "").partition(": ")[2].strip(), {}, (), stage.returns)
+        yield ListEntry("stage", name, (stage.context.__doc__ or "").partition(": ")[2].strip(), {}, (), stage.returns)
 
 
-def _described(kind: str, name: str, thing: Callable[..., Any], stages: tuple[str, ...]) -> Listed:
+def _described(kind: str, name: str, thing: Callable[..., Any], stages: tuple[str, ...]) -> ListEntry:
     text = inspect.getdoc(thing) or ""
     line = " ".join(text.partition("\n\n")[0].split())
-    return Listed(kind, name, line, _options(thing), stages, text, _shared(thing))
+    return ListEntry(kind, name, line, _options(thing), stages, text, _shared(thing))
 
 
 def _shared(thing: object) -> tuple[str, ...]:
@@ -140,19 +139,19 @@ def _options(thing: Callable[..., Any]) -> dict[str, str | None]:
 # As text
 
 
-def _overview(found: list[Listed]) -> str:
+def _overview(found: list[ListEntry]) -> str:
     lines: list[str] = []
     for kind, title in (("preset", "Presets"), ("processor", "Processors"), ("stage", "Stages")):
         group = [one for one in found if one.kind == kind]
         if group:
             lines += ["", title, *(line for one in group for line in _entry(one))]
-    return "\n".join([*lines[1:], "", "`penstock list NAME` tells more about one of them.", ""])
+    return "\n".join([*lines[1:], "", "`penstock list NAME` describes one of them in full.", ""])
 
 
-def _entry(one: Listed) -> list[str]:
+def _entry(one: ListEntry) -> list[str]:
     lines = [f"  {one.name}", f"      {one.line}"]
     if one.options:
-        more = ["and those of all guards"] if one.shared else []
+        more = ["and the options of all guards"] if one.shared else []
         lines.append(f"      options: {', '.join([*(_option(*option) for option in one.options.items()), *more])}")
     if one.stages:
         lines.append(f"      stages:  {', '.join(one.stages)}")
@@ -163,12 +162,12 @@ def _option(name: str, default: str | None) -> str:
     return name if default is None else f"{name}={default}"
 
 
-def _whole(one: Listed) -> str:
+def _in_full(one: ListEntry) -> str:
     lines = [f"{one.name} ({one.kind})", "", *one.text.splitlines()]
     if one.options:
         lines += ["", "options:", *(f"  {_option(*option)}" for option in one.options.items())]
     if one.shared:
-        lines += ["", "options that all guards have:", *(f"  {name}" for name in one.shared)]
+        lines += ["", "options of all guards:", *(f"  {name}" for name in one.shared)]
     if one.stages:
         lines += ["", "stages:", *(f"  {stage}" for stage in one.stages)]
     return "\n".join([*lines, ""])

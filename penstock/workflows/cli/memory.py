@@ -1,42 +1,365 @@
-"""``penstock memory``: threads of a store, listed, shown, exported, imported, deleted; users, forgotten."""
+"""The command ``penstock memory``: list, show, export, import and delete threads of a store; forget users."""
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import aclosing
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import anyio
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
-from penstock.workflows.cli import memory_lines as lines
-from penstock.workflows.cli.exits import CommandError, Exit
-from penstock.workflows.cli.files import reading, refuse_same, writing
-from penstock.workflows.cli.memory_arguments import STORE
-from penstock.workflows.cli.memory_shown import ThreadShown, show_threads
+from penstock.engine.formats import dump_messages, parse_messages
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.stored import Thread
+from penstock.workflows.cli.arguments import STORE
+from penstock.workflows.cli.exit_codes import CommandError, Exit
+from penstock.workflows.cli.formatting import console_for, plain, visible
+from penstock.workflows.cli.inputs import is_object, reading, refuse_same, writing
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-    from typing import Any, TypeAlias
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+    from typing import IO, TypeAlias
 
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.ports import Storage
-    from penstock.engine.values.stored import MemoryRecord, MemoryScope, StoredMessage, Thread
+    from penstock.engine.values.stored import MemoryRecord, MemoryScope, StoredMessage
 
     Action: TypeAlias = Callable[[Storage, argparse.Namespace, IO[str]], Awaitable[Exit]]
+
+_ROLES = {"user": "bold cyan", "assistant": "bold green", "tool": "magenta", "system": "dim"}
+_LONGEST_JSON = 2_000
+"""The length, in characters, at which a tool's arguments and results are cut: they may be whole files."""
+
+
+def show_threads(out: IO[str], threads: Sequence[Thread], *, more: bool) -> None:
+    """Print a table of threads; ``more``: there are others that are not in it."""
+    console = console_for(out)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for name in ("thread", "resource", "title", "changed", "created"):
+        table.add_column(name, overflow="fold", no_wrap=name in ("changed", "created"))
+    for thread in threads:
+        cells = (thread.id, thread.resource_id, thread.title, _minute(thread.updated_at), _minute(thread.created_at))
+        table.add_row(*(Text(plain(cell)) for cell in cells))
+    if threads:
+        console.print(table, "")
+    console.print(f"{len(threads):,} thread{'' if len(threads) == 1 else 's'}{', and more' if more else ''}")
+
+
+class ThreadPrinter:
+    """Prints one thread, with control characters escaped. Lives as long as that takes."""
+
+    def __init__(self, out: IO[str]) -> None:
+        self._console = console_for(out)
+
+    def head(self, thread: Thread) -> None:
+        """Print the owner, the title and the times."""
+        fields = [("thread", thread.id), ("resource", thread.resource_id), ("title", thread.title)]
+        fields += [("created", _second(thread.created_at)), ("changed", _second(thread.updated_at))]
+        fields += [("metadata", _json(thread.metadata))] if thread.metadata else []
+        for label, text in fields:
+            if text:
+                self._console.print(Text.assemble((f"{label}: ", "dim"), plain(text)))
+
+    def memory(self, whose: str, record: MemoryRecord) -> None:
+        """Print a working memory."""
+        by = f", by {plain(record.author)}" if record.author else ""
+        about = f"working memory of the {whose} (version {record.version}, {_second(record.updated_at)}{by})"
+        self._console.print()
+        self._console.print(Text(about, "bold yellow"))
+        self._print_lines(record.text)
+
+    def earlier(self) -> None:
+        """Print that there are earlier messages."""
+        self._console.print()
+        self._console.print(Text("… (earlier messages: --all)", "dim"))
+
+    def message(self, message: Message) -> None:
+        """Print a message."""
+        head = Text.assemble((message.role, _ROLES.get(message.role, "")), (f"  {_second(message.created_at)}", "dim"))
+        self._console.print()
+        self._console.print(head)
+        for text in _texts(message.parts):
+            self._print_lines(text)
+
+    def _print_lines(self, text: str) -> None:
+        for line in text.split("\n"):
+            self._console.print(Text(f"  {visible(line)}"), soft_wrap=True)
+
+
+def _texts(parts: Iterable[Part]) -> Iterator[str]:
+    """Yield the texts of parts; for a part without text, its type."""
+    for part in parts:
+        if isinstance(part, TextPart):
+            yield part.text
+        elif isinstance(part, ReasoningPart):
+            yield f"(reasoning) {part.text}"
+        elif isinstance(part, ToolPart):
+            yield from _call(part)
+        else:
+            yield f"[{part.type}]"
+
+
+def _call(part: ToolPart) -> Iterator[str]:
+    if part.arguments is not None:
+        yield f"→ {part.name} {_cut(_json(part.arguments))}"
+    if part.state == "result":
+        yield f"← {part.name} {_cut(_json(part.result))}"
+    elif part.state == "error":
+        yield f"✗ {part.name} {_cut(str(part.error))}"
+
+
+def _json(value: Value) -> str:
+    return json.dumps(thaw(value), ensure_ascii=False, default=str)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}… ({len(text):,} characters)"
+
+
+def _minute(time: datetime | None) -> str:
+    return "" if time is None else time.isoformat(" ", "minutes")
+
+
+def _second(time: datetime | None) -> str:
+    return "" if time is None else time.isoformat(" ", "seconds")
+
+
+PAGE = 500
+"""How many threads or messages are asked for at once."""
+
+_HEAD = {"penstock": "memory", "version": 1}
+AUTHOR = "penstock memory import"
+"""Who is said to have changed a working memory that was imported."""
+
+
+class BadLineError(CommandError):
+    """A line that cannot be imported; its text says which and why, and quotes nothing of it."""
+
+
+async def threads_of(storage: Storage, resource_id: str | None, limit: int | None = None) -> AsyncGenerator[Thread]:
+    """Yield threads, the most recently changed first."""
+    after: str | None = None
+    left = limit
+    while left is None or left > 0:
+        page = await storage.threads(
+            resource_id=resource_id, limit=PAGE if left is None else min(PAGE, left), after=after
+        )
+        for thread in page.items:
+            yield thread
+        left = None if left is None else left - len(page.items)
+        after = page.following
+        if after is None:
+            return
+
+
+async def messages_of(storage: Storage, thread_id: str) -> AsyncGenerator[StoredMessage]:
+    """Yield the messages of a thread, the oldest first."""
+    before: str | None = None
+    while True:
+        page = await storage.messages(thread_id, limit=PAGE, before=before, oldest_first=True)
+        for message in page.items:
+            yield message
+        before = page.following
+        if before is None:
+            return
+
+
+async def exported(storage: Storage, threads: Iterable[Thread]) -> AsyncGenerator[str]:
+    """Yield the lines of an export: each thread with its messages and working memory, each resource's memory once."""
+    yield line_of(_HEAD)
+    resources = set[str]()
+    for thread in threads:
+        if thread.resource_id not in resources:
+            resources.add(thread.resource_id)
+            async for line in _memory_lines(storage, "resource", thread.resource_id):
+                yield line
+        yield line_of({"thread": thread_as_json(thread)})
+        async for stored in messages_of(storage, thread.id):
+            yield line_of({"message": message_as_json(stored.message)})
+        async for line in _memory_lines(storage, "thread", thread.id):
+            yield line
+
+
+async def _memory_lines(storage: Storage, scope: MemoryScope, key: str) -> AsyncGenerator[str]:
+    record = await storage.working_memory(scope, key)
+    if record is not None:
+        yield line_of({"working_memory": {"scope": scope, "key": key, **memory_as_json(record)}})
+
+
+def line_of(value: Any) -> str:
+    """Return a JSON value as a line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def thread_as_json(thread: Thread) -> dict[str, Any]:
+    """Return a thread as JSON."""
+    return {
+        "id": thread.id,
+        "resource_id": thread.resource_id,
+        "title": thread.title,
+        "metadata": thaw(dict(thread.metadata)),
+        "created_at": _iso(thread.created_at),
+        "updated_at": _iso(thread.updated_at),
+    }
+
+
+def message_as_json(message: Message) -> Any:
+    """Return a message as JSON, in Penstock's own format."""
+    return dump_messages([message], "penstock")[0]
+
+
+def memory_as_json(record: MemoryRecord) -> dict[str, Any]:
+    """Return a working memory as JSON."""
+    return {
+        "text": record.text,
+        "version": record.version,
+        "updated_at": _iso(record.updated_at),
+        "author": record.author,
+    }
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
+
+
+class MemoryImporter:
+    """Stores the lines of an export, in order, with messages in batches. Lives as long as one import.
+
+    Attributes:
+        threads: how many threads were imported.
+        messages: how many messages.
+        memories: how many working memories.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.threads = self.messages = self.memories = 0
+        self._storage = storage
+        self._batch: list[Message] = []
+
+    async def store(self, lines: Iterable[bytes]) -> None:
+        """Store all lines.
+
+        Raises:
+            BadLineError: a line is malformed; the lines before it are stored.
+            OwnershipError: a thread belongs to another resource.
+            StorageError: the store failed.
+        """
+        try:
+            for number, value in _values(lines):
+                await self._take(number, value)
+        finally:
+            await self._flush()
+
+    async def _take(self, number: int, value: dict[str, Any]) -> None:
+        if "message" in value:
+            self._batch.append(_message(number, value["message"]))
+            if len(self._batch) == PAGE:
+                await self._flush()
+            return
+        await self._flush()
+        if "thread" in value:
+            thread = _thread(number, value["thread"])
+            kept = await self._storage.create_thread(thread)
+            if (kept.title, kept.metadata) != (thread.title, thread.metadata):
+                await self._storage.update_thread(thread.id, title=thread.title, metadata=thread.metadata)
+            self.threads += 1
+        else:
+            await self._remember(number, value["working_memory"])
+
+    async def _remember(self, number: int, value: Any) -> None:
+        if not _has(value, scope=str, key=str, text=str) or value["scope"] not in ("thread", "resource"):
+            raise BadLineError(f"line {number}: a working memory needs a scope (thread or resource), a key and a text")
+        scope: MemoryScope = value["scope"]
+        known = await self._storage.working_memory(scope, value["key"])
+        if known is None or known.text != value["text"]:
+            await self._storage.put_working_memory(scope, value["key"], value["text"], expected=None, author=AUTHOR)
+        self.memories += 1
+
+    async def _flush(self) -> None:
+        batch, self._batch = self._batch, []
+        if batch:
+            await self._storage.save_messages(batch)
+            self.messages += len(batch)
+
+
+def _values(lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the values of the lines with their numbers, except the header, which is checked."""
+    begun = False
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        value = _value(number, line)
+        if not begun and value != _HEAD:
+            raise BadLineError(
+                f"line {number}: this is not the header of `penstock memory export`, or of a newer version"
+            )
+        if begun and len({"thread", "message", "working_memory"}.intersection(value)) != 1:
+            raise BadLineError(f"line {number}: it must have one of thread, message and working_memory")
+        if begun:
+            yield number, value
+        begun = True
+    if not begun:
+        raise BadLineError("line 1: the file is empty")
+
+
+def _value(number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        value = None
+    if not is_object(value):
+        raise BadLineError(f"line {number}: it is not a JSON object")
+    return value
+
+
+def _message(number: int, value: Any) -> Message:
+    try:
+        (message,) = parse_messages([value], "penstock")
+    except MessageError as error:
+        raise BadLineError(f"line {number}: it is not a valid message ({error.place})") from error
+    if not message.id or not message.thread_id:
+        raise BadLineError(f"line {number}: the message has no id or no thread")
+    return message
+
+
+def _thread(number: int, value: Any) -> Thread:
+    if not _has(value, id=str, resource_id=str) or not isinstance(value.get("metadata", {}), dict):
+        raise BadLineError(f"line {number}: a thread needs an id, a resource_id, and metadata that is an object")
+    try:
+        times = [value.get(name) and datetime.fromisoformat(value[name]) for name in ("created_at", "updated_at")]
+    except (TypeError, ValueError):
+        raise BadLineError(f"line {number}: a time of the thread is not in ISO 8601") from None
+    created, updated = (time or None for time in times)
+    title = value.get("title", "")
+    return Thread(value["id"], value["resource_id"], str(title), value.get("metadata", {}), created, updated)
+
+
+def _has(value: Any, **kinds: type) -> bool:
+    return is_object(value) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+
 
 _SERVERS = ("postgresql://", "postgres://")
 
 
 def memory(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Do what is asked for, and return the exit code."""
+    """Run the action, and return the exit code."""
     actions = {"list": _list, "show": _show, "export": _export, "import": _import, "delete": _delete, "forget": _forget}
-    storage = _opened(args.store, makes=args.action == "import")
-    return anyio.run(partial(_done, storage, actions[args.action], args, stdout))
+    storage = _open_store(args.store, creates=args.action == "import")
+    return anyio.run(partial(_run_action, storage, actions[args.action], args, stdout))
 
 
-async def _done(storage: Storage, action: Action, args: argparse.Namespace, stdout: IO[str]) -> Exit:
+async def _run_action(storage: Storage, action: Action, args: argparse.Namespace, stdout: IO[str]) -> Exit:
     try:
         return await action(storage, args, stdout)
     finally:
@@ -44,31 +367,33 @@ async def _done(storage: Storage, action: Action, args: argparse.Namespace, stdo
             await storage.close()
 
 
-def _opened(store: str | None, *, makes: bool) -> Storage:
-    """Return the store; it opens itself at first use. Only an import makes a file.
+def _open_store(store: str | None, *, creates: bool) -> Storage:
+    """Return the store, which connects at its first use. Only an import creates a file.
 
     Raises:
-        CommandError: there is none.
+        CommandError: no store is named, or its file does not exist.
     """
     if not store:
-        raise CommandError(f"which store? say --store FILE, or set {STORE}")
+        raise CommandError(f"no store is named; use --store FILE, or set {STORE}")
     if store.startswith(_SERVERS):
         from penstock.stores.postgres.storage import PostgresStorage
 
         return PostgresStorage(store)
     from penstock.stores.sqlite.storage import SQLiteStorage
 
-    if not makes and not Path(store).is_file():
-        raise CommandError(f"there is no file {store!r}; a server's address begins with postgresql://")
+    if not creates and not Path(store).is_file():
+        raise CommandError(f"there is no file {store!r}; the URL of a server begins with postgresql://")
     return SQLiteStorage(store)
 
 
 async def _list(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    wanted = args.limit if args.limit is None or args.format == "jsonl" else args.limit + 1  # whether there are more
-    async with aclosing(lines.threads_of(storage, args.resource, wanted)) as threads:
+    wanted = (
+        args.limit if args.limit is None or args.format == "jsonl" else args.limit + 1
+    )  # one more shows whether there are others
+    async with aclosing(threads_of(storage, args.resource, wanted)) as threads:
         if args.format == "jsonl":
             async for thread in threads:
-                stdout.write(lines.line_of(lines.thread_as_json(thread)))
+                stdout.write(line_of(thread_as_json(thread)))
             return Exit.OK
         found = [thread async for thread in threads]
     show_threads(stdout, found[: args.limit], more=args.limit is not None and len(found) > args.limit)
@@ -76,15 +401,15 @@ async def _list(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> 
 
 
 async def _show(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    (thread,) = await _named(storage, [args.thread])
+    (thread,) = await _threads_by_id(storage, [args.thread])
     stored, earlier = await _last(storage, thread.id, None if args.all else args.last)
-    known = [item async for item in _known(storage, thread)]
+    known = [item async for item in _memories_of(storage, thread)]
     if args.format == "jsonl":
-        stdout.write(lines.line_of({"thread": lines.thread_as_json(thread)}))
-        stdout.writelines(lines.line_of({"working_memory": _memory(scope, record)}) for scope, record in known)
-        stdout.writelines(lines.line_of({"message": lines.message_as_json(one.message)}) for one in stored)
+        stdout.write(line_of({"thread": thread_as_json(thread)}))
+        stdout.writelines(line_of({"working_memory": _memory(scope, record)}) for scope, record in known)
+        stdout.writelines(line_of({"message": message_as_json(one.message)}) for one in stored)
         return Exit.OK
-    shown = ThreadShown(stdout)
+    shown = ThreadPrinter(stdout)
     shown.head(thread)
     for scope, record in known:
         shown.memory(scope, record)
@@ -98,11 +423,11 @@ async def _show(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> 
 async def _last(storage: Storage, thread_id: str, last: int | None) -> tuple[Sequence[StoredMessage], bool]:
     """Return the last messages of a thread, the oldest first, and whether there are earlier ones."""
     if last is None:
-        return [one async for one in lines.messages_of(storage, thread_id)], False
+        return [one async for one in messages_of(storage, thread_id)], False
     found: list[StoredMessage] = []
     before: str | None = None
     while len(found) < last:
-        page = await storage.messages(thread_id, limit=min(lines.PAGE, last - len(found)), before=before)
+        page = await storage.messages(thread_id, limit=min(PAGE, last - len(found)), before=before)
         found += page.items
         before = page.following
         if before is None:
@@ -112,27 +437,27 @@ async def _last(storage: Storage, thread_id: str, last: int | None) -> tuple[Seq
 
 async def _export(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
     if args.threads and args.resource:
-        raise CommandError("name threads, or --resource; not both")
+        raise CommandError("name threads or a --resource, not both")
     refuse_same(args.store, args.output)
-    named = await _named(storage, args.threads)
-    # the last changed last, so that an import leaves them in this order
-    threads = named or [thread async for thread in lines.threads_of(storage, args.resource)][::-1]
-    async with aclosing(lines.exported(storage, threads)) as exported:
+    named = await _threads_by_id(storage, args.threads)
+    # the most recently changed last, so that an import keeps the order
+    threads = named or [thread async for thread in threads_of(storage, args.resource)][::-1]
+    async with aclosing(exported(storage, threads)) as written:
         with writing(args.output, stdout) as out:
-            async for line in exported:
+            async for line in written:
                 out.write(line)
     return Exit.OK
 
 
 async def _import(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    importer = lines.Importer(storage)
+    importer = MemoryImporter(storage)
     refuse_same(args.file, args.store)
     code = Exit.OK
     with reading(args.file) as stream:
         try:
             await importer.store(stream)
-        except lines.BadLineError as error:
-            sys.stderr.write(f"penstock: {error}; what stands before it is stored\n")
+        except BadLineError as error:
+            sys.stderr.write(f"penstock: {error}; the lines before it are stored\n")
             code = Exit.INCOMPLETE
     counts = ((importer.threads, "thread"), (importer.messages, "message"), (importer.memories, "working memory"))
     stdout.write(f"imported {', '.join(f'{count:,} × {name}' for count, name in counts)}\n")
@@ -140,9 +465,9 @@ async def _import(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
 
 
 async def _delete(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    threads = await _named(storage, args.threads)
+    threads = await _threads_by_id(storage, args.threads)
     counted = _counted(len(threads), "thread")
-    if not args.yes and not _agreed(f"delete {counted} with all that was said in them? [y/N] "):
+    if not args.yes and not _confirmed(f"delete {counted} with all messages? [y/N] "):
         raise CommandError("nothing was deleted")
     for thread in threads:
         await storage.delete_thread(thread.id)
@@ -154,9 +479,9 @@ async def _forget(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
     resources = tuple(dict.fromkeys(args.resources))
     missing = [name for name in resources if not await _is_known(storage, name)]
     if missing:
-        raise CommandError(f"of {', '.join(map(repr, missing))} the store has no thread and no working memory")
+        raise CommandError(f"the store has no thread and no working memory of {', '.join(map(repr, missing))}")
     counted = _counted(len(resources), "resource")
-    if not args.yes and not _agreed(f"forget {counted}: all threads, and all that is known? [y/N] "):
+    if not args.yes and not _confirmed(f"forget {counted}, with all threads and working memories? [y/N] "):
         raise CommandError("nothing was forgotten")
     threads = [await storage.delete_resource(name) for name in resources]
     stdout.write(f"forgot {counted} with {_counted(sum(threads), 'thread')}\n")
@@ -172,24 +497,24 @@ def _counted(count: int, name: str) -> str:
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
-def _agreed(question: str) -> bool:
-    """Ask, on the terminal.
+def _confirmed(question: str) -> bool:
+    """Ask on the terminal.
 
     Raises:
-        CommandError: there is nobody to be asked.
+        CommandError: stdin is no terminal.
     """
     if not sys.stdin.isatty():
-        raise CommandError("nothing was done: there is no terminal to ask at; say --yes")
+        raise CommandError("nothing was done: without a terminal to ask on, --yes is required")
     sys.stderr.write(question)
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-async def _named(storage: Storage, ids: Sequence[str]) -> list[Thread]:
-    """Return the threads of those ids, each once.
+async def _threads_by_id(storage: Storage, ids: Sequence[str]) -> list[Thread]:
+    """Return the threads with these ids, each once.
 
     Raises:
-        CommandError: there is no such thread; nothing is done then.
+        CommandError: a thread does not exist; nothing is done then.
     """
     found = {name: await storage.thread(name) for name in dict.fromkeys(ids)}
     missing = [name for name, thread in found.items() if thread is None]
@@ -198,8 +523,8 @@ async def _named(storage: Storage, ids: Sequence[str]) -> list[Thread]:
     return [thread for thread in found.values() if thread is not None]
 
 
-async def _known(storage: Storage, thread: Thread) -> AsyncGenerator[tuple[MemoryScope, MemoryRecord]]:
-    """Yield what is known of a thread's resource, and of the thread."""
+async def _memories_of(storage: Storage, thread: Thread) -> AsyncGenerator[tuple[MemoryScope, MemoryRecord]]:
+    """Yield the working memories of a thread's resource and of the thread."""
     places: tuple[tuple[MemoryScope, str], ...] = (("resource", thread.resource_id), ("thread", thread.id))
     for scope, key in places:
         record = await storage.working_memory(scope, key)
@@ -208,4 +533,4 @@ async def _known(storage: Storage, thread: Thread) -> AsyncGenerator[tuple[Memor
 
 
 def _memory(scope: MemoryScope, record: MemoryRecord) -> dict[str, Any]:
-    return {"scope": scope, **lines.memory_as_json(record)}
+    return {"scope": scope, **memory_as_json(record)}

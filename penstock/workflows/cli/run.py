@@ -1,30 +1,31 @@
-"""``penstock run``: a workflow over a text, a file or stdin, with a table for people or JSONL for programs."""
+"""The command ``penstock run``: a workflow on a text, a file or stdin, with a progress bar and tracebacks."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
-from typing import IO, TYPE_CHECKING, Protocol
+from time import monotonic, perf_counter
+from typing import IO, TYPE_CHECKING, Protocol, Self
 
+from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import check_all
-from penstock.workflows.cli.exits import CommandError, Exit
-from penstock.workflows.cli.files import reading, refuse_same, size_of, writing
-from penstock.workflows.cli.inputs import Row, Source, call_of
-from penstock.workflows.cli.progress import Bar
-from penstock.workflows.cli.results import as_json, error_text
-from penstock.workflows.cli.tally import Tally
-from penstock.workflows.cli.traces import trace_of
+from penstock.workflows.cli.exit_codes import CommandError, Exit
+from penstock.workflows.cli.inputs import InputRow, RowSource, call_of, reading, refuse_same, size_of, writing
+from penstock.workflows.cli.results import RunCounts, as_json, error_text
 from penstock.workflows.loading import load_workflow
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Iterator
+    from types import TracebackType
+
+    from rich.progress import Progress, TaskID
 
     from penstock.engine.formats import Format
     from penstock.engine.workflow import Workflow
@@ -32,50 +33,121 @@ if TYPE_CHECKING:
     from penstock.workflows.cli.inputs import InputFormat
     from penstock.workflows.cli.results import RowChecked
 
+
+SHOW_AFTER = 0.5
+"""How long a run takes before the progress bar is shown, in seconds."""
+
+REDRAW_SECONDS = 0.1
+"""The time between two updates of the progress bar, in seconds."""
+
+
+class ProgressBar:
+    """Shows how much of the input was read. Lives as long as one run over rows.
+
+    Args:
+        stream: where to draw; None: nowhere.
+        total: the size of the input in bytes; None: unknown.
+    """
+
+    def __init__(self, stream: IO[str] | None, total: int | None) -> None:
+        self._stream = stream
+        self._total = total
+        self._next = monotonic() + SHOW_AFTER
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        """Start, without drawing."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the bar."""
+        if self._progress is not None:
+            self._progress.stop()
+
+    def at(self, taken: int, rows: int) -> None:
+        """Set how many bytes and rows are done."""
+        if self._stream is None or monotonic() < self._next:
+            return
+        self._next = monotonic() + REDRAW_SECONDS
+        if self._progress is None or self._task is None:
+            self._progress, self._task = _started(self._stream, self._total)
+        self._progress.update(self._task, completed=taken, rows=f"{rows:,}")
+
+
+def _started(stream: IO[str], total: int | None) -> tuple[Progress, TaskID]:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    from penstock.workflows.cli.formatting import console_for
+
+    known = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) if total else ()
+    rows = TextColumn("{task.fields[rows]} rows")
+    progress = Progress(*known, rows, console=console_for(stream), transient=True, redirect_stdout=False)
+    task = progress.add_task("", total=total, rows="0")
+    progress.start()
+    return progress, task
+
+
+def step_traceback(checked: RowChecked) -> str:
+    """Return the traceback of the step that failed on a row; empty if none failed.
+
+    It ends with the type of the error, without its message, which may quote the text, as that of a `ValueError`.
+    """
+    failure = checked.error if checked.outcome is None else checked.outcome.failure
+    if not isinstance(failure, StepFailedError):
+        return ""
+    cause = failure.__cause__ or failure
+    frames = "".join(traceback.format_tb(cause.__traceback__))
+    head = f"Traceback of line {checked.item.line}, step {failure.step!r} (most recent call last):"
+    return f"{head}\n{frames}{type(cause).__name__}\n"
+
+
 TEXT_ENDINGS = (".txt", ".md", ".log")
-"""The endings of the files whose lines are texts, unless --input-format says else."""
+"""The extensions of files whose lines are texts, unless --input-format is given."""
 
 
 def run(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Run the workflow over the rows and return the exit code."""
+    """Run the workflow on the rows, and return the exit code."""
     name = _input_name(args)
     refuse_same(name or "-", args.output)
     workflow = load_workflow(args.workflow)
     workflow.validate(args.stage)
     if name is None and _is_file(args.text):
         cure = f"--input {shlex.quote(args.text)}"
-        sys.stderr.write(f"penstock: {args.text!r} is a file; it was run as a text. For its rows: {cure}\n")
+        sys.stderr.write(f"penstock: {args.text!r} is a file, but was checked as a text; for its rows use {cure}\n")
     with _source(args, name) as source, writing(args.output, stdout) as out:
         to_terminal = args.output is None and stdout.isatty()
         form = args.format or ("table" if to_terminal else "jsonl")
-        sink = _table(args, out, single=name is None) if form == "table" else _Lines(out, args, flush=name == "-")
+        writer = _table(args, out, single=name is None) if form == "table" else _JsonLines(out, args, flush=name == "-")
         watched = sys.stderr.isatty() and not args.no_progress and not (to_terminal and form == "jsonl")
-        with Bar(sys.stderr if watched else None, size_of(source.stream)) as bar:
-            job = _Job(workflow, args, source, sink, bar)
+        with ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar:
+            job = _RunJob(workflow, args, source, writer, bar)
             interrupted = job.work()
-        job.sink.end(job.tally, job.seconds)
+        job.writer.end(job.counts, job.seconds)
     if interrupted:
-        sys.stderr.write(f"penstock: interrupted after {job.tally.rows:,} rows\n")
+        sys.stderr.write(f"penstock: interrupted after {job.counts.rows:,} rows\n")
         return Exit.INTERRUPTED
-    if not job.tally.rows:
-        sys.stderr.write("penstock: there were no rows\n")
-    return _exit_of(job.tally, args.fail_on)
+    if not job.counts.rows:
+        sys.stderr.write("penstock: the input has no rows\n")
+    return _exit_of(job.counts, args.fail_on)
 
 
-def _exit_of(tally: Tally, fail_on: str | None) -> Exit:
-    if tally.incomplete:
+def _exit_of(counts: RunCounts, fail_on: str | None) -> Exit:
+    if counts.incomplete:
         return Exit.INCOMPLETE
     found = {"blocked": ("blocked",), "edited": ("edited", "blocked"), None: ()}[fail_on]
-    return Exit.FOUND if any(tally.statuses[status] for status in found) else Exit.OK
+    return Exit.FOUND if any(counts.statuses[status] for status in found) else Exit.OK
 
 
-# Where rows come from
+# Rows
 
 
 def _input_name(args: argparse.Namespace) -> str | None:
-    """Return the file to read, ``-`` for stdin, or None for the text itself."""
+    """Return the file to read, ``-`` for stdin, or None for the text in the arguments."""
     if args.text is not None and args.input is not None:
-        raise CommandError("both TEXT and --input are given; which is meant?")
+        raise CommandError("TEXT and --input are both given; give one of them")
     if args.text == "-" or args.input == "-":
         return "-"
     if args.text is not None:
@@ -90,12 +162,12 @@ def _input_name(args: argparse.Namespace) -> str | None:
 def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except (OSError, ValueError):  # too long for a path, as texts are, or no path at all
+    except (OSError, ValueError):  # too long for a path, or not a valid one
         return False
 
 
 @contextmanager
-def _source(args: argparse.Namespace, name: str | None) -> Generator[Source | _OneText]:
+def _source(args: argparse.Namespace, name: str | None) -> Generator[RowSource | _OneText]:
     if name is None:
         yield _OneText(args.text)
         return
@@ -103,45 +175,45 @@ def _source(args: argparse.Namespace, name: str | None) -> Generator[Source | _O
     if form == "auto" and name != "-":
         form = "text" if name.lower().endswith(TEXT_ENDINGS) else "jsonl"
     with reading(name) as stream:
-        yield Source(stream, form)
+        yield RowSource(stream, form)
 
 
 @dataclass(slots=True)
 class _OneText:
-    """A text given as an argument, as the only row."""
+    """A text from the arguments, as the only row."""
 
     text: str
     stream: IO[bytes] = field(default_factory=BytesIO)
     taken: int = 0
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[InputRow]:
         """Yield the row."""
-        yield Row(1, self.text)
+        yield InputRow(1, self.text)
 
 
-# Where results go
+# Results
 
 
-class _Sink(Protocol):
-    """Takes the results, in order, and at last the counts."""
+class _ResultWriter(Protocol):
+    """Writes the results, in order, and the counts at the end."""
 
     def add(self, checked: RowChecked) -> None:
-        """Take a result."""
+        """Write a result."""
         ...
 
-    def end(self, tally: Tally, seconds: float) -> None:
-        """Take the counts."""
+    def end(self, counts: RunCounts, seconds: float) -> None:
+        """Write the counts."""
         ...
 
 
-class _Lines:
-    """Writes each result as a line of JSON; what could not be judged is told on stderr too."""
+class _JsonLines:
+    """Writes each result as a line of JSON, and errors to stderr, too."""
 
     def __init__(self, out: IO[str], args: argparse.Namespace, *, flush: bool) -> None:
         self._out = out
         self._form: Format = args.messages_format
         self._show_input: bool = args.show_input
-        self._flush = flush  # whoever feeds stdin line by line waits for the answers
+        self._flush = flush  # a program that writes to stdin line by line waits for the results
 
     def add(self, checked: RowChecked) -> None:
         """Write the line."""
@@ -152,37 +224,37 @@ class _Lines:
         if checked.error is not None:
             sys.stderr.write(f"penstock: line {checked.item.line}: {checked.status}: {error_text(checked.error)}\n")
 
-    def end(self, tally: Tally, seconds: float) -> None:
-        """Tell people the counts, if they watch; programs have the lines."""
+    def end(self, counts: RunCounts, seconds: float) -> None:
+        """Write the counts to stderr if it is a terminal; programs have the lines."""
         if sys.stderr.isatty():
-            sys.stderr.write(f"{tally.sentence(seconds)}\n")
+            sys.stderr.write(f"{counts.sentence(seconds)}\n")
 
 
-def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _Sink:
-    from penstock.workflows.cli.table import Shown, Single
+def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _ResultWriter:
+    from penstock.workflows.cli.table import RowsTable, SingleText
 
     if single:
-        return Single(out, show_input=args.show_input)
-    return Shown(out, args.rows, show_text=args.show_text, show_input=args.show_input)
+        return SingleText(out, show_input=args.show_input)
+    return RowsTable(out, args.rows, show_text=args.show_text, show_input=args.show_input)
 
 
-# Between the two
+# The run
 
 
 @dataclass(slots=True)
-class _Job:
-    """The work of one command: rows from a source through a workflow into a sink."""
+class _RunJob:
+    """One run: rows from a source through a workflow to a writer."""
 
     workflow: Workflow
     args: argparse.Namespace
-    source: Source | _OneText
-    sink: _Sink
-    bar: Bar
-    tally: Tally = field(default_factory=Tally)
+    source: RowSource | _OneText
+    writer: _ResultWriter
+    bar: ProgressBar
+    counts: RunCounts = field(default_factory=RunCounts)
     seconds: float = 0.0
 
     def work(self) -> bool:
-        """Check all rows; return whether somebody interrupted it."""
+        """Check all rows; return whether it was interrupted."""
         started = perf_counter()
         rows = islice(self.source.rows(), self.args.limit)
         try:
@@ -195,12 +267,12 @@ class _Job:
             self.seconds = perf_counter() - started
         return False
 
-    def _call_of(self, row: Row) -> Call:
+    def _call_of(self, row: InputRow) -> Call:
         return call_of(row, self.args.stage, self.args.context)
 
     def _take(self, checked: RowChecked) -> None:
-        self.tally.add(checked)
-        self.sink.add(checked)
+        self.counts.add(checked)
+        self.writer.add(checked)
         if self.args.debug:
-            sys.stderr.write(trace_of(checked))
-        self.bar.at(self.source.taken, self.tally.rows)
+            sys.stderr.write(step_traceback(checked))
+        self.bar.at(self.source.taken, self.counts.rows)

@@ -1,6 +1,6 @@
-"""Workflows that are put together already, by name; each is a function whose options are the choices people make.
+"""Ready-made workflows, by name. Each is a function whose options are the choices that people make most often.
 
-A preset is a workflow like any other: run it, draw it, take it apart, or build on it (``hygiene().then(...)``).
+A preset is a workflow like any other: run it, draw it, or build on it with ``hygiene().then(...)``.
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ PRESETS: Mapping[str, Callable[[], Workflow]] = {
     "privacy": privacy,
     "safety": safety,
 }
-"""Every preset by the name that ``penstock run`` takes."""
+"""Every preset by its name on the command line."""

@@ -1,4 +1,4 @@
-"""The preset ``hygiene``: what every agent that talks to people wants first; offline, sync, without a model."""
+"""The preset ``hygiene``: normalise texts and hide personal data, secrets and links, without a model or a network."""
 
 from __future__ import annotations
 
@@ -24,23 +24,27 @@ NOTE = (
     "Some values in the messages were replaced by placeholders in square brackets, such as [EMAIL], before you saw "
     "them. Refer to a value by its placeholder; do not guess it, and do not ask for it."
 )
-"""What the model is told about placeholders."""
+"""What the model gets to know about placeholders."""
 
 _PLACEHOLDER = re.compile(r"\[[A-Z][A-Z0-9_-]*\]")
 _WORD = re.compile(r"\w+")
 
 
 def hygiene(*, personal: Strategy = "redact", secrets: Strategy = "redact", links: Strategy = "redact") -> Workflow:
-    """Normalise texts; hide personal data, secrets and links; refuse what is little else, and explain what was hidden.
+    """Normalise texts, and hide personal data, secrets and links.
 
-    Invisible characters go first, for they hide the rest from patterns. Three filters then look at one text side by
-    side. Where more values were hidden than words are left, there is nothing to answer, and the message is refused;
-    where fewer were, the model is told what the placeholders mean. Answers and tools' results are filtered too.
+    Invisible characters are removed first, because they hide values from patterns. Then three filters run in parallel
+    on the same text. If more values were hidden than words are left, the message is blocked; if fewer, a system message
+    explains the placeholders to the model. Answers and the results of tools are filtered, too. Nothing is async.
 
     Args:
-        personal: what becomes of e-mail addresses, phone, card and identity numbers: ``redact``, ``block``, ``warn``.
-        secrets: what becomes of keys, tokens and passwords.
-        links: what becomes of web addresses.
+        personal: what to do with e-mail addresses, and with phone, card and identity numbers: ``redact``, ``block`` or
+            ``warn``.
+        secrets: the same for keys, tokens and passwords.
+        links: the same for web addresses.
+
+    Raises:
+        OptionError: an option is not allowed.
     """
     filters = (
         RegexFilterProcessor(presets=["pii"], strategy=personal, id="personal-data"),
@@ -56,63 +60,75 @@ def hygiene(*, personal: Strategy = "redact", secrets: Strategy = "redact", link
     )
 
 
+def plain_letters() -> UnicodeNormalizer:
+    """Return the normaliser that comes first in the presets of guards.
+
+    It replaces full-width and styled letters and look-alikes by plain ones, and removes invisible characters. Guards
+    read through such disguises themselves; with this step, the model and your own steps get plain letters, too.
+    """
+    return UnicodeNormalizer(form="NFKC", confusables="fold")
+
+
 @dataclass(frozen=True, repr=False)
 class SomethingHidden:
-    """The condition that a value of the text is hidden.
+    """The condition that some value of the text was replaced by a placeholder.
 
     Attributes:
-        found: the facts under which the filters that redact tell how much of what kind they found.
+        found: the facts of the filters: how many values of each kind they found.
     """
 
     found: tuple[Key[Mapping[str, int]], ...]
 
     def __call__(self, view: View) -> bool:
-        """Tell whether there is one."""
+        """Return whether a value was hidden."""
         return self.count(view) > 0
 
     def count(self, view: View) -> int:
-        """Return how many are hidden: placeholders, but no more than were found, for people type them too."""
+        """Return how many values were hidden.
+
+        These are the placeholders in the text, but no more than values were found: users may type a placeholder, too.
+        """
         found = sum(sum((view.get(key) or {}).values()) for key in self.found)
         return min(found, len(_PLACEHOLDER.findall(view.text))) if found else 0
 
     def __repr__(self) -> str:
-        """Return what a diagram says."""
+        """Return the label for a diagram."""
         return "something hidden"
 
 
 @dataclass(frozen=True, repr=False)
 class MostlyHidden(SomethingHidden):
-    """The condition that more values of the text are hidden than words are left."""
+    """The condition that more values of the text were hidden than words are left."""
 
     def __call__(self, view: View) -> bool:
-        """Tell whether they are."""
+        """Return whether that is so."""
         return self.count(view) > len(_WORD.findall(_PLACEHOLDER.sub(" ", view.text)))
 
     def __repr__(self) -> str:
-        """Return what a diagram says."""
+        """Return the label for a diagram."""
         return "more hidden than left"
 
 
 class RefuseMostlyHidden(Processor[Any]):
-    """Stops an input of which little is left but placeholders."""
+    """Blocks an input that consists mostly of placeholders."""
 
     id = "mostly-hidden"
     edits = "nothing"
     on_error = "block"
 
     def process_input(self, ctx: InputContext) -> None:
-        """Stop the run."""
-        ctx.abort("little is left but hidden values")
+        """Block the run."""
+        ctx.abort("the message consists mostly of hidden values")
 
 
 class ExplainPlaceholders(Processor[Any]):
-    """Tells the model what the placeholders mean, in a system message of its own."""
+    """Explains the placeholders to the model, in a system message of its own."""
 
     id = "explain-hidden"
     role = "transform"
     on_error = "allow"
 
     def process_input(self, ctx: InputContext) -> MessageList:
-        """Add the message, or put it back where it was."""
+        """Add the message, or replace the earlier one."""
         ctx.note(added="a note on placeholders")
         return ctx.message_list.replace_system(Message.system(NOTE), tag=self.id)

@@ -1,4 +1,4 @@
-"""The preset ``injection``: orders that are smuggled in are stopped, and the system prompt does not leak out."""
+"""The preset ``injection``: detect injected instructions, and keep the system prompt out of answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import PromptInjectionDetector, SystemPromptScrubber
-from penstock.workflows.presets.shaping import shaped
+from penstock.workflows.presets.hygiene import plain_letters
 
 if TYPE_CHECKING:
     from penstock.engine.values.ports import Model
@@ -16,18 +16,18 @@ LeakStrategy = Literal["redact", "block", "warn", "filter"]
 
 
 def injection(model: Model | None = None, *, strategy: Strategy = "block", leaks: LeakStrategy = "redact") -> Workflow:
-    """Look for injected orders in messages and tools' results, and for the system prompt in answers and calls to tools.
+    """Detect injected instructions in messages and tool results, and the system prompt in answers and tool calls.
 
-    The second is what most of the first are after, and what shows where one got through.
+    Most attacks want the system prompt, so finding it in an answer also shows that an attack was missed.
 
     Args:
-        model: asked about what the embedded detector is not sure of; None: that detector alone.
-        strategy: what becomes of an attack: ``block``, ``warn`` or ``filter``.
-        leaks: what becomes of stretches of the system prompt: ``redact``, ``block``, ``warn`` or ``filter``.
+        model: asked where the embedded detector is not sure. None: the embedded detector only.
+        strategy: what to do with an attack: ``block``, ``warn`` or ``filter``.
+        leaks: what to do with passages of the system prompt: ``redact``, ``block``, ``warn`` or ``filter``.
 
     Raises:
-        OptionError: an option that is not allowed.
+        OptionError: an option is not allowed.
     """
     detector = PromptInjectionDetector(model, strategy=strategy)
     scrubber = SystemPromptScrubber(strategy=leaks, redaction_method="placeholder")
-    return Workflow("injection").then(shaped()).parallel(detector, scrubber)
+    return Workflow("injection").then(plain_letters()).parallel(detector, scrubber)

@@ -1,4 +1,4 @@
-"""The preset ``moderation``: content that does harm is reported or stopped, in messages and answers."""
+"""The preset ``moderation``: report or block harmful content in messages and answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import ModerationProcessor
-from penstock.workflows.presets.shaping import shaped
+from penstock.workflows.presets.hygiene import plain_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,16 +23,17 @@ def moderation(
     categories: Iterable[str] | None = None,
     threshold: float | Mapping[str, float] | None = None,
 ) -> Workflow:
-    """Judge messages, answers, tools' arguments and results by the categories of moderation.
+    """Judge messages, answers, and arguments and results of tools by categories of harmful content.
 
     Args:
-        model: who judges; None: the embedded detector, which sorts and errs, so that it only warns by default.
-        strategy: ``block``, ``warn`` or ``filter``; None: ``block`` with a model, ``warn`` without.
-        categories: what is looked for; None: all that is known.
-        threshold: the score from which on a category counts, 0 to 1; one for all, or by name.
+        model: the judge. None: the embedded detector, which makes mistakes, so that it only warns by default.
+        strategy: ``block``, ``warn`` or ``filter``. None: ``block`` with a model, ``warn`` without.
+        categories: the categories to look for. None: all.
+        threshold: the score from which a category counts, 0 to 1: one number, or a mapping by category. None: the
+            default of `ModerationProcessor`.
 
     Raises:
-        OptionError: an option that is not allowed.
+        OptionError: an option is not allowed.
     """
     judge = ModerationProcessor(model, strategy=strategy, categories=categories, threshold=threshold)
-    return Workflow("moderation").then(shaped()).then(judge)
+    return Workflow("moderation").then(plain_letters()).then(judge)

@@ -1,4 +1,4 @@
-"""The preset ``privacy``: personal data and keys are hidden on both ways, or from the model alone, and put back."""
+"""The preset ``privacy``: hide personal data and keys in both directions, or from the model only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.engine.values.errors import OptionError
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import PIIDetector, Restore
-from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHidden
-from penstock.workflows.presets.shaping import shaped
+from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHidden, plain_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,23 +24,27 @@ def privacy(
     types: Iterable[str] | None = None,
     restore: bool = False,
 ) -> Workflow:
-    """Hide personal data and keys in messages, answers, tools' arguments and results; tell the model what was hidden.
+    """Hide personal data and keys in messages, answers, and arguments and results of tools.
 
-    With ``restore``, the model works on numbered tokens, and the client and the tools get the values back: data are
-    hidden from the model, and from nobody else.
+    If something was hidden in a message, a system message explains the placeholders to the model. With ``restore``, the
+    model gets numbered tokens, and the client and the tools get the original values: the data is hidden from the
+    model only.
 
     Args:
-        model: asked for what has no shape: names, addresses, dates of birth; None: what patterns and check sums find.
-        strategy: ``redact``, ``block``, ``warn``, or ``filter``, which leaves out the whole message.
-        types: what is looked for, as `PIIDetector` names it; None: all that can be found.
-        restore: put the values back in answers and in calls to tools; only with ``redact``.
+        model: asked for what has no fixed form: names, addresses, dates of birth. None: only what patterns and check
+            digits find.
+        strategy: ``redact``, ``block``, ``warn``, or ``filter``, which removes the whole message.
+        types: the types to look for, with the names of `PIIDetector`. None: all that can be found.
+        restore: whether to put the values back in answers and in calls to tools; needs ``redact``.
 
     Raises:
-        OptionError: an option that is not allowed, a type that only a model can find where there is none, or another
-            strategy where values are to be put back.
+        OptionError: an option is not allowed, a type needs a model and there is none, or ``restore`` is combined with
+            a strategy other than ``redact``.
     """
     if restore and strategy != "redact":
-        raise OptionError("privacy", "strategy", strategy, "'redact' with restore=True: nothing else can be put back")
+        raise OptionError(
+            "privacy", "strategy", strategy, "'redact' with restore=True, because other strategies keep no values"
+        )
     detector = PIIDetector(
         model,
         detection_types=types,
@@ -50,7 +53,7 @@ def privacy(
         phase="input" if restore else "all",
         id="personal-data",
     )
-    workflow = Workflow("privacy").then(shaped()).then(detector)
+    workflow = Workflow("privacy").then(plain_letters()).then(detector)
     if strategy == "redact":
         workflow = workflow.branch((SomethingHidden((detector.found,)), ExplainPlaceholders()))
     return workflow.then(Restore()) if restore else workflow

@@ -1,4 +1,4 @@
-"""The preset ``safety``: every guard at once, side by side on the same text."""
+"""The preset ``safety``: all guards in parallel on the same text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.processors.guards import (
     PromptInjectionDetector,
     SystemPromptScrubber,
 )
-from penstock.workflows.presets.shaping import shaped
+from penstock.workflows.presets.hygiene import plain_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,22 +32,24 @@ def safety(
     leaks: Hiding = "redact",
     languages: Iterable[str] | None = None,
 ) -> Workflow:
-    """Hide personal data, judge content, stop injected orders and keep the system prompt back; all in one pass.
+    """Hide personal data, judge content, detect injected instructions, and keep the system prompt out of answers.
 
-    The first guard that stops the run stops the others; what several of them hide is hidden once.
+    All guards run in parallel. The first that blocks stops the others. What several of them hide is hidden once.
 
     Args:
-        model: asked about what depends on the context and where the embedded detectors are in doubt; None: those alone.
-        personal: what becomes of personal data and keys: ``redact``, ``block``, ``warn`` or ``filter``.
-        harm: what becomes of content that does harm: ``block``, ``warn`` or ``filter``; None: ``block`` with a model,
+        model: asked about what depends on context, and where the embedded detectors are not sure. None: the embedded
+            detectors only.
+        personal: what to do with personal data and keys: ``redact``, ``block``, ``warn`` or ``filter``.
+        harm: what to do with harmful content: ``block``, ``warn`` or ``filter``. None: ``block`` with a model,
             ``warn`` without.
-        attacks: what becomes of injected orders.
-        leaks: what becomes of stretches of the system prompt in answers.
-        languages: the languages in which users may write, as codes or names; None: any, and nobody looks.
+        attacks: what to do with injected instructions: ``block``, ``warn`` or ``filter``.
+        leaks: what to do with passages of the system prompt in answers: ``redact``, ``block``, ``warn`` or ``filter``.
+        languages: the languages in which users may write, as codes or names; others are blocked. None: any language,
+            without a check.
 
     Raises:
-        OptionError: an option that is not allowed.
-        MissingExtraError: languages are given, and the extra ``language`` is not installed.
+        OptionError: an option is not allowed.
+        MissingExtraError: ``languages`` is given, and the extra ``language`` is not installed.
     """
     guards = (
         PIIDetector(model, strategy=personal, redaction_method="placeholder", id="personal-data"),
@@ -55,5 +57,5 @@ def safety(
         PromptInjectionDetector(model, strategy=attacks),
         SystemPromptScrubber(strategy=leaks, redaction_method="placeholder"),
     )
-    tongue = () if languages is None else (LanguageDetector(target_languages=languages, strategy="block"),)
-    return Workflow("safety").then(shaped()).parallel(*guards, *tongue)
+    language_guard = () if languages is None else (LanguageDetector(target_languages=languages, strategy="block"),)
+    return Workflow("safety").then(plain_letters()).parallel(*guards, *language_guard)

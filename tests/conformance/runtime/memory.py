@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock import Message
-from penstock.workflows.agent.arrays import Around
+from penstock.workflows.agent.processor_lists import MemoryPlacement
 from tests.conformance.runtime.driver import Hooks
 from tests.conformance.runtime.lifecycle import LOOKS_ON
 
@@ -30,14 +30,14 @@ class Memory:
         self.writes: list[tuple[str, Sequence[Message]]] = []
         self.called: list[str] = []
 
-    def around(self, placed: Any) -> Around:
+    def around(self, placed: Any) -> MemoryPlacement:
         """Return what is placed around the user's processors."""
         del placed
         history = Hooks("message-history", process_input=self._remember, process_output_result=self._save)
         if not self.working:
-            return Around((history,))
+            return MemoryPlacement((history,))
         filtering = Hooks("memory-input-filter", claims=LOOKS_ON, process_input=self._note("memory-input-filter"))
-        return Around((filtering, Hooks("working-memory", process_input=self._tell), history))
+        return MemoryPlacement((filtering, Hooks("working-memory", process_input=self._tell), history))
 
     def _note(self, id: str) -> Any:
         return lambda _ctx: self.called.append(id)

@@ -5,10 +5,10 @@ from time import process_time
 
 import pytest
 
+from penstock.detection import secrets as labels
 from penstock.detection.patterns.matching import Finder
-from penstock.detection.presets import PRESETS, preset
-from penstock.detection.secrets import labels
-from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalize
+from penstock.processors.text.regex_filter import PRESETS, preset
 
 SMALL, FACTOR = 3_000, 16
 FINDER = Finder([rule for name in PRESETS for rule in preset(name)])
@@ -42,7 +42,7 @@ def test_sixteen_times_the_text_does_not_take_its_square(piece: str) -> None:
 
     def work(text: str) -> None:
         FINDER.unite(text, FINDER.find(text))
-        normalise(text, EVERYTHING)
+        normalize(text, EVERYTHING)
 
     text = piece * (SMALL // len(piece))
     work(text)

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.detection.patterns.matching import Finder, Match
 from penstock.detection.patterns.rules import checked
-from penstock.detection.presets import preset
+from penstock.processors.text.regex_filter import preset
 
 
 def finder(**patterns: str) -> Finder:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock.detection.patterns.matching import Finder, FinderState
-from penstock.detection.presets import PRESETS, preset
+from penstock.processors.text.regex_filter import PRESETS, preset
 from tests.detection.patterns.windows import cut, in_order, streamed
 
 A = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"

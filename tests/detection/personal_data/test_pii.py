@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.detection.patterns.matching import Finder
-from penstock.detection.presets import preset
+from penstock.processors.text.regex_filter import preset
 
 FINDER = Finder(preset("pii"))
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.detection.personal_data.keccak import keccak_256
-from penstock.detection.personal_data.wallets import base58check, bech32, ethereum
-from penstock.detection.secrets.secrets import SECRETS
+from penstock.detection.personal_data.wallets import base58check, bech32, ethereum, keccak_256
+from penstock.detection.secrets import SECRETS
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ def test_the_case_of_an_ethereum_address_is_its_check_sum(address: str) -> None:
 def test_every_mark_of_a_key_can_be_searched_for() -> None:
     """No row of the tables is broken."""
     for rule in SECRETS:
-        text = f"{rule.mark}a1B2c3D4e5F6a7b8"
+        text = f"{rule.prefix}a1B2c3D4e5F6a7b8"
         traces, hold = rule.search(text, 0, final=True)
         assert 0 <= hold <= len(text)
         assert all(0 <= trace.low < trace.high <= len(text) for trace in traces)

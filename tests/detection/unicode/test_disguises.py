@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock.detection.unicode.disguises import Places, is_plain, read
+from penstock.detection.unicode.disguises import PlainPlaces, is_plain, read
 
 LETTERS = st.text("ab 1½ａ\u200b\u0301é谢а\u00adﬁ\n")
 
@@ -38,7 +38,7 @@ def test_a_piece_reads_as_within_the_whole(one: str, two: str) -> None:
 def test_places_lead_back_to_what_was_read(text: str) -> None:
     """To the character itself, at both its ends."""
     reading = read(text)
-    places = Places(reading)
+    places = PlainPlaces(reading)
     for at in range(len(reading.text)):
         start, end = places.start(at), places.end(at + 1)
         assert end == start + 1

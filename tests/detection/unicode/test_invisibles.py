@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.detection.unicode._invisibles import invisibles
+from penstock.detection.unicode.invisibles import invisibles
 
 
 def kinds(text: str, **options: bool) -> list[tuple[int, int, str]]:

@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock.detection.unicode._normal_form import _RANGES, form_edits
+from penstock.detection.unicode.normalizing import _RANGES, form_edits
 from penstock.engine.values.edits import apply, normalise
 
 FORMS = ("NFC", "NFKC")

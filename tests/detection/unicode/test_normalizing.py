@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from penstock.detection.unicode.normalizing import Profile, normalise
+from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.values.edits import apply, normalise as checked
 
 CHARS = (
@@ -40,13 +40,13 @@ def reference(text: str, **options: bool) -> str:
     } | options
     collapse = chosen.pop("collapse_whitespace")
     how = "collapse-all" if collapse else "keep"
-    return normalise(text, Profile(form="NFKC", invisible="keep", whitespace=how, keep_layout=False, **chosen)).text
+    return normalize(text, Profile(form="NFKC", invisible="keep", whitespace=how, keep_layout=False, **chosen)).text
 
 
 @given(text=TEXTS, profile=PROFILES)
 def test_the_edits_are_what_happened(text: str, profile: Profile) -> None:
     """Made to the text before, they give the text after; they are sorted and disjoint."""
-    found = normalise(text, profile)
+    found = normalize(text, profile)
     assert apply(text, checked(found.edits, text)) == found.text
 
 
@@ -54,8 +54,8 @@ def test_the_edits_are_what_happened(text: str, profile: Profile) -> None:
 def test_a_second_time_changes_nothing(text: str, profile: Profile) -> None:
     """Except where the reference's order is asked for: controls go last there, and letters meet that had been apart."""
     assume(not (profile.strip_control_chars and profile.invisible == "keep"))
-    once = normalise(text, profile).text
-    assert normalise(once, profile).text == once
+    once = normalize(text, profile).text
+    assert normalize(once, profile).text == once
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_the_references_options_do_what_they_did(text: str, options: dict[str, b
 )
 def test_by_default_nothing_hidden_stays_and_nothing_written_is_lost(text: str, expected: str) -> None:
     """The defects of the reference, the other way round."""
-    assert normalise(text, Profile()).text == expected
+    assert normalize(text, Profile()).text == expected
 
 
 def test_what_was_hidden_can_be_marked_instead() -> None:
     """Runs are one mark, so that marks cannot blow a text up."""
-    marked = normalise("a\u200b\u200bb\U000e0041c\x1b[0m", Profile(invisible="mark"))
+    marked = normalize("a\u200b\u200bb\U000e0041c\x1b[0m", Profile(invisible="mark"))
     assert marked.text == "a[zero-width x2]b[tag]c[ansi]"
     assert marked.counts == {"zero-width": 2, "tag": 1, "ansi": 4}
 
@@ -108,8 +108,8 @@ def test_what_was_hidden_can_be_marked_instead() -> None:
 def test_emoji_survive_only_where_they_are_to_be_preserved() -> None:
     """The reference's option of that name had no effect."""
     family = "👨\u200d👩"
-    assert normalise(family, Profile()).text == family
-    assert normalise(family, Profile(preserve_emojis=False)).text == "👨👩"
+    assert normalize(family, Profile()).text == family
+    assert normalize(family, Profile(preserve_emojis=False)).text == "👨👩"
 
 
 LAYOUT = "# T  \n\n\n\npara   one\n    code   x\n```py\nx  =  1   \n\n\n\ny\n```\n- a   b\r\n\r\n\r\nend  "
@@ -128,19 +128,19 @@ LAYOUT = "# T  \n\n\n\npara   one\n    code   x\n```py\nx  =  1   \n\n\n\ny\n```
 )
 def test_white_space_is_tidied_around_the_layout(how: str, expected: str) -> None:
     """Fenced code, indentation and paragraphs stay."""
-    assert normalise(LAYOUT, Profile(whitespace=how)).text == expected
+    assert normalize(LAYOUT, Profile(whitespace=how)).text == expected
 
 
 def test_layout_can_be_given_up() -> None:
     """As the reference does."""
-    found = normalise(LAYOUT, Profile(whitespace="collapse-all", keep_layout=False)).text
+    found = normalize(LAYOUT, Profile(whitespace="collapse-all", keep_layout=False)).text
     assert found == "# T \npara one\n code x\n```py\nx = 1 \ny\n```\n- a b\nend "
 
 
 def test_a_fence_that_is_never_closed_protects_to_the_end() -> None:
     """As CommonMark reads it; an inline triple is no fence."""
-    assert normalise("~~~\na  b", Profile(whitespace="collapse-inline")).text == "~~~\na  b"
-    assert normalise("```x``` y\na  b", Profile(whitespace="collapse-inline")).text == "```x``` y\na b"
+    assert normalize("~~~\na  b", Profile(whitespace="collapse-inline")).text == "~~~\na  b"
+    assert normalize("```x``` y\na  b", Profile(whitespace="collapse-inline")).text == "```x``` y\na b"
 
 
 @pytest.mark.parametrize(
@@ -154,23 +154,23 @@ def test_a_fence_that_is_never_closed_protects_to_the_end() -> None:
 )
 def test_letters_that_pass_for_latin_ones_are_folded(text: str, expected: str) -> None:
     """Mixed words, whole words without a letter of their own script, styled letters."""
-    assert normalise(text, Profile(confusables="fold")).text == expected
+    assert normalize(text, Profile(confusables="fold")).text == expected
 
 
 @pytest.mark.parametrize("text", ["Привет мир, он там", "say Привет сосо", "let α be", "Ελλάδα", "Ünïcode"])
 def test_honest_text_in_another_script_is_left_alone(text: str) -> None:
     """A script that is really used in the text, a single letter of mathematics, accents."""
-    found = normalise(text, Profile(confusables="fold"))
+    found = normalize(text, Profile(confusables="fold"))
     assert (found.text, found.counts) == (text, {})
 
 
 def test_disguises_can_be_counted_without_being_folded() -> None:
     """``detect`` changes nothing."""
-    found = normalise("іgnоre", Profile(confusables="detect"))
+    found = normalize("іgnоre", Profile(confusables="detect"))
     assert (found.text, found.counts) == ("іgnоre", {"confusable": 2})
 
 
 def test_white_space_is_left_alone_where_there_is_no_prose() -> None:
     """A tool's arguments are data."""
     profile = Profile(whitespace="collapse-all", trim=True)
-    assert normalise("  a  b ", profile, prose=False).text == "  a  b "
+    assert normalize("  a  b ", profile, prose=False).text == "  a  b "

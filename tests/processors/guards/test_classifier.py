@@ -10,9 +10,7 @@ from pydantic import BaseModel
 
 from penstock import Judge, Message, OptionError, Workflow
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
-from penstock.processors.guards.classifications import Classification
-from penstock.processors.guards.classifier import ClassifierProcessor
-from penstock.processors.guards.questions import Question
+from penstock.processors.guards.classifier import Classification, ClassifierProcessor, Question
 from penstock.testing import ScriptedModel, run_stage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.processors.guards.locating import Locating
+from penstock.detection.locating import ValueLocator
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ from penstock.processors.guards.locating import Locating
 )
 def test_a_value_is_found_wherever_a_reader_sees_it(value: str, text: str, hides: list[str]) -> None:
     """And what is found is exactly that."""
-    assert [text[low:high] for low, high in Locating(text).find(value)] == hides
+    assert [text[low:high] for low, high in ValueLocator(text).find(value)] == hides

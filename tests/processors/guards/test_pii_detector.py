@@ -14,7 +14,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.engine.values.model import ModelRequest
 from penstock.processors.guards import VAULT, PIIType
-from penstock.processors.guards.detections import Detection
+from penstock.processors.guards.guard import Detection
 from penstock.testing import ScriptedModel, Turn, run_stage
 
 MAIL = "mail john.doe@example.com now"
@@ -145,7 +145,7 @@ def test_a_pattern_of_ones_own_that_takes_too_long_blocks() -> None:
         ({"buffer_size": 10}, "buffer_size"),
         ({"preserve_format": 1}, "preserve_format"),
         ({"embedded": False}, "option 'embedded'"),
-        ({"model": ScriptedModel}, "no class"),
+        ({"model": ScriptedModel}, "not its class"),
     ],
 )
 def test_options_are_refused_at_once(options: dict[str, Any], named: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.processors.guards.redaction import keyed_hash, mask, placeholder
-from penstock.processors.guards.vault import LONGEST_TOKEN, TOKEN, Numbering, Vault, token_name
+from penstock.processors.guards.pii_detector import keyed_hash, mask, placeholder
+from penstock.processors.guards.restore import LONGEST_TOKEN, TOKEN, Numbering, Vault, token_name
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,16 @@ from penstock import Message, UnicodeNormalizer, Workflow
 from penstock.detection.windows import Windows
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import TextPart, ToolPart
-from penstock.processors.guards.category_scores import CategoryScore
-from penstock.processors.guards.readings import UNLISTED, Reading, listed
-from penstock.processors.guards.score_guard import ScoreGuard
+from penstock.processors.guards.guard import UNLISTED, highest_scores
+from penstock.processors.guards.moderation import CategoryScore
+from penstock.processors.guards.scores import ScoreGuard, WindowScores
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.engine.values.ports import Judged
-    from penstock.processors.guards.detections import Detection
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import Detection, GuardOptions
 
 
 class Words:
@@ -60,11 +59,10 @@ class Manners(ScoreGuard[Findings]):
     ) -> None:
         self.detector = Words()
         self.set_up(model, strategy, Findings, "How rude is it?", options)
-        self.declare_scores()
 
-    def judged_reading(self, judged: Judged[Findings], text: str) -> Reading:
+    def judge_scores(self, judged: Judged[Findings], text: str) -> WindowScores:
         entries = [(entry.category, entry.score) for entry in judged.verdict.categories]
-        return Reading(listed(entries, self.categories), reason=judged.verdict.reason)
+        return WindowScores(highest_scores(entries, self.categories), reason=judged.verdict.reason)
 
 
 def streamed(guard: ScoreGuard[Any], text: str, size: int = 3) -> tuple[str, Any]:
@@ -231,4 +229,4 @@ def test_options_that_cannot_be_are_refused() -> None:
         Manners(embedded=False)
     with pytest.raises(OptionError, match="model"):
         Manners("gpt")
-    assert listed([("Rude", 0.2), ("x", 0.3)], ("rude",)) == {"rude": 0.2, UNLISTED: 0.3}
+    assert highest_scores([("Rude", 0.2), ("x", 0.3)], ("rude",)) == {"rude": 0.2, UNLISTED: 0.3}

@@ -14,8 +14,7 @@ from penstock.detection.spans import Span
 from penstock.detection.windows import Windows
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.models.judges import Judgement
-from penstock.processors.guards.findings import Said
-from penstock.processors.guards.span_guard import SpanGuard, hidden
+from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import TextWindow
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.ports import Judged
-    from penstock.processors.guards.detections import Detection
-    from penstock.processors.guards.options import GuardOptions
+    from penstock.processors.guards.guard import Detection, GuardOptions
 
 
 class Item(BaseModel):
@@ -51,9 +49,8 @@ class Digits(SpanGuard[Items]):
 
     def __init__(self, model: Any = None, *, strategy: str = "redact", **options: Unpack[GuardOptions]) -> None:
         self.set_up(model, strategy, Items, "Which names are there?", options)
-        self.declare_found()
 
-    def embedded_scan(
+    def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         found = [Span(*match.span(), "number") for match in re.finditer(r"\d+", window.text)]
@@ -63,11 +60,11 @@ class Digits(SpanGuard[Items]):
             tail.start(), start
         )
 
-    def shown(self, text: str, ctx: AnyContext) -> str:
-        return hidden(text, [Span(*match.span(), "number") for match in re.finditer(r"\d+", text)])
+    def judge_view(self, text: str, ctx: AnyContext) -> str:
+        return hide_spans(text, [Span(*match.span(), "number") for match in re.finditer(r"\d+", text)])
 
-    def said(self, judged: Judged[Items]) -> Iterable[Said]:
-        return [Said(item.type, item.value, item.score) for item in judged.verdict.items]
+    def judged_values(self, judged: Judged[Items]) -> Iterable[JudgedValue]:
+        return [JudgedValue(item.type, item.value, item.score) for item in judged.verdict.items]
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
         return f"[{type}]"

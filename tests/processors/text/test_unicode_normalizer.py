@@ -76,7 +76,7 @@ def test_its_failure_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(unicode_normalizer, "normalise", broken)
+    monkeypatch.setattr(unicode_normalizer, "normalize", broken)
     outcome = flow().check_sync("a\u200b")
     assert outcome.blocked
     assert outcome.text == ""

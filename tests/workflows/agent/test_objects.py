@@ -45,11 +45,11 @@ async def test_an_answer_without_an_object_is_asked_for_anew() -> None:
     assert (blocked.status, blocked.object, blocked.text) == ("blocked", None, "")
 
 
-@pytest.mark.parametrize("array", ["processors", "output_processors"])
-async def test_guards_see_the_object(array: str) -> None:
+@pytest.mark.parametrize("option", ["processors", "output_processors"])
+async def test_guards_see_the_object(option: str) -> None:
     """What they take out of the text is not in it, however it was written."""
     answer = '{"name": "Bern", "contact": "joe\\u0040example.com"}'
-    options: dict[str, Any] = {array: [PIIDetector(strategy="redact")]}
+    options: dict[str, Any] = {option: [PIIDetector(strategy="redact")]}
     result = await Agent(ScriptedModel([answer]), output_type=City, **options).generate("Where?")
     assert result.object is not None
     assert "example.com" not in result.object.contact
@@ -66,15 +66,15 @@ async def test_a_verdict_at_the_end_takes_the_object_too() -> None:
     assert (result.object, result.text, result.status) == (None, "", "blocked")
 
 
-@pytest.mark.parametrize("array", ["processors", "output_processors"])
-async def test_a_processor_of_objects_stands_around_the_others_wherever_it_was_placed(array: str) -> None:
+@pytest.mark.parametrize("option", ["processors", "output_processors"])
+async def test_a_processor_of_objects_stands_around_the_others_wherever_it_was_placed(option: str) -> None:
     """A guard that judges the end only sees the object, and what it takes out is in neither result nor chunk."""
 
     @processor
     def guard(ctx: OutputResultContext) -> MessageList:
         return ctx.message_list.map_text(lambda text: text.replace("Bern", "[x]"), ctx.messages)
 
-    options: dict[str, Any] = {array: [guard, StructuredOutputProcessor(City)]}
+    options: dict[str, Any] = {option: [guard, StructuredOutputProcessor(City)]}
     async with Agent(ScriptedModel(['{"name": "\\u0042ern"}']), **options).stream("Where?") as stream:
         sent = [chunk.payload["data"] async for chunk in stream if chunk.type == "data-object"]
         result = await stream.result

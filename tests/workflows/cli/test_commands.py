@@ -60,7 +60,7 @@ def test_a_sound_workflow_is_told_with_its_stages(run) -> None:
     """In the order of a run."""
     ran = run("validate", "guards.py:guard")
     assert ran.code == 0
-    assert ran.out == "workflow 'guard' is sound: 2 steps; stages: process_input, process_output_step\n"
+    assert ran.out == "workflow 'guard' is valid: 2 steps; stages: process_input, process_output_step\n"
 
 
 def test_all_problems_of_a_workflow_are_told_at_once(run, world: Path) -> None:
@@ -87,7 +87,7 @@ def test_presets_and_stages_are_listed_with_a_line_each(run) -> None:
 
 def test_a_guard_is_described_with_the_options_that_all_have(run) -> None:
     """By name, behind its own."""
-    assert "options that all guards have:\n  backoff\n" in run("list", "ModerationProcessor").out
+    assert "options of all guards:\n  backoff\n" in run("list", "ModerationProcessor").out
 
 
 def test_the_list_is_there_for_programs(run) -> None:
@@ -103,7 +103,7 @@ def test_one_thing_is_described_in_full(run) -> None:
     ran = run("list", "hygeine")
     assert ran.code == 2
     assert "did you mean 'hygiene'?" in ran.err
-    assert "`penstock list` shows all there is" in run("list", "qqq").err
+    assert "`penstock list` shows all of them" in run("list", "qqq").err
 
 
 def test_the_version_is_the_packages(run) -> None:

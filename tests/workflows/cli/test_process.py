@@ -13,7 +13,7 @@ import pytest
 import penstock
 
 ROOT = Path(penstock.__file__).parents[1]
-COMMAND = [sys.executable, "-W", "error", "-m", "penstock.workflows.cli"]
+COMMAND = [sys.executable, "-W", "error", "-m", "penstock"]
 
 
 def started(cwd: Path, *argv: str, **env: str) -> subprocess.Popen[bytes]:
@@ -69,6 +69,14 @@ def test_output_is_utf8_in_any_locale(world: Path) -> None:
     with started(world, "run", "guards.py:guard", "-", PYTHONIOENCODING="latin-1") as process:
         out, _ = process.communicate('"Grüße 🙂"\n'.encode())
     assert json.loads(out.decode("utf-8"))["text"] == "Grüße 🙂"
+    assert out.endswith(b"}\n")
+
+
+def test_the_result_of_one_text_ends_with_a_newline(world: Path) -> None:
+    """So that a shell's prompt, or the next line of a log, starts on a line of its own."""
+    with started(world, "run", "guards.py:guard", "some text") as process:
+        out, _ = process.communicate()
+    assert out.count(b"\n") == 1
     assert out.endswith(b"}\n")
 
 

@@ -81,15 +81,15 @@ def test_a_conversation_comes_back_as_messages(run, lines) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"{oops", "it is no JSON: Expecting property name enclosed in double quotes at column 2"),
+        (b"{oops", "it is not valid JSON: Expecting property name enclosed in double quotes at column 2"),
         (b"12", "a row is a string, an object or a list of messages, not a number"),
         (b"null", "not null"),
         (b'{"txt": "x"}', "it has none of 'text', 'messages', 'content', 'parts'"),
         (b'{"text": 5}', "text: expected a string, not a number"),
-        (b'{"text": "x", "messages": []}', "which is meant?"),
-        (b'{"messages": []}', "messages: there are none"),
+        (b'{"text": "x", "messages": []}', "give one of them"),
+        (b'{"messages": []}', "messages: the list is empty"),
         (b'{"messages": [{"role": "user"}, 3]}', "messages["),
-        (b'"\xff"', "it is no UTF-8: byte 2 of the line cannot be read"),
+        (b'"\xff"', "it is not valid UTF-8, at byte 2 of the line"),
         (b"[" * 100_000, "nested too deeply"),
         (b"9" * 5_000, "too many digits"),
     ],
@@ -148,7 +148,7 @@ def test_half_a_surrogate_pair_survives(run) -> None:
 
 def test_nothing_at_all_is_no_error(run) -> None:
     """An empty file has been judged; people are told that it was empty."""
-    assert run("run", "guards.py:guard", "-") == (0, "", "penstock: there were no rows\n")
+    assert run("run", "guards.py:guard", "-") == (0, "", "penstock: the input has no rows\n")
 
 
 def test_the_name_of_a_file_is_run_as_a_text_with_a_note(run, world: Path) -> None:
@@ -156,8 +156,8 @@ def test_the_name_of_a_file_is_run_as_a_text_with_a_note(run, world: Path) -> No
     (world / "my rows.jsonl").write_bytes(b'"bomb"\n')
     ran = run("run", "guards.py:guard", "my rows.jsonl")
     assert ran.rows[0]["text"] == "my rows.jsonl"
-    cure = "For its rows: --input 'my rows.jsonl'"
-    assert ran.err == f"penstock: 'my rows.jsonl' is a file; it was run as a text. {cure}\n"
+    cure = "for its rows use --input 'my rows.jsonl'"
+    assert ran.err == f"penstock: 'my rows.jsonl' is a file, but was checked as a text; {cure}\n"
     assert run("run", "guards.py:guard", "x" * 5_000).err == ""
 
 
@@ -191,7 +191,7 @@ def test_the_keys_of_a_tools_result_are_not_told_as_places(run, lines) -> None:
 def test_a_tools_stage_needs_its_value(run, lines) -> None:
     """The row's other fields are the tool's name and the call's id."""
     ran = run("run", "guards.py:tools", "-", "--stage", "process_tool_result", stdin=lines({"text": "x"}))
-    assert ran.rows[0]["error"]["message"] == "it has no 'result', which this stage is about"
+    assert ran.rows[0]["error"]["message"] == "it has no 'result', which this stage needs"
 
 
 def test_the_stage_is_the_one_asked_for(run, lines) -> None:
@@ -287,12 +287,12 @@ def test_a_row_that_is_blocked_because_a_step_broke_was_not_judged(run, lines) -
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["run", "guards.py:guard", "x", "--input", "y"], "which is meant?"),
+        (["run", "guards.py:guard", "x", "--input", "y"], "give one of them"),
         (["run", "guards.py:guard", "--input", "none.jsonl"], "cannot read none.jsonl: No such file or directory"),
         (["run", "guards.py:guard", "x", "-o", "no/such/folder.jsonl"], "cannot write no/such/folder.jsonl"),
         (["run", "nowhere", "x"], "no preset or module of that name"),
         (["run", "guards.py:guard", "x", "--stage", "process_output_stream"], "invalid choice"),
-        (["run", "guards.py:guard", "x", "--context", "3"], "expected an object of JSON"),
+        (["run", "guards.py:guard", "x", "--context", "3"], "expected a JSON object"),
         (["run", "guards.py:guard", "x", "--limit", "0"], "less than 1"),
         (["run"], "the following arguments are required: WORKFLOW"),
         ([], "the following arguments are required: COMMAND"),

@@ -6,7 +6,7 @@ import pytest
 
 from penstock import Tripwire
 from penstock.engine import Record
-from penstock.workflows.cli.words import LONGEST, plain, visible, why
+from penstock.workflows.cli.formatting import LONGEST_VALUE, plain, visible, why
 
 ADDRESS = "ann@example.com"
 
@@ -129,5 +129,5 @@ def test_the_reason_is_what_the_record_says() -> None:
 
 def test_a_long_reason_is_cut() -> None:
     """A table is no place for an essay."""
-    assert len(plain("x" * 1000)) == LONGEST
+    assert len(plain("x" * 1000)) == LONGEST_VALUE
     assert visible("a\tb\n\x1b\u200b") == "a\\tb\\n\\x1b\\u200b"

@@ -1,0 +1,276 @@
+"""Prompt injection: `InjectionScorer` tells attempts to take over a model from ordinary requests.
+
+A linear model gives the score, and rules name what explains it. ``training/injection.py`` trained the model on the data
+sets that are listed in the file of its weights. It knows direct attacks. An order that is hidden in an e-mail or a web
+page and reads like any other order is beyond it, as it is beyond every detector that does not know who may give orders.
+
+The rules were written for Penstock. Their patterns read lower-case text without disguises. Each begins with a fixed
+word and looks a bounded distance ahead, so the time is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.detection.linear.model import load
+from penstock.detection.linear.reading import hidden, readings, undisguised
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+INJECTION = "injection"
+JAILBREAK = "jailbreak"
+TOOLS = "tool-exfiltration"
+DATA = "data-exfiltration"
+SYSTEM = "system-override"
+ROLE = "role-manipulation"
+TYPES = (INJECTION, JAILBREAK, TOOLS, DATA, SYSTEM, ROLE)
+
+
+class Rule(NamedTuple):
+    """A pattern of what attacks say.
+
+    Attributes:
+        name: its short name, which users see.
+        type: the kind of attack that it indicates.
+        pattern: the pattern.
+        certain: whether a match is enough by itself; otherwise the model must agree.
+    """
+
+    name: str
+    type: str
+    pattern: re.Pattern[str]
+    certain: bool = False
+
+
+_GAP = r"\W{1,5}(?:\w{1,20}\W{1,5}){0,5}?"  # at most five words in between
+_ORDERS = (
+    r"(?:instruction|rule|prompt|direction|directive|command|guideline|context|request|message|restriction|constraint"
+    r"|training|programming|polic|filter|all of (?:this|that|it)|everything|(?:was|were|been|you) (?:told|said"
+    r"|given))"
+)
+_TOLD = (
+    r"(?:system prompt|system message|initial prompt|original prompt|prompt|instructions|guidelines|rules|directives"
+    r"|configuration|(?:text|words?|everything|messages?|lines?) (?:above|before)|above)"
+)
+_WANTED = (
+    r"(?:passwords?|passphrase|passcode|secrets?|secret key|api.?keys?|access.?keys?|private keys?|tokens?"
+    r"|credentials"
+    r"|unique id|hidden (?:text|message|code))"
+)
+
+
+def _rule(name: str, type_: str, pattern: str, *, certain: bool = False) -> Rule:
+    return Rule(name, type_, re.compile(pattern.replace("GAP", _GAP)), certain)
+
+
+RULES: tuple[Rule, ...] = (
+    _rule(
+        "orders to ignore what was said",
+        INJECTION,
+        r"\b(?:ignore|disregard|forget|neglect|overrule|discard|drop|do not (?:follow|obey)|don't (?:follow"
+        rf"|obey))GAP{_ORDERS}"
+        r"|\b(?:ignoriere?|vergiss|vergessen sie|missachte)GAP(?:anweisung|instruktion|regel|befehl|alle)"
+        r"|\b(?:ignorez?|oubliez?)GAP(?:instructions|consignes|regles|tout)"
+        r"|\b(?:ignor[ae]|olvid[ae]|dimentica|esqueca)GAP(?:instruc|istruzion|regl|regras|regole|ordenes|todo"
+        r"|tudo|tutt)",
+    ),
+    _rule(
+        "new orders",
+        INJECTION,
+        r"\b(?:new|actual|real|updated|following)GAP(?:instructions?|task|mission|objective|orders)\W{0,3}(?::"
+        r"|\bis\b|\bare\b)"
+        r"|\bnew (?:important )?(?:instructions|orders|rules)\b",
+    ),
+    _rule(
+        "an answer that is dictated",
+        INJECTION,
+        r"\b(?:reply|respond|answer|confirm)(?: only| just)? (?:with|by)(?: saying| the words?| only)?\W{1,4}\w{1,30}"
+        r"|\b(?:just|only|now|simply|instead) (?:say|print|output|write)\b",
+    ),
+    _rule(
+        "a false end of the data",
+        INJECTION,
+        r"(?:[-=#%*<]{3} ?(?:/|end|stop|begin|new) ?\w{0,20}|\bend of (?:the )?(?:document|input|context|prompt"
+        r"|data|text)\b)",
+    ),
+    _rule(
+        "a special mode",
+        SYSTEM,
+        r"\b(?:developer|debug(?:ging)?|maintenance|admin(?:istrator|istrative)?|god|sudo|root|test(?:ing)?"
+        r"|training|unrestricted"
+        r"|diagnostic|dev|system) (?:mode|override|access|privileges?)\b",
+    ),
+    _rule(
+        "a claim of authority",
+        SYSTEM,
+        r"\b(?:i am|i'm|this is|speaking as|as) (?:your |the |an? )?(?:new |lead |chief |system )?"
+        r"(?:developer|creator|administrator|admin|programmer|owner|openai|anthropic|engineer)\b",
+    ),
+    _rule(
+        "rules declared void",
+        SYSTEM,
+        r"\b(?:rules|restrictions|guidelines|policies|polic(?:y|ies)|filters?|safety|safeguards|limits"
+        r"|limitations|protocols?)GAP"
+        r"(?:no longer|not apply|don't apply|lifted|disabled?|removed|suspended|turned off|bypass|void|overridden)"
+        r"|\b(?:bypass|override|disable|circumvent|turn off)GAP(?:rules|restrictions|guidelines|polic|filter"
+        r"|safety|safeguard|limit|protocol)",
+    ),
+    _rule(
+        "a role's label",
+        SYSTEM,
+        r"(?:^|\n)\W{0,4}(?:system|assistant|developer)\W{0,3}(?: prompt| message)?\s?:|[<\[](?:system|admin"
+        r"|sys)[\]>]",
+    ),
+    _rule(
+        "tokens of a chat template",
+        SYSTEM,
+        r"<\|(?:im_start|start_header_id|start)\|>\s{0,4}(?:system|assistant|developer|user)\b|<<sys>>"
+        r"|<start_of_turn>\s{0,4}(?:model|system)"
+        r"|<\|(?:system|assistant)\|>",
+        certain=True,
+    ),
+    _rule(
+        "a persona without limits",
+        JAILBREAK,
+        r"\bdo anything now\b|\bdan mode\b|\b(?:as|called|named|be|act like) dan\b|\bjailbr(?:eak|oken)"
+        r"|\bevil.?bot\b|\b(?:un(?:filtered|censored|restricted)|amoral)\b"
+        r"|\b(?:no|without(?: any)?|free (?:of|from)(?: all| any)?"
+        r"|not bound by(?: any)?) (?:\w{1,20} ){0,3}(?:restrictions|limits|limitations|filters?|rules|censorship"
+        r"|boundaries)\b",
+    ),
+    _rule(
+        "refusals forbidden",
+        JAILBREAK,
+        r"\b(?:never|not|cannot|can't|don't|won't|without|must)GAP(?:refus|say (?:no|sorry)|apologi|warn"
+        r"|disclaim|declin|reject|i can't|i cannot|i'm sorry)",
+    ),
+    _rule(
+        "two answers, one of them free",
+        JAILBREAK,
+        r"\b(?:two|2|both)GAP(?:responses|answers)\b|\b(?:classic|jailbreak|dan|gpt)\]?\s?:",
+    ),
+    _rule(
+        "ethics set aside",
+        JAILBREAK,
+        r"\b(?:regardless of|no|ignore|disregard|without|any|lacks?|never cares? about"
+        r"|not care about)GAP(?:ethic|moral|legal|law)",
+    ),
+    _rule(
+        "a story that allows everything",
+        JAILBREAK,
+        r"\b(?:hypothetical|fictional|imaginary|story|novel|movie|film|role.?play|game"
+        r"|simulat\w{0,5})GAP(?:no (?:rules|laws|limits)|illegal|unethical|immoral|anything|everything)",
+    ),
+    _rule(
+        "a new identity",
+        ROLE,
+        r"\byou are (?:now|no longer|going to|about to)\b|\bfrom (?:now on|this moment),? (?:on,? )?(?:you|act"
+        r"|pretend|respond|answer)"
+        r"|\b(?:pretend|imagine)GAP(?:you are|you're|to be|being)|\b(?:play|take on|assume|adopt"
+        r"|act in)GAP(?:role|persona|identity|character)\b"
+        r"|\bact (?:as|like)\b|\bdu bist (?:jetzt|nun)\b|\btu es maintenant\b|\bahora eres\b|\bimmerse yourself\b",
+    ),
+    _rule(
+        "a character that must be kept",
+        ROLE,
+        r"\b(?:stay|stays|remain|remains|keep) in character\b|\bbreak(?:s|ing)? (?:the )?character\b",
+    ),
+    _rule(
+        "a question for the orders",
+        DATA,
+        r"\b(?:show|reveal|print|repeat|output|display|tell|give|share|list|leak|recite|copy|quote|write"
+        rf"|what (?:is|are|were)|translate|summari[sz]e|return)GAP{_TOLD}\b"
+        r"|\bsystem.?prompt\b",
+    ),
+    _rule(
+        "a question for a secret",
+        DATA,
+        r"\b(?:what(?:'s| is| are)?|reveal|tell|give|share|show|print|send|provide|leak|disclose|spell|write"
+        rf"|say)GAP{_WANTED}\b"
+        r"|\b(?:passwor[dt]|contrasena|mot de passe|senha)\b",
+    ),
+    _rule("the first words of its orders", DATA, r"\b(?:start|begin)(?:s|ning|ing)?\b.{0,20}\bwith\W{1,4}you are\b"),
+    _rule(
+        "sending data away",
+        TOOLS,
+        r"\b(?:send|post|upload|forward|e?mail|transmit|exfiltrate|submit|append)GAP(?:to|at"
+        r"|into)\W{1,3}(?:https?:|www\.|\S{1,60}@|this (?:url|address|webhook|server))",
+    ),
+    _rule(
+        "an address that carries data",
+        TOOLS,
+        r"!\[[^\]\n]{0,80}\]\(https?://[^)\s]{1,200}[?&=][^)\s]{0,200}[{\[<$]",
+    ),
+    _rule(
+        "orders to use a tool",
+        TOOLS,
+        r"\b(?:call|use|invoke|run|execute|trigger)GAP(?:tool|function|plugin|api|shell|terminal|curl|wget"
+        r"|webhook|os\.system|subprocess)\b",
+    ),
+)
+
+CERTAIN_RULES = tuple(rule for rule in RULES if rule.certain)
+
+HIDDEN = "text in characters that nobody sees"
+"""The name of a message in tag characters; it indicates an injection, and is certain."""
+
+
+def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
+    """Return the rules that match a text in small letters, in their order."""
+    return [rule for rule in rules if rule.pattern.search(text)]
+
+
+WEIGHTS = Path(__file__).parent / "weights" / "injection.bin"
+"""The file of the weights. Its first line is JSON with the sources of the weights and their licences."""
+
+CERTAIN = 0.99
+"""The score of what is an attack whatever else the text says."""
+
+
+_DOUBTFUL = 0.02  # below that, it is not worth the time to ask which kind a text would be
+
+
+class InjectionScorer:
+    """Scores the six kinds of attacks; safe to share between threads. The weights are loaded at the first text.
+
+    ``injection`` has the score of the model: the share of attacks among development texts with that margin. Another
+    kind has the same score if a rule indicates it, and 0 otherwise. Attacks in full-width, look-alike or invisible
+    characters, and in leet, rot13 or reversed text, are read as what they stand for; the highest score counts.
+    """
+
+    categories: tuple[str, ...] = TYPES
+
+    @property
+    def thresholds(self) -> Mapping[str, float]:
+        """The score from which on a kind counts; less than 1 % of the benign development prompts reach it."""
+        limit = load(WEIGHTS).thresholds[INJECTION]
+        return dict.fromkeys(TYPES, limit)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are of one class. They have no options, so guards that use them can be equal."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """Hash by the class, as equality requires."""
+        return hash(type(self))
+
+    def scores(self, text: str) -> dict[str, float]:
+        """Return the score of each kind, from 0 to 1, for one window of a text."""
+        texts = [text, *readings(text)]
+        score = max(load(WEIGHTS).scores(each)[INJECTION] for each in texts)
+        rules = RULES if score >= _DOUBTFUL else CERTAIN_RULES
+        found = [rule for each in texts for rule in matching(undisguised(each).lower(), rules)]
+        if hidden(text) or any(rule.certain for rule in found):
+            score = max(score, CERTAIN)
+        named = {INJECTION, *[rule.type for rule in found]}
+        return {kind: score if kind in named else 0.0 for kind in TYPES}
+
+    def reasons(self, text: str) -> tuple[str, ...]:
+        """Return the names of the rules that match a text. Whether it is an attack, the scores say."""
+        texts = [text, *readings(text)]
+        names = [rule.name for each in texts for rule in matching(undisguised(each).lower())]
+        return tuple(dict.fromkeys([*([HIDDEN] if hidden(text) else []), *names]))

@@ -1,1 +1,0 @@
-"""Scoring text for hate, harassment, violence, self-harm and sexual content."""

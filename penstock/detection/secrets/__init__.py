@@ -1,1 +1,0 @@
-"""Finding API keys, tokens and passwords in text."""

@@ -1,0 +1,132 @@
+"""`GuardReporter`: how a guard reports what it found: counts, log lines, callbacks, and the verdict that stops the run.
+
+All built-in guards use it, so their facts, records and verdicts have one form. Reports never quote a text; only
+callbacks are given text, and only if the guard's user asks for that.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from penstock.engine.values.frozen import EMPTY, freeze
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import Found, TextWindow
+    from penstock.engine.values.facts import Key
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.texts import TextPlace
+
+log = logging.getLogger("penstock")
+
+MOST_LISTED = 100
+"""How many findings the metadata of a tripwire list at most; their counts are of all findings."""
+
+F = TypeVar("F", bound="Found")
+
+
+@dataclass(frozen=True)
+class GuardReporter:
+    """Reports for one guard.
+
+    Attributes:
+        strategy: what the guard does about what it finds; it stands in the metadata of every tripwire.
+        callbacks: the guard's callbacks by the name of their option; None for one that is not set.
+        shows_text: whether callbacks are given text. The error of a callback is then logged without its traceback,
+            which could show the text.
+    """
+
+    strategy: str
+    callbacks: Mapping[str, Callable[[Any], object] | None] = EMPTY
+    shows_text: bool = False
+
+    def is_heard(self) -> bool:
+        """Return whether any callback is set."""
+        return any(callback is not None for callback in self.callbacks.values())
+
+    def call(self, ctx: AnyContext, option: str, report: object) -> None:
+        """Call a callback with a report, if it is set. An error in it is logged and is not the guard's failure."""
+        callback = self.callbacks.get(option)
+        if callback is None:
+            return
+        try:
+            callback(report)
+        except Exception as error:
+            trace = None if self.shows_text else error
+            log.error("%s: %s raised %s", ctx.step_path, option, type(error).__name__, exc_info=trace)  # noqa: TRY400
+
+    def warn(self, ctx: AnyContext, names: Iterable[str], what: str = "found") -> None:
+        """Log the names of what was found and passes, each once."""
+        log.warning("%s: %s in %s: %s", ctx.step_path, what, ctx.stage, ", ".join(dict.fromkeys(names)))
+
+    def block(self, ctx: AnyContext, names: Iterable[str], metadata: Mapping[str, Value], why: str = "") -> NoReturn:
+        """Stop the run.
+
+        Args:
+            ctx: the context of the call.
+            names: the names of what was found; the reason has each once.
+            metadata: the metadata of the tripwire, beside ``strategy``.
+            why: what the reason begins with, if the strategy alone does not explain it.
+        """
+        named = ", ".join(dict.fromkeys(names))
+        self.stop(ctx, f"{why}the text holds what may not pass: {named}", metadata)
+
+    def stop(self, ctx: AnyContext, reason: str, metadata: Mapping[str, Value]) -> NoReturn:
+        """Stop the run with a reason; the metadata of the tripwire have ``strategy``, too."""
+        ctx.abort(reason, metadata={"strategy": self.strategy, **metadata})
+
+    @staticmethod
+    def count(ctx: AnyContext, fact: Key[Mapping[str, int]], counts: Mapping[str, int], note: str = "found") -> None:
+        """Add counts to a fact and to the step's record.
+
+        In a stream the record has the sums of the run so far, in other stages the counts of this call.
+
+        Args:
+            ctx: the context of the call.
+            fact: the fact of the counts of the run.
+            counts: how often each thing was found, by name.
+            note: the name of the counts in the record.
+        """
+        sums = add_counts(ctx, fact, counts)
+        ctx.note(**{note: dict(sums if ctx.stage == "process_output_stream" else counts)})
+
+
+def add_counts(ctx: AnyContext, fact: Key[Mapping[str, int]], counts: Mapping[str, int]) -> Mapping[str, int]:
+    """Add counts to those that a fact has from earlier stages. Returns the sums."""
+    before = ctx.get(fact) or EMPTY
+    sums: Mapping[str, int] = freeze({name: before.get(name, 0) + counts.get(name, 0) for name in {**before, **counts}})
+    ctx.put(fact, sums)
+    return sums
+
+
+def by_place(window: TextWindow, found: Iterable[F]) -> dict[TextPlace, list[F]]:
+    """Return findings by the text in which each begins; a window may cover several texts that were read as one."""
+    places: dict[TextPlace, list[F]] = {}
+    for item in found:
+        places.setdefault(window.locate(item.start)[0], []).append(item)
+    return places
+
+
+def field_of(place: TextPlace) -> str:
+    """Return the field that a text stands in: ``text``, ``arguments``, ``result`` or another one."""
+    return str(place.path[0]) if place.path else ""
+
+
+def listed_place(window: TextWindow, start: int) -> dict[str, Value]:
+    """Return where a finding begins, as the metadata of a tripwire say it.
+
+    Args:
+        window: the window that it was found in.
+        start: where it begins, in characters from the beginning of the window.
+    """
+    place, at = window.locate(start)
+    return {
+        "message_id": place.message_id,
+        "part": place.part,
+        "field": place.path[0] if place.path else "",
+        "start": at,
+    }

@@ -1,0 +1,354 @@
+"""`ScoreGuard`: base of guards that score texts as a whole, window by window, and act where a score reaches its limit.
+
+The embedded detector scores a window first. If it is not certain, the judge is asked, if there is one. The strategy
+says what happens to windows that are flagged.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol, TypeVar, cast
+
+from penstock.detection.encoded import spoken
+from penstock.detection.windows import Windows
+from penstock.engine.tasks import gather
+from penstock.engine.text_guards.guard import neighbours
+from penstock.engine.text_guards.reporting import MOST_LISTED, field_of, listed_place
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.model import JudgeError
+from penstock.processors.guards.guard import Detection, Guard, require_complete, unquoted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
+
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.window import Hit, TextWindow
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Judged
+    from penstock.engine.values.texts import TextPlace
+    from penstock.processors.guards.guard import GuardOptions
+
+V = TypeVar("V")
+
+_INPUT = ("process_input", "process_input_step", "process_tool_result")
+
+
+class ScoreDetector(Protocol):
+    """An embedded detector that gives scores."""
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories that it scores."""
+        ...
+
+    @property
+    def thresholds(self) -> Mapping[str, float]:
+        """The score from which on each category counts, chosen on development data."""
+        ...
+
+    def scores(self, text: str) -> Mapping[str, float]:
+        """Return how sure it is of each category, from 0 to 1."""
+        ...
+
+    def reasons(self, text: str) -> tuple[str, ...]:
+        """Return short names of what explains the scores; they never quote the text."""
+        ...
+
+
+class WindowScores(NamedTuple):
+    """What was found out about a window.
+
+    Attributes:
+        scores: how sure that is, by category, from 0 to 1.
+        flagged: the categories that reached their limit, in the order of the scores.
+        reason: the reason that the judge gave.
+        judge: the name of the model that judged; empty for the embedded detector.
+        text: what replaces the window, if the strategy of the guard asks for that.
+        details: further metadata for a tripwire.
+    """
+
+    scores: Mapping[str, float] = EMPTY
+    flagged: tuple[str, ...] = ()
+    reason: str | None = None
+    judge: str = ""
+    text: str | None = None
+    details: Values = EMPTY
+
+
+class WindowVerdict(NamedTuple):
+    """The scores of a window, and where in the text it begins and ends."""
+
+    start: int
+    end: int
+    scored: WindowScores
+
+
+class ScoreGuard(Guard[V]):
+    """Judges texts window by window. A subclass says which detector scores them, and how a judge's verdict reads.
+
+    Set `detector` or write `detect`; with a judge, write `judge_scores`; and call `set_up` in the constructor.
+
+    Attributes:
+        input_windows: how texts are cut that go to the model.
+        output_windows: how texts of the model are cut; in a stream, a window is held until it is judged.
+        detector: the embedded detector; None if there is none.
+        certain: the embedded score from which on no judge is asked.
+        categories: the categories that count.
+        threshold: the score from which on a category counts, for all or by category; None for the defaults.
+        include_scores: whether the reason of a tripwire has the scores.
+        says: what the reason of a tripwire begins with.
+        judged_threshold: the limit of a judge's scores if ``threshold`` does not give one.
+        scores: the fact with the highest score of each category in the run.
+    """
+
+    input_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)
+    output_windows: Windows = Windows(least=40, most=600, overlap=200)
+    read_parts_separately = False
+    detector: ScoreDetector | None = None
+    certain: float = 0.99
+    judged_threshold: ClassVar[float] = 0.5
+    categories: tuple[str, ...] = ()
+    threshold: float | Mapping[str, float] | None = None
+    include_scores: bool = False
+    says: ClassVar[str] = "the text was flagged"
+    scores: Key[Mapping[str, float]]
+
+    def judge_scores(self, judged: Judged[V], text: str) -> WindowScores:
+        """Return what a judge's verdict about a window says; ``flagged`` and ``judge`` are filled in later."""
+        raise NotImplementedError
+
+    def detect(self, text: str) -> WindowScores | None:
+        """Return what the embedded detector finds in a window and in encoded text in it; None without a detector."""
+        if self.detector is None:
+            return None
+        read = [self.detector.scores(each) for each in (text, *spoken(text))]
+        found = {name: max(scores[name] for scores in read) for name in read[0]}
+        return self.apply_limits(WindowScores({name: found[name] for name in found if name in self.categories}))
+
+    def set_up(
+        self,
+        model: object,
+        strategy: str,
+        verdict: type[V],
+        question: str,
+        options: GuardOptions,
+        *,
+        named: Iterable[object] = (),
+    ) -> None:
+        """Check and store the options that all guards have, and declare the fact `scores`.
+
+        Set the windows before. ``named`` tells the fact of this guard from those of others; the other arguments and the
+        errors are those of `Guard.set_up`.
+        """
+        super().set_up(model, strategy, verdict, question, options)
+        self.lookback = max(self.input_windows.overlap, self.output_windows.overlap)
+        self.max_hold = max(self.max_hold, 2 * self.output_windows.most)
+        self.scores = Key(self.fact_name("scores", *named))
+        self.provides = (self.scores,)
+
+    def limit(self, category: str, *, judged: bool) -> float:
+        """Return the score from which on a category counts; ``judged``: of a judge's scores."""
+        if isinstance(self.threshold, (int, float)):
+            return self.threshold
+        if self.threshold is not None and category in self.threshold:
+            return self.threshold[category]
+        if judged or self.detector is None:
+            return self.judged_threshold
+        return self.detector.thresholds.get(category, self.judged_threshold)
+
+    def apply_limits(self, scored: WindowScores) -> WindowScores:
+        """Return scores with the categories flagged that reach their limit."""
+        judged = bool(scored.judge)
+        flagged = tuple(name for name, score in scored.scores.items() if score >= self.limit(name, judged=judged))
+        return scored._replace(flagged=flagged)
+
+    # Finding
+
+    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
+        """Return the texts that are read as one: neighbouring parts, and all texts of one value of a tool.
+
+        The arguments of a tool call are one value, and its result is another, as they are in a stream. The digits of
+        numbers are left out, since they tell these guards nothing.
+        """
+        del ctx
+        runs: list[list[Text]] = []
+        for run in neighbours(text for text in texts if not (text.fixed and text.text.isdigit())):
+            if runs and _of_one_value(runs[-1][-1], run[0]):
+                runs[-1] += run
+            else:
+                runs.append(run)
+        return runs
+
+    def scan(
+        self, window: TextWindow, ctx: AnyContext
+    ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
+        """Return a verdict about each window that has ended, and where the next one begins."""
+        windows = self.input_windows if ctx.stage in _INPUT else self.output_windows
+        cuts = windows.cuts(window.text, window.start, final=window.final)
+        places = list(itertools.pairwise([window.start, *cuts]))
+        hold = cuts[-1] if cuts else window.start
+        views = [_view(window, windows.overlap, start, end) for start, end in places]
+        if self.judge is not None:
+            return self._scan_with_judge(places, views, hold, ctx)
+        scored = [(view and self.detect(view)) or WindowScores() for view in views]
+        return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
+
+    async def _scan_with_judge(
+        self, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
+    ) -> tuple[Sequence[WindowVerdict], int]:
+        scored = await gather([partial(self.score_window, view, ctx) for view in views])
+        return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
+
+    async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
+        """Return what the embedded detector and the judge find out about a window.
+
+        Raises:
+            JudgeError: the judge gave no verdict, and nothing else counts in its place.
+        """
+        if self.judge is None or not text:
+            return (text and self.detect(text)) or WindowScores()
+        own = self.detect(text) if self.embedded else None
+        if own is not None and any(own.scores[name] >= self.certain for name in own.flagged):
+            return own
+        try:
+            return self.read_judged(await self.judge.ask(text, ctx=ctx), text)
+        except JudgeError:
+            if self.judge_failure == "fail" or own is None:
+                raise
+            ctx.note(judge_failed=True)
+            return own
+
+    def read_judged(self, judged: Judged[V], text: str) -> WindowScores:
+        """Return what a judge's verdict says, with limits applied, and without a reason that quotes the text.
+
+        Raises:
+            JudgeError: entries of the verdict could not be read, and nothing is flagged without them.
+        """
+        scored = self.apply_limits(self.judge_scores(judged, text)._replace(judge=judged.model))
+        require_complete(judged, flagged=bool(scored.flagged), model=judged.model)
+        return scored._replace(reason=unquoted(scored.reason, text))
+
+    # Acting
+
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Report what was found; then return the edits of the strategy, or stop the run."""
+        found = [(hit.window, cast("list[WindowVerdict]", hit.found)) for hit in hits]
+        flagged = [(window, verdict) for window, verdicts in found for verdict in verdicts if verdict.scored.flagged]
+        self._report_scores(ctx, [verdict.scored for _, verdicts in found for verdict in verdicts])
+        for window, verdicts in found:
+            for verdict in verdicts:
+                if window.text[verdict.start : verdict.end].strip():
+                    self.report(ctx, self._detection(ctx, window, verdict))
+        if flagged:
+            self._act_on(ctx, flagged)
+        return [[edit for verdict in verdicts for edit in self.edits_for(verdict)] for _, verdicts in found]
+
+    def edits_for(self, verdict: WindowVerdict) -> Iterable[Edit]:
+        """Return the edits for a window: one that is flagged is removed, unless the strategy edits nothing."""
+        if self.edits == "nothing" or not verdict.scored.flagged:
+            return ()
+        text = verdict.scored.text or ""
+        return (Edit(verdict.start, verdict.end, text, "redact"),) if verdict.start < verdict.end else ()
+
+    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
+        """Return the conversation with the edits; with ``strategy="filter"`` without the messages that have some."""
+        return self.without_flagged(ctx, edits) if self.strategy == "filter" else super().changed(ctx, edits)
+
+    def _act_on(self, ctx: AnyContext, flagged: Sequence[tuple[TextWindow, WindowVerdict]]) -> None:
+        categories = [name for _, verdict in flagged for name in verdict.scored.flagged]
+        if self.strategy == "warn":
+            self.warn(ctx, categories)
+        fixed = [item for item in flagged if item[0].fixed]
+        if self.strategy == "block" or (fixed and self.edits != "nothing"):
+            why = "" if self.strategy == "block" else "a value that is not text cannot be edited; "
+            self.block(ctx, categories, self._metadata(flagged), why)
+
+    def block(
+        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
+    ) -> NoReturn:
+        """Stop the run. The reason has the categories, the judge's reason and, if asked for, all scores."""
+        reason = f"{why}{self.says}: {', '.join(dict.fromkeys(categories))}"
+        if metadata.get("reason"):
+            reason += f" ({metadata['reason']})"
+        if self.include_scores:
+            scores: Mapping[str, float] = metadata.get("scores", {})
+            reason += f"; scores: {', '.join(f'{name} {score:.4g}' for name, score in scores.items())}"
+        self.reporter.stop(ctx, reason, metadata)
+
+    # Reporting
+
+    def _metadata(self, flagged: Sequence[tuple[TextWindow, WindowVerdict]]) -> dict[str, Value]:
+        """Return the metadata of a tripwire; the verdict about the first window stands at the top."""
+        first = flagged[0][1].scored
+        judged = bool(first.judge)
+        return {
+            "categories": {name: first.scores.get(name) for name in first.flagged},
+            "scores": dict(first.scores),
+            "threshold": {name: self.limit(name, judged=judged) for name in first.flagged},
+            "reason": first.reason,
+            "judge": first.judge or None,
+            "spans": [_listed_window(window, verdict) for window, verdict in flagged[:MOST_LISTED]],
+            **first.details,
+        }
+
+    def _report_scores(self, ctx: AnyContext, scored: Sequence[WindowScores]) -> None:
+        highest = dict(ctx.get(self.scores) or EMPTY)
+        for each in scored:
+            for name, score in each.scores.items():
+                highest[name] = max(score, highest.get(name, 0.0))
+        if highest:
+            ctx.put(self.scores, freeze(highest))
+            ctx.note(scores=highest)
+
+    def _detection(self, ctx: AnyContext, window: TextWindow, verdict: WindowVerdict) -> Detection:
+        place, _ = window.locate(verdict.start)
+        scored = verdict.scored
+        return Detection(
+            self.id,
+            ctx.stage,
+            place.message_id,
+            place.part,
+            field_of(place),
+            bool(scored.flagged),
+            self.strategy if scored.flagged else "none",
+            scored.flagged,
+            freeze(dict(scored.scores)),
+            (),
+            scored.reason,
+            scored.judge,
+            _view(window, 0, verdict.start, verdict.end) if self.include_text else None,
+        )
+
+
+def _of_one_value(one: Text, other: Text) -> bool:
+    """Return whether both texts stand in the same value of a tool, its arguments or its result, and can be edited."""
+    same = one.kind == other.kind == "tool" and one.place[:2] == other.place[:2]
+    same = same and one.place.path[:1] == other.place.path[:1]
+    return same and not one.fixed and not other.fixed
+
+
+def _view(window: TextWindow, before: int, start: int, end: int) -> str:
+    """Return a window as it is read, with so many characters before it; an empty text if the window is blank.
+
+    Spaces stand between parts. Empty parts are left out, since a stream shows no sign of them.
+    """
+    if not window.text[start:end].strip():
+        return ""
+    low = max(start - before, 0)
+    borders = [part.start - window.base for part in window.parts[1:] if low < part.start - window.base < end]
+    parts = [window.text[a:b] for a, b in itertools.pairwise([low, *borders, end])]
+    return " ".join(filter(None, parts)) if borders else parts[0]
+
+
+def _listed_window(window: TextWindow, verdict: WindowVerdict) -> dict[str, Value]:
+    return {
+        **listed_place(window, verdict.start),
+        "length": verdict.end - verdict.start,
+        "categories": list(verdict.scored.flagged),
+    }

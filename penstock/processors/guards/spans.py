@@ -1,0 +1,467 @@
+"""`SpanGuard`: base of guards that find stretches of text, and redact them, remove them, warn of them, or stop the run.
+
+The embedded detector searches every text. A judge, if there is one, reads the text sentence by sentence, with what the
+detector found already hidden, and names values. The guard then searches the text for these values, since models cannot
+count characters.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+
+from penstock.detection.windows import Windows
+from penstock.engine.tasks import gather
+from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, field_of, listed_place
+from penstock.engine.values.edits import Edit, apply
+from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import freeze
+from penstock.engine.values.model import JudgeError
+from penstock.processors.guards.guard import Detection, Guard, require_complete
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+
+    from penstock.detection.spans import Span
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import Found, Hit, TextWindow
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.ports import Judged
+    from penstock.engine.values.texts import TextPlace
+    from penstock.processors.guards.guard import GuardOptions
+
+V = TypeVar("V")
+
+_SEARCH = "book"
+_NOTHING = ""  # the type of a finding that only makes `act` report that a text holds nothing
+
+
+class SpanFinding(NamedTuple):
+    """A stretch of a text in which something was found.
+
+    Attributes:
+        start: where it begins, in characters.
+        end: where it ends.
+        type: what was found.
+        score: how sure that is, from 0 to 1.
+        judge: the name of the model that found it; empty for the embedded detector.
+        located: whether the stretch is what was found; if not, what was found stands somewhere in the stretch.
+        encoded: whether the stretch is encoded text.
+    """
+
+    start: int
+    end: int
+    type: str
+    score: float = 1.0
+    judge: str = ""
+    located: bool = True
+    encoded: bool = False
+
+
+class JudgedValue(NamedTuple):
+    """A value that a judge names: its type, the value itself (None if the judge names only the type), its score."""
+
+    type: str
+    value: str | None
+    score: float = 1.0
+
+
+class FindingGroup(NamedTuple):
+    """Findings that overlap, as one stretch. ``owner`` is the longest of them; it gives the type."""
+
+    start: int
+    end: int
+    owner: SpanFinding
+
+
+class SpanGuard(Guard[V]):
+    """Finds stretches of texts. A subclass says how its detector finds them, and how a judge's verdict reads.
+
+    Write `find_spans` and `replacement`; with a judge, `judged_values`; and call `set_up` in the constructor.
+
+    Attributes:
+        windows: how texts are cut for the judge; ``strategy="filter"`` removes such a window around a finding where it
+            cannot remove the message.
+        threshold: the score from which on a finding counts, 0 to 1.
+        found: the fact with the number of findings of the run by type: ``{"email": 2}``.
+    """
+
+    windows: Windows = Windows(least=40, most=600, overlap=200)
+    threshold: float = 0.5
+    found: Key[Mapping[str, int]]
+
+    def find_spans(
+        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
+        """Return what the embedded detector finds in a window, and from where on more text could change that.
+
+        Args:
+            window: the text, or the part of a streamed one that is not decided yet.
+            start: where in ``window.text`` the search begins; spans begin there or later.
+            notes: a dict of this search for each text, empty at the beginning of the text.
+            ctx: the context of the call.
+
+        Returns:
+            The spans in order, and the place from which on the search goes on when there is more text. Spans that end
+            beyond it are ignored unless the window is ``final``.
+        """
+        raise NotImplementedError
+
+    def find_encoded_spans(
+        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
+        """Return what a second search finds, in encoded text; like `find_spans`. By default nothing."""
+        del start, notes, ctx
+        return (), len(window.text)
+
+    def judged_values(self, judged: Judged[V]) -> Iterable[JudgedValue]:
+        """Return the values that a judge's verdict names."""
+        raise NotImplementedError
+
+    def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
+        """Return what replaces a text of a type."""
+        raise NotImplementedError
+
+    def encoded_replacement(self, text: str, type: str, ctx: AnyContext) -> str:
+        """Return what replaces encoded text that holds something of a type; by default the same as for plain text."""
+        return self.replacement(text, type, ctx)
+
+    def judge_view(self, text: str, ctx: AnyContext) -> str:
+        """Return a window as the judge is shown it; subclasses hide what the embedded detector finds in it."""
+        del ctx
+        return text
+
+    def set_up(
+        self,
+        model: object,
+        strategy: str,
+        verdict: type[V],
+        question: str,
+        options: GuardOptions,
+        *,
+        named: Iterable[object] = (),
+    ) -> None:
+        """Check and store the options that all guards have, and declare the fact `found`.
+
+        Set `windows` and `threshold` before. ``named`` tells the fact of this guard from those of others; the other
+        arguments and the errors are those of `Guard.set_up`.
+        """
+        super().set_up(model, strategy, verdict, question, options)
+        self.lookback = max(self.lookback, self.windows.overlap)
+        self.max_hold = max(self.max_hold, 2 * self.windows.most)
+        if self.strategy == "filter":
+            self.max_hold += self.windows.most  # a detector holds text back from the beginning of its sentence
+        self.read_parts_separately = self.strategy != "filter"
+        self.found = Key(self.fact_name("found", *named))
+        self.provides = (self.found,)
+
+    # Finding
+
+    def scan(
+        self, window: TextWindow, ctx: AnyContext
+    ) -> tuple[Sequence[SpanFinding], int] | Awaitable[tuple[Sequence[SpanFinding], int]]:
+        """Return the findings that are decided, and from where on more text could change the others."""
+        at = window.base + window.start
+        search: _SpanSearch = window.notes.setdefault(_SEARCH, _SpanSearch.begun(at))
+        search.forget(at)
+        for progress, find in ((search.embedded, self.find_spans), (search.encoded, self.find_encoded_spans)):
+            begin = progress.at - window.base
+            none: tuple[Sequence[Span], int] = ((), len(window.text))
+            spans, hold = find(window, begin, progress.notes, ctx) if self.embedded else none
+            found = to_findings(spans, encoded=progress is search.encoded)
+            progress.advance(found, window.base, hold, final=window.final)
+        if self.judge is not None:
+            return self._ask_judge(window, search, ctx)
+        search.judged.at = window.base + len(window.text)
+        return self._decided(window, search)
+
+    async def _ask_judge(
+        self, window: TextWindow, search: _SpanSearch, ctx: AnyContext
+    ) -> tuple[Sequence[SpanFinding], int]:
+        begin = search.judged.at - window.base
+        cuts = self.windows.cuts(window.text, begin, final=window.final)
+        sentences = itertools.pairwise([begin, *cuts])
+        found = await gather([partial(self._ask_about, window.text, start, end, ctx) for start, end in sentences])
+        hold = cuts[-1] if cuts else begin
+        search.judged.advance(itertools.chain.from_iterable(found), window.base, hold, final=window.final)
+        return self._decided(window, search)
+
+    async def _ask_about(self, text: str, start: int, end: int, ctx: AnyContext) -> list[SpanFinding]:
+        """Return what the judge finds between two places of a text.
+
+        Raises:
+            JudgeError: the judge gave no verdict.
+        """
+        if self.judge is None or not text[start:end].strip():
+            return []
+        view = self.windows.view(text, start, end)
+        shown = self.judge_view(view, ctx)
+        try:
+            judged = await self.judge.ask(shown, ctx=ctx)
+            values = [value for value in self.judged_values(judged) if value.score >= self.threshold]
+            # Redacting and filtering need every value: one that could not be read would stay where it is.
+            require_complete(judged, flagged=bool(values) and self.edits == "nothing", model=judged.model)
+        except JudgeError:
+            if self.judge_failure == "fail":
+                raise
+            ctx.note(judge_failed=True)
+            return []
+        ahead = end - len(view)  # where the view begins
+        from penstock.detection.locating import ValueLocator  # loaded where a judge names values
+
+        here, there = ValueLocator(view), ValueLocator(shown)
+        placed = [(value, here.find(value.value or "")) for value in values]
+        # A value that stands only in what the judge was shown is the name of something hidden.
+        real = [(value, at) for value, at in placed if at or not there.find(value.value or "")]
+        return [item for value, at in real for item in _at_places(value, at, ahead, start, end, judged.model)]
+
+    def _decided(self, window: TextWindow, search: _SpanSearch) -> tuple[Sequence[SpanFinding], int]:
+        base = window.base
+        limit = min(search.embedded.at, search.encoded.at, search.judged.at)
+        if self.strategy == "filter":
+            begin = search.sentences.at - base
+            cuts = self.windows.cuts(window.text, begin, final=window.final)
+            sentences = [SpanFinding(low, high, "") for low, high in itertools.pairwise([begin, *cuts])]
+            search.sentences.advance(sentences, base, cuts[-1] if cuts else begin, final=window.final)
+            limit = min(limit, search.sentences.at)
+        until = limit if window.final else search.last_cut(limit, by_sentence=self.strategy == "filter")
+        found = [item for item in search.findings() if item.end <= until and item.score >= self.threshold]
+        search.flagged = search.flagged or bool(found)
+        if window.final and not search.flagged and self.on_detection is not None:
+            found = [SpanFinding(until, until, _NOTHING)]
+        return [item._replace(start=item.start - base, end=item.end - base) for item in found], until - base
+
+    def overrides(self, within: Found, across: Found) -> bool:
+        """Return whether a finding within a part replaces one across parts that it overlaps: if both have one type.
+
+        Findings of two types are two things, and both are hidden.
+        """
+        return cast("SpanFinding", within).type == cast("SpanFinding", across).type
+
+    # Acting
+
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Report what was found; then return the edits of the strategy, or stop the run."""
+        found = [(hit.window, group_findings(_real(hit))) for hit in hits]
+        listed = [(window, group) for window, groups in found for group in groups]
+        for window, groups in found:
+            self._report_places(ctx, window, groups)
+        if not listed:
+            return [()] * len(hits)
+        types = [group.owner.type for _, group in listed]
+        self.reporter.count(ctx, self.found, Counter(types))
+        if self.strategy == "warn":
+            self.warn(ctx, types)
+        stuck = self._why_not_edited(listed)
+        if self.strategy == "block" or stuck:
+            self.block(ctx, types, self._metadata(listed), stuck)
+        return [self._edits(window, groups, ctx) for window, groups in found]
+
+    def _why_not_edited(self, found: Sequence[tuple[TextWindow, FindingGroup]]) -> str:
+        """Return why the findings cannot be edited; an empty text if they can."""
+        if self.edits == "nothing":
+            return ""
+        if any(window.fixed for window, _ in found):
+            return "a value that is not text cannot be edited in place; "
+        if self.strategy != "filter" and any(not group.owner.located for _, group in found):
+            return "what the judge found does not stand in the text as it says, so it cannot be hidden; "
+        return ""
+
+    def _edits(self, window: TextWindow, groups: Sequence[FindingGroup], ctx: AnyContext) -> list[Edit]:
+        if self.edits == "nothing":
+            return []
+        if self.strategy == "filter":
+            return self._without_sentences(window, groups)
+        return [
+            Edit(item.start, item.end, self._hidden(window.text[item.start : item.end], item.owner, ctx), "redact")
+            for item in groups
+        ]
+
+    def _hidden(self, text: str, owner: SpanFinding, ctx: AnyContext) -> str:
+        hide = self.encoded_replacement if owner.encoded else self.replacement
+        return hide(text, owner.type, ctx)
+
+    def _without_sentences(self, window: TextWindow, groups: Sequence[FindingGroup]) -> list[Edit]:
+        """Return edits that remove the sentences in which something was found."""
+        cuts = [0, *self.windows.cuts(window.text)]
+        removed = {
+            at
+            for group in groups
+            for at in range(bisect_right(cuts, group.start) - 1, bisect_left(cuts, max(group.end, group.start + 1)))
+        }
+        return [Edit(cuts[at], cuts[at + 1], "", "redact") for at in sorted(removed) if at + 1 < len(cuts)]
+
+    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
+        """Return the conversation with the edits; with ``strategy="filter"`` without the messages that have some."""
+        return self.without_flagged(ctx, edits) if self.strategy == "filter" else super().changed(ctx, edits)
+
+    # Reporting
+
+    def _metadata(self, found: Sequence[tuple[TextWindow, FindingGroup]]) -> dict[str, Value]:
+        """Return the metadata of a tripwire."""
+        owners = [group.owner for _, group in found]
+        return {
+            "categories": {
+                type: max(owner.score for owner in owners if owner.type == type)
+                for type in dict.fromkeys(owner.type for owner in owners)
+            },
+            "counts": dict(Counter(owner.type for owner in owners)),
+            "threshold": self.threshold,
+            "judge": next((owner.judge for owner in owners if owner.judge), None),
+            "spans": [_listed_span(window, group) for window, group in found[:MOST_LISTED]],
+        }
+
+    def _report_places(self, ctx: AnyContext, window: TextWindow, groups: Sequence[FindingGroup]) -> None:
+        if not self.reporter.is_heard():
+            return
+        places: dict[TextPlace, list[FindingGroup]] = by_place(window, groups) or {window.locate(0)[0]: []}
+        for place, here in places.items():
+            self.report(ctx, self._detection(ctx, window, place, here))
+
+    def _detection(
+        self, ctx: AnyContext, window: TextWindow, place: TextPlace, here: Sequence[FindingGroup]
+    ) -> Detection:
+        from penstock.detection.spans import Span
+
+        scores: dict[str, float] = {}
+        for group in here:
+            scores[group.owner.type] = max(group.owner.score, scores.get(group.owner.type, 0.0))
+        at = [(window.locate(group.start)[1], group) for group in here]
+        spans = tuple(Span(low, low + item.end - item.start, item.owner.type, item.owner.score) for low, item in at)
+        return Detection(
+            self.id,
+            ctx.stage,
+            place.message_id,
+            place.part,
+            field_of(place),
+            bool(here),
+            self.strategy if here else "none",
+            tuple(scores),
+            freeze(scores),
+            spans,
+            None,
+            next((group.owner.judge for group in here if group.owner.judge), ""),
+            window.text if self.include_text else None,
+        )
+
+
+def to_findings(spans: Iterable[Span], *, encoded: bool = False) -> Iterator[SpanFinding]:
+    """Yield the spans of an embedded detector as findings."""
+    for span in spans:
+        yield SpanFinding(span.start, span.end, span.type, span.score, encoded=encoded)
+
+
+def group_findings(found: Sequence[SpanFinding]) -> list[FindingGroup]:
+    """Return findings, which are in order, as stretches that do not overlap."""
+    made: list[FindingGroup] = []
+    for item in found:
+        last = made[-1] if made else None
+        if last is None or item.start >= last.end:
+            made.append(FindingGroup(item.start, item.end, item))
+            continue
+        owner = max(last.owner, item, key=lambda one: (not one.located, one.end - one.start))
+        encoded = last.owner.encoded or item.encoded
+        made[-1] = FindingGroup(last.start, max(last.end, item.end), owner._replace(encoded=encoded))
+    return made
+
+
+def hide_spans(text: str, spans: Iterable[Span]) -> str:
+    """Return a text with spans replaced by the names of their types, as a judge is shown it: ``[EMAIL]``."""
+    made = group_findings(sorted(to_findings(spans), key=lambda item: (item.start, item.end)))
+    return apply(text, tuple(Edit(item.start, item.end, f"[{item.owner.type.upper()}]", "redact") for item in made))
+
+
+# How far the searches of one text have come
+
+
+@dataclass(slots=True)
+class _SearchProgress:
+    """How far one search has come, what it found, and its notes; places are counted from the text's beginning."""
+
+    at: int
+    found: list[SpanFinding] = field(default_factory=list[SpanFinding])
+    notes: dict[str, Value] = field(default_factory=dict[str, "Value"])
+
+    def advance(self, spans: Iterable[SpanFinding], base: int, hold: int, *, final: bool) -> None:
+        """Add findings, in characters of a window that begins at ``base``; all up to ``hold`` is decided."""
+        for span in spans:
+            if final or span.end <= hold:
+                self.found.append(span._replace(start=span.start + base, end=span.end + base))
+        self.at = base + hold
+
+
+@dataclass(slots=True)
+class _SpanSearch:
+    """The searches of one text, each with a pace of its own.
+
+    Attributes:
+        embedded: the embedded detector's search.
+        encoded: its search in encoded text.
+        judged: the judge's.
+        sentences: the ends of sentences, for ``strategy="filter"``.
+        flagged: whether anything was found in the text so far.
+    """
+
+    embedded: _SearchProgress
+    encoded: _SearchProgress
+    judged: _SearchProgress
+    sentences: _SearchProgress
+    flagged: bool = False
+
+    @classmethod
+    def begun(cls, at: int) -> _SpanSearch:
+        """Return the search of a text in which everything before a place is decided."""
+        return cls(_SearchProgress(at), _SearchProgress(at), _SearchProgress(at), _SearchProgress(at))
+
+    def forget(self, before: int) -> None:
+        """Forget findings before a place, which are decided."""
+        for progress in (self.embedded, self.encoded, self.judged, self.sentences):
+            progress.found = [item for item in progress.found if item.start >= before]
+
+    def findings(self) -> list[SpanFinding]:
+        """Return all findings that are not forgotten, in order."""
+        return sorted(
+            [*self.embedded.found, *self.encoded.found, *self.judged.found], key=lambda item: (item.start, item.end)
+        )
+
+    def last_cut(self, limit: int, *, by_sentence: bool) -> int:
+        """Return the last place up to a limit that lies in no finding, and, if asked for, between two sentences."""
+        found = self.findings()
+        while True:
+            lower = min((item.start for item in found if item.start < limit < item.end), default=limit)
+            if by_sentence:
+                ends = [item.end for item in self.sentences.found]
+                starts = [item.start for item in self.sentences.found]
+                lower = max((end for end in ends if end <= lower), default=min(starts, default=lower))
+            if lower == limit:
+                return limit
+            limit = lower
+
+
+def _real(hit: Hit) -> list[SpanFinding]:
+    return [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
+
+
+def _at_places(
+    value: JudgedValue, places: Sequence[tuple[int, int]], ahead: int, start: int, end: int, judge: str
+) -> list[SpanFinding]:
+    """Return the places of a value as findings between two places; that whole stretch if the value stands nowhere."""
+    if not places:
+        return [SpanFinding(start, end, value.type, value.score, judge, located=False)]
+    inside = [(max(low + ahead, start), high + ahead) for low, high in places if high + ahead > start]
+    return [SpanFinding(low, high, value.type, value.score, judge) for low, high in inside]
+
+
+def _listed_span(window: TextWindow, group: FindingGroup) -> dict[str, Value]:
+    return {
+        **listed_place(window, group.start),
+        "length": group.end - group.start,
+        "type": group.owner.type,
+        "score": group.owner.score,
+    }

@@ -1,0 +1,76 @@
+"""Chunks for the client that are not part of an answer: data that hooks and tools write, and the ends of steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.values.messages import DataPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.chunks import Chunk
+
+
+def is_for_client(chunk: Chunk) -> bool:
+    """Return whether the client gets a chunk: the model's own ``finish`` and ``response-metadata`` stay inside."""
+    return chunk.type not in ("finish", "response-metadata")
+
+
+class SentChunks(NamedTuple):
+    """Chunks outside an answer, after the stream stage.
+
+    Attributes:
+        chunks: the chunks that may leave now.
+        accepted: the chunks that the guards accepted; they leave now, or after an answer that is held.
+        outcome: the outcome of the stage, if it ran.
+    """
+
+    chunks: Sequence[Chunk]
+    accepted: Sequence[Chunk] = ()
+    outcome: Outcome | None = None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a guard blocked them."""
+        return self.outcome is not None and self.outcome.blocked
+
+
+async def send_chunks(run: Run, chunks: Iterable[Chunk]) -> SentChunks:
+    """Run `process_output_stream` on chunks that are not part of an answer."""
+    made = list(chunks)
+    if not made:
+        return SentChunks(())
+    if not run.serves("process_output_stream"):
+        return SentChunks(run.let_out(made), made)
+    async with run.process_output_chunks(made) as stream:
+        left = [chunk async for chunk in stream]
+    blocked = stream.outcome is not None and stream.outcome.blocked
+    return SentChunks(left, (), stream.outcome) if blocked else SentChunks(run.let_out(left), left, stream.outcome)
+
+
+def keep_data(run: Run, answer: str, chunks: Iterable[Chunk], *, before: Iterable[Chunk] = ()) -> None:
+    """Store data chunks as parts of an answer, except transient ones.
+
+    Args:
+        run: the run whose conversation holds the answer.
+        answer: the id of the answer's message; nothing is stored if there is no such message.
+        chunks: stored after the parts of the answer.
+        before: stored before them.
+    """
+    message = run.message_list.get(answer)
+    first, last = _data_parts(before), _data_parts(chunks)
+    if message is not None and (first or last):
+        run.message_list = run.message_list.replace(message.with_parts((*first, *message.parts, *last)))
+
+
+def _data_parts(chunks: Iterable[Chunk]) -> tuple[DataPart, ...]:
+    return tuple(
+        [
+            DataPart(chunk.type.removeprefix("data-"), chunk.payload.get("data", chunk.payload))
+            for chunk in chunks
+            if chunk.is_data and not chunk.transient
+        ]
+    )

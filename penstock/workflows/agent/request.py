@@ -1,0 +1,237 @@
+"""One request to an agent: its task, its progress, the messages it starts from, and what each step asks the model."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+from penstock.engine.run.conversation import parse_input
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.message_list import MessageList
+from penstock.engine.values.messages import Message, ToolPart
+from penstock.engine.values.model import ModelRequest
+from penstock.engine.values.ports import Model
+from penstock.models.naming import model as model_named
+from penstock.tools.tool_sets import as_tools
+from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.answers import Release
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.tools.tool import Tool
+    from penstock.workflows.agent.options import Approve, RequestContext, RequestOptions, StopWhen
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTask:
+    """What a request has to do.
+
+    Attributes:
+        start: the messages that it starts from.
+        settings: what each step starts from: model, tools, tool_choice …, by the names of `process_input_step`.
+        release: when chunks may leave.
+        max_steps: how many accepted steps there may be, 1 or more.
+        stop_when: functions that may end the request after a step whose tools have run.
+        approve: decides on calls that need approval.
+        allow_empty: whether the model may be called without any message except system messages.
+    """
+
+    start: MessageList
+    settings: Values
+    release: Release = "auto"
+    max_steps: int = 5
+    stop_when: tuple[StopWhen, ...] = ()
+    approve: Approve | None = None
+    allow_empty: bool = False
+
+
+@dataclass(slots=True)
+class RequestProgress:
+    """How far a request has come. Lives as long as the request.
+
+    Attributes:
+        steps: every attempt so far.
+        accepted: how many of them were accepted.
+        finish_reason: why the last accepted one ended.
+        pending: calls without a result.
+        error: the error that ended the loop.
+        data: chunks that were written before the first answer, to be stored with it.
+    """
+
+    steps: list[StepResult] = field(default_factory=list[StepResult])
+    accepted: int = 0
+    finish_reason: str | None = None
+    pending: tuple[ToolPart, ...] = ()
+    error: Exception | None = None
+    data: Sequence[Chunk] = ()
+
+    @property
+    def last_answer(self) -> str:
+        """The id of the last accepted answer; empty if there is none."""
+        return next((step.message_id for step in reversed(self.steps) if step.message_id), "")
+
+    def follow_ids(self, before: Sequence[str], after: Sequence[str]) -> None:
+        """Replace the ids of answers in the steps after a stage has changed the conversation.
+
+        Ids are matched in order, and only if as many ids are new as are gone.
+
+        Args:
+            before: the ids of the answers before the stage.
+            after: the ids after it.
+        """
+        gone = [id for id in before if id not in after]
+        new = [id for id in after if id not in before]
+        if gone and len(gone) == len(new):
+            names = dict(zip(gone, new, strict=True))
+            self.steps = [replace(step, message_id=names.get(step.message_id, step.message_id)) for step in self.steps]
+
+    def current(self, messages: MessageList) -> tuple[StepResult, ...]:
+        """Return the steps with their answers as they are in the conversation now."""
+        return tuple([_current_step(step, messages) if step.message_id else step for step in self.steps])
+
+
+def _current_step(step: StepResult, messages: MessageList) -> StepResult:
+    """Return a step with its answer as it is in the conversation now."""
+    message = messages.get(step.message_id)
+    if message is None:  # taken back: the metadata of the provider may repeat its text
+        return replace(step, text="", reasoning="", tool_calls=(), metadata=EMPTY)
+    text, reasoning, calls = text_of(message), reasoning_of(message), calls_of(message)
+    if (text, reasoning, calls) == (step.text, step.reasoning, step.tool_calls):
+        return step
+    return replace(step, text=text, reasoning=reasoning, tool_calls=calls)
+
+
+SYSTEM_TAG = "user-provided"
+"""The tag of the system messages of a call (the name comes from the reference system)."""
+
+_CHOICES = ("auto", "none", "required")
+
+
+async def starting_messages(options: RequestOptions, messages: object, context: RequestContext) -> MessageList:
+    """Return the messages that a run starts from: instructions, the call's system messages, context, and input."""
+    made = MessageList(ids=options.ids, clock=options.clock)
+    instructions: Value = options.instructions
+    if callable(instructions):
+        instructions = instructions(context)
+        if inspect.isawaitable(instructions):
+            instructions = await instructions
+    if instructions:
+        made = made.add(_system(instructions))
+    if options.system:
+        made = made.add(_system(options.system), tag=SYSTEM_TAG)
+    if options.context:
+        made = made.add(_owned(parse_input(options.context, "user"), context), source="context")
+    if isinstance(messages, MessageList):
+        raise OptionError("Agent", "messages", "a MessageList", "a str, messages, or chat dicts; pass message_list.all")
+    return made.add(_owned(parse_input(messages, "user"), context), source="input")
+
+
+def _system(given: Value) -> list[Message]:
+    """Return instructions as system messages."""
+    if isinstance(given, str):
+        return [Message.system(given)]
+    return [replace(message, role="system") for message in parse_input(given, "user")]
+
+
+def _owned(messages: Sequence[Message], context: RequestContext) -> list[Message]:
+    """Return messages with the thread and the owner of the request, where they have none."""
+    owner = {name: context[name] for name in ("thread_id", "resource_id") if context.get(name) is not None}
+    if not owner:
+        return list(messages)
+    return [
+        replace(message, **{name: value for name, value in owner.items() if getattr(message, name) is None})
+        for message in messages
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """What a step asks the model, without the messages.
+
+    Attributes:
+        model: the model of this step.
+        tools: all tools of this step by name, including those that are not offered.
+        request: the request, without messages.
+    """
+
+    model: Model
+    tools: Mapping[str, Tool]
+    request: ModelRequest
+
+
+def step_request(prepared: Outcome, model: Model | None = None) -> StepRequest:
+    """Return what a step asks the model, after the input processors.
+
+    Args:
+        prepared: the outcome of `process_input_step`.
+        model: an object that is known to be a model: to check it costs more than everything else here.
+
+    Raises:
+        OptionError: the processors have chosen something that is no model.
+        UsageError: they name a tool that does not exist.
+    """
+    settings: Values = prepared.overrides
+    tools: Mapping[str, Tool] = as_tools(settings.get("tools"), "process_input_step")
+    offered = _offered(tools, settings.get("active_tools"))
+    choice = _choice(settings.get("tool_choice"), tools)
+    if choice == "none":
+        offered = EMPTY
+    request = ModelRequest(
+        (),
+        tuple(tool.spec for tool in offered.values()),
+        choice if offered else "auto",
+        settings.get("model_settings") or EMPTY,
+        settings.get("response_format"),
+        settings.get("provider_options") or EMPTY,
+    )
+    chosen = settings.get("model")
+    known = model is not None and chosen is model
+    return StepRequest(cast("Model", chosen) if known else as_model(chosen), tools, request)
+
+
+def as_model(given: object) -> Model:
+    """Return a model as it is, the model with a name, or an adapter for a model of pydantic-ai.
+
+    Raises:
+        OptionError: it is none of these, or no model has that name.
+    """
+    if isinstance(given, str):
+        return model_named(given)
+    if isinstance(given, Model) and not isinstance(given, type):
+        return given
+    if type(given).__module__.partition(".")[0] == "pydantic_ai":
+        from penstock.models.pydantic_ai.model import PydanticAIModel  # its library is an extra
+
+        return PydanticAIModel(cast("Value", given))
+    allowed = "a Model, a name such as 'openai/gpt-5', or a model of pydantic-ai's"
+    raise OptionError("Agent", "model", type(given).__name__, allowed)
+
+
+def _offered(tools: Mapping[str, Tool], active: Sequence[str] | None) -> Mapping[str, Tool]:
+    if active is None:
+        return tools
+    unknown = sorted(set(active) - set(tools))
+    if unknown:
+        raise UsageError(f"active_tools names {', '.join(unknown)}; the tools are {', '.join(tools) or 'none'}")
+    return {name: tool for name, tool in tools.items() if name in active}
+
+
+def _choice(given: Value, tools: Mapping[str, Tool]) -> Value:
+    if given is None:
+        return "auto"
+    if isinstance(given, str) and given in _CHOICES:
+        return given
+    names = (given,) if isinstance(given, str) else tuple(given)
+    unknown = sorted(set(names) - set(tools))
+    if unknown:
+        known = f"the tools are {', '.join(tools) or 'none'}"
+        raise UsageError(
+            f"tool_choice must be auto, none, required, or names of tools; {', '.join(unknown)} is no tool; {known}"
+        )
+    return names

@@ -1,0 +1,324 @@
+"""The tools of one step: check all calls, decide which may run, run them, and check each result."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import anyio
+
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.frozen import freeze
+from penstock.tools.context import ToolContext
+from penstock.tools.errors import ToolError
+from penstock.workflows.agent.client_chunks import keep_data, send_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.run import Run
+    from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message, ToolPart
+    from penstock.tools.tool import Tool
+    from penstock.workflows.agent.options import Approve
+    from penstock.workflows.agent.request import RequestTask, StepRequest
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call and what to do about it.
+
+    Attributes:
+        call: the call, as the model made it.
+        arguments: the arguments for the tool, after the guards.
+        tool: the tool to run; None if nothing is to run.
+        answer: the answer of a processor in place of the tool, if there is one.
+        problem: why the call does not run, or None.
+    """
+
+    call: ToolPart
+    arguments: Value
+    tool: Tool | None = None
+    answer: Value = None
+    problem: ToolError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCall:
+    """A call that has ended, with a result or an error."""
+
+    plan: PlannedCall
+    result: Value = None
+    error: ToolError | None = None
+
+
+class ToolRunner:
+    """Runs the calls of one step, concurrently where the tools allow it. Lives as long as they run.
+
+    Args:
+        group: the task group to run in; it must outlive the runner.
+        context: makes the context of a call, given the call and a function that sends a chunk.
+    """
+
+    def __init__(
+        self, group: BackgroundTasks, context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext]
+    ) -> None:
+        self._group = group
+        self._context = context
+        self._events: deque[Chunk | FinishedCall] = deque()
+        self._arrived = anyio.Event()
+        self._scopes: list[anyio.CancelScope] = []
+
+    async def events(self, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk | FinishedCall]:
+        """Run calls; yield the chunks that tools write at once, and the finished calls in the order of the calls.
+
+        Closing the generator cancels the tools that still run.
+        """
+        try:
+            for batch in _batches(planned):
+                left = deque(batch)
+                ended: dict[str, FinishedCall] = {}
+                for plan in batch:
+                    self._start(plan)
+                while left:
+                    while left and left[0].call.call_id in ended:
+                        yield ended.pop(left.popleft().call.call_id)
+                    if left:
+                        one = await self._next()
+                        if isinstance(one, FinishedCall):
+                            ended[one.plan.call.call_id] = one
+                        else:
+                            yield one
+        finally:
+            for scope in self._scopes:
+                scope.cancel()
+
+    def _start(self, plan: PlannedCall) -> None:
+        if plan.tool is None:
+            self._put(FinishedCall(plan, plan.answer, plan.problem))
+            return
+        scope = anyio.CancelScope()
+        self._scopes.append(scope)
+        self._group.start(self._run, plan, plan.tool, scope)
+
+    async def _run(self, plan: PlannedCall, tool: Tool, scope: anyio.CancelScope) -> None:
+        done: FinishedCall | None = None
+        try:
+            with scope:
+                done = await _run_tool(plan, tool, self._context(plan.call, self._put))
+        finally:
+            self._put(done or FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled")))
+
+    def _put(self, one: Chunk | FinishedCall) -> None:
+        self._events.append(one)
+        self._arrived.set()
+
+    async def _next(self) -> Chunk | FinishedCall:
+        while not self._events:
+            await self._arrived.wait()
+            self._arrived = anyio.Event()
+        return self._events.popleft()
+
+
+async def _run_tool(plan: PlannedCall, tool: Tool, context: ToolContext) -> FinishedCall:
+    """Run a tool; a `ToolError` is its result."""
+    try:
+        return FinishedCall(plan, await tool.call(plan.arguments, context))
+    except ToolError as error:
+        return FinishedCall(plan, error=error)
+
+
+def _batches(planned: Sequence[PlannedCall]) -> list[list[PlannedCall]]:
+    """Return the calls in batches that may run concurrently; a tool that may not is alone in its batch."""
+    batches: list[list[PlannedCall]] = []
+    concurrent_before = False
+    for plan in planned:
+        concurrent = plan.tool is None or plan.tool.concurrent
+        if concurrent and concurrent_before:
+            batches[-1].append(plan)
+        else:
+            batches.append([plan])
+        concurrent_before = concurrent
+    return batches
+
+
+class CallRules(NamedTuple):
+    """What decides whether a call runs.
+
+    Attributes:
+        tools: the tools of the step, by name.
+        offered: the names of the tools that the model was offered.
+        approve: decides on calls that need approval.
+    """
+
+    tools: Mapping[str, Tool]
+    offered: frozenset[str]
+    approve: Approve | None
+
+
+async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> PlannedCall | None:
+    """Return what to do about a call, or None if the caller has to answer it.
+
+    Args:
+        call: the call, as the model made it.
+        judged: the outcome of `process_tool_call`.
+        rules: the tools, and who approves calls.
+    """
+    answer = judged.overrides.get("answer")
+    if "answer" in judged.overrides:
+        return PlannedCall(call, judged.arguments, answer=answer)
+    tool = rules.tools.get(call.name)
+    if tool is None or call.name not in rules.offered:
+        known = f"there is no such tool; the tools are {', '.join(sorted(rules.offered)) or 'none'}"
+        return PlannedCall(call, judged.arguments, problem=ToolError(call.name, "unknown", known))
+    if tool.is_external:
+        return None
+    try:
+        tool.read(judged.arguments)
+    except ToolError as error:
+        return PlannedCall(call, judged.arguments, problem=error)
+    if tool.wants_approval(judged.arguments):
+        verdict = await _approval(rules.approve, replace(call, arguments=judged.arguments))
+        if verdict is None:
+            return None
+        if verdict is not True:
+            why = verdict if isinstance(verdict, str) and verdict else "the user did not allow this call"
+            return PlannedCall(call, judged.arguments, problem=ToolError(call.name, "refused", why))
+    return PlannedCall(call, judged.arguments, tool)
+
+
+async def _approval(approve: Approve | None, call: ToolPart) -> bool | str | None:
+    if approve is None:
+        return None
+    verdict = approve(call)
+    return await verdict if inspect.isawaitable(verdict) else verdict
+
+
+class ToolStep:
+    """The tools of one step. Lives as long as they run.
+
+    Attributes:
+        verdict: the outcome that stopped the step, or None.
+        pending: the calls that the caller has to answer.
+        answered: how many calls have a result.
+    """
+
+    def __init__(self, run: Run, task: RequestTask, ask: StepRequest, number: int, group: BackgroundTasks) -> None:
+        self.verdict: Outcome | None = None
+        self.pending: tuple[ToolPart, ...] = ()
+        self.answered = 0
+        self._run = run
+        self._task = task
+        self._ask = ask
+        self._number = number
+        self._group = group
+
+    async def chunks(self, answer: Message | None, calls: Sequence[ToolPart]) -> AsyncGenerator[Chunk]:
+        """Check the calls of an answer, run them, add the results, and yield the chunks for the client."""
+        if answer is None or not calls:
+            return
+        planned: list[PlannedCall] = []
+        pending: list[ToolPart] = []
+        rules = CallRules(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
+        judged: list[Outcome] = []
+        for call in calls:
+            outcome = await self._run.process_tool_call(call.name, call.arguments, call_id=call.call_id)
+            if outcome.blocked:
+                self.verdict = outcome
+                for chunk in outcome.chunks:
+                    yield chunk
+                return
+            judged.append(outcome)
+        for call, outcome in zip(calls, judged, strict=True):
+            self._store(answer.id, replace(call, arguments=outcome.arguments))
+            plan = await plan_call(call, outcome, rules)
+            if plan is None:
+                pending.append(replace(call, arguments=outcome.arguments))
+            else:
+                planned.append(plan)
+        self.pending = tuple(pending)
+        for chunk in await self._send(answer, [chunk for outcome in judged for chunk in outcome.data]):
+            yield chunk
+        if self.verdict is not None:
+            return
+        async with aclosing(self._run_calls(answer, planned)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk]:
+        runner = ToolRunner(self._group, self._context)
+        async with aclosing(runner.events(planned)) as events:
+            async for event in events:
+                if isinstance(event, FinishedCall):
+                    chunks = await self._finish(answer, event)
+                else:
+                    chunks = await self._send(answer, [event])
+                for chunk in chunks:
+                    yield chunk
+                if self.verdict is not None:
+                    return
+
+    async def _finish(self, answer: Message, done: FinishedCall) -> Sequence[Chunk]:
+        """Check a result and add it to the conversation; return the chunks for the client."""
+        call, arguments = done.plan.call, done.plan.arguments
+        failed = done.error is not None
+        value = done.result if done.error is None else done.error.for_model
+        outcome = await self._run.process_tool_result(
+            call.name, value, arguments=arguments, call_id=call.call_id, is_error=failed
+        )
+        if outcome.blocked:
+            self.verdict = outcome
+            return outcome.chunks
+        self.answered += 1
+        result = outcome.result
+        if failed:
+            error = result if isinstance(result, str) else str(result)
+            self._store(answer.id, replace(call, arguments=arguments, state="error", error=error))
+            ending = {"error": error}
+        else:
+            self._store(answer.id, replace(call, arguments=arguments, state="result", result=result))
+            ending = {"result": result}
+        payload = freeze({"call_id": call.call_id, "name": call.name, **ending})
+        kind = "tool-error" if failed else "tool-result"
+        chunk = Chunk(kind, id=call.call_id, payload=payload, run_id=self._run.run_id)
+        return await self._send(answer, [chunk, *outcome.data])
+
+    def _store(self, answer: str, call: ToolPart) -> None:
+        """Replace a call in its answer with its current state."""
+        messages = self._run.message_list
+        message = messages.get(answer)
+        if message is None:
+            return
+        parts = tuple(call if _is_same_call(part, call) else part for part in message.parts)
+        if parts != message.parts:
+            self._run.message_list = messages.replace(message.with_parts(parts))
+
+    async def _send(self, answer: Message, chunks: Iterable[Chunk]) -> Sequence[Chunk]:
+        """Send chunks through the guards of the stream, and return those that leave; note a verdict."""
+        sent = await send_chunks(self._run, chunks)
+        if sent.blocked:
+            self.verdict = sent.outcome
+        else:
+            keep_data(self._run, answer.id, sent.accepted)
+        return sent.chunks
+
+    def _context(self, call: ToolPart, send: Callable[[Chunk], None]) -> ToolContext:
+        return ToolContext(
+            call.name,
+            call.call_id,
+            self._run.run_id,
+            self._run.request_context,
+            self._run.message_list.all,
+            self._number,
+            send,
+        )
+
+
+def _is_same_call(part: object, call: ToolPart) -> bool:
+    """Return whether a part is this call, without a result."""
+    return getattr(part, "call_id", None) == call.call_id and getattr(part, "state", None) in ("call", "partial")

@@ -1,0 +1,75 @@
+"""Text for a terminal: why a step ended as it did, in a few words, and text without control characters."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from penstock.engine.values.frozen import thaw
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from penstock.engine.values.tripwire import Record
+
+LONGEST_VALUE = 200
+"""The length, in characters, at which a reason or a detail is cut."""
+
+
+def console_for(stream: IO[str]) -> Console:
+    """Return a console that writes to a stream, in colours if the terminal and NO_COLOR allow; texts are no markup."""
+    return Console(file=stream, markup=False, highlight=False, emoji=False)
+
+
+def why(record: Record) -> str:
+    """Return why a step ended as it did: the reason of the verdict, the edits, or the type of the error."""
+    if record.tripwire is not None:
+        reason = record.tripwire.reason
+        return plain(f"{reason} ({record.error})" if record.error else reason)
+    if record.status == "failed":
+        return f"{record.error} was raised"
+    if record.status == "edited":
+        return plain(_edits(record))
+    return plain(_details(record))
+
+
+def _edits(record: Record) -> str:
+    hidden = Counter(edit.text or "(removed)" for _, edit in record.edits if edit.kind == "redact")
+    parts = [f"{text} ×{count}" if count > 1 else text for text, count in hidden.items()]
+    others = Counter(edit.kind for _, edit in record.edits if edit.kind != "redact")
+    parts += [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in others.items()]
+    return ", ".join(parts) or _details(record) or "changed messages"
+
+
+def _details(record: Record) -> str:
+    return ", ".join(f"{name}: {_short(value)}" for name, value in record.details.items())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    dumped = json.dumps(thaw(value), ensure_ascii=False, default=str)
+    return dumped[1:-1] if dumped[0] in "{[" else dumped
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    """Return the text for one line of a terminal: cut, and with control characters escaped."""
+    if len(text) > LONGEST_VALUE:
+        text = f"{text[: LONGEST_VALUE - 1]}…"
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    """Return the text with control and direction characters escaped, so that it cannot control the terminal."""
+    return _CONTROL.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match.group().encode("unicode_escape").decode("ascii")
