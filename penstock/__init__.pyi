@@ -35,8 +35,7 @@ from penstock.engine.values.messages import Message as Message, TextPart as Text
 from penstock.engine.values.tripwire import BlockedError as BlockedError, Tripwire as Tripwire
 from penstock.engine.workflow import Workflow as Workflow, member as member
 from penstock.models.judges.judge import Judge as Judge
-from penstock.models.naming import model as model
-from penstock.models.openai.model import OpenAICompatibleModel as OpenAICompatibleModel
+from penstock.models.openai.model import OpenAICompatibleModel as OpenAICompatibleModel, model as model
 from penstock.processors.budgets.token_cost_control import TokenCostControl as TokenCostControl
 from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
 from penstock.processors.caching.response_cache import ResponseCache as ResponseCache

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from penstock import Message, SQLiteStorage
 from penstock.engine import VectorEntry
-from penstock.stores.bodies import held
+from penstock.stores.encoding import held
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "messages.jsonl"
 LENGTH = 100_000

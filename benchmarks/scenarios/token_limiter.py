@@ -17,7 +17,7 @@ from peers import trimmers
 
 from penstock import Message, MessageList, Run, TokenLimiterProcessor, Workflow
 from penstock.models.tokens.bpe import load
-from penstock.models.tokens.memo import Memo
+from penstock.models.tokens.counters import Memo
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "messages.jsonl"
 LENGTH = 10_000

@@ -1,4 +1,7 @@
-"""Models to be asked, by protocol and by name; it knows no processor and no agent."""
+"""Models: clients, embedders, judges (a model asked for a typed verdict), token counters, single flight.
+
+Nothing here imports a processor or an agent. Names load when they are first used.
+"""
 
 from penstock.lazy import lazily
 

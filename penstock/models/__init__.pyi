@@ -1,14 +1,11 @@
 from penstock.models.embedders.cached import CachedEmbedder as CachedEmbedder
 from penstock.models.embedders.hashing import HashingEmbedder as HashingEmbedder
 from penstock.models.embedders.sentences import SentenceEmbedder as SentenceEmbedder
-from penstock.models.judges.judge import Judge as Judge
-from penstock.models.judges.judgement import Judgement as Judgement
+from penstock.models.judges.judge import Judge as Judge, Judgement as Judgement
 from penstock.models.judges.scores import Score as Score
-from penstock.models.naming import model as model
 from penstock.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
 from penstock.models.openai.http import TimeLimits as TimeLimits
-from penstock.models.openai.model import OpenAICompatibleModel as OpenAICompatibleModel
+from penstock.models.openai.model import OpenAICompatibleModel as OpenAICompatibleModel, model as model
 from penstock.models.pydantic_ai.model import PydanticAIModel as PydanticAIModel
 from penstock.models.tokens.bpe import BPECounter as BPECounter
-from penstock.models.tokens.counters import Counting as Counting
-from penstock.models.tokens.heuristic import HeuristicCounter as HeuristicCounter
+from penstock.models.tokens.counters import Counting as Counting, HeuristicCounter as HeuristicCounter

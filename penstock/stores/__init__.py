@@ -1,8 +1,8 @@
-"""Stores of what is remembered: threads, messages, working memories, vectors; they know no processor.
+"""Storages for threads, messages, working memories and vectors, and a cache in memory.
 
-`sqlite` holds the embedded ones, in a file or in memory, `postgres` the one in a server. The modules beside them are
-what any store needs: `checks` of what callers give, `cursors` for pages, `bodies` (messages as JSON text), `blobs`
-(vectors as bytes), `matrices` (to search vectors).
+`SQLiteStorage` keeps them in a file, `InMemoryStorage` in memory, `PostgresStorage` in a server. What they share:
+`checks` of arguments, `encoding` of messages and vectors, `matrices` for vector search. Nothing here imports a
+processor.
 """
 
 from penstock.lazy import lazily

@@ -1,4 +1,4 @@
-"""`MemoryCache`: a `Cache` in the process's own memory, limited in bytes; it knows nothing of what it keeps."""
+"""`MemoryCache`: a `Cache` in the memory of the process, limited in bytes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
     from penstock.engine.values.ports import Clock
 
 _ENTRY = 400
-"""Bytes that an entry takes besides its texts, about: the tuple, the time, its place in the mapping."""
+"""Approximate bytes of an entry besides its texts: the tuple, the time, its place in the mapping."""
 
 
-class _Kept(NamedTuple):
+class _CacheItem(NamedTuple):
     value: str
     until: datetime | None
     size: int
 
 
 class MemoryCache:
-    """Keeps texts, those that were used last, within a number of bytes. Safe to share by threads and event loops.
+    """Stores texts within a number of bytes; the least recently used are dropped. Threads and event loops can share it.
 
     Args:
-        max_bytes: what all of it may take in memory, keys and bookkeeping included; what is larger alone is not kept.
-        clock: what tells when the time of a text is over.
+        max_bytes: the memory for all entries, including keys and bookkeeping, in bytes, 1 or more. Default: 64 MiB. An
+            entry that is larger alone is not stored.
+        clock: tells when an entry expires.
 
     Raises:
-        OptionError: the limit is not 1 or more.
+        OptionError: ``max_bytes`` is not an int of 1 or more.
     """
 
     __slots__ = ("_clock", "_kept", "_lock", "_max_bytes", "_size")
@@ -44,17 +45,17 @@ class MemoryCache:
             raise OptionError("MemoryCache", "max_bytes", max_bytes, "a number of bytes, 1 or more")
         self._max_bytes = max_bytes
         self._clock = clock
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _CacheItem] = OrderedDict()
         self._lock = Lock()
         self._size = 0
 
     @property
     def size(self) -> int:
-        """How many bytes it takes, about; never more than ``max_bytes``."""
+        """Approximate memory in use, in bytes; never more than ``max_bytes``."""
         return self._size
 
     async def get(self, key: str) -> str | None:
-        """Return what is kept under the key, or None if nothing is, or not any more."""
+        """Return the value of a key; None if there is none, or it has expired."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
@@ -66,14 +67,14 @@ class MemoryCache:
             return kept.value
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
-        """Keep the value, for ``ttl`` seconds if that is given; those that were not used for longest may have to go."""
+        """Store a value, for ``ttl`` seconds if given. The least recently used entries may be dropped."""
         until = None if ttl is None else self._after(ttl)
         size = sys.getsizeof(key) + sys.getsizeof(value) + _ENTRY
         with self._lock:
             self._drop(key)
             if size > self._max_bytes:
                 return
-            self._kept[key] = _Kept(value, until, size)
+            self._kept[key] = _CacheItem(value, until, size)
             self._size += size
             while self._size > self._max_bytes:
                 self._drop(next(iter(self._kept)))
@@ -81,11 +82,11 @@ class MemoryCache:
     def _after(self, ttl: float) -> datetime | None:
         try:
             return self._clock.now() + timedelta(seconds=ttl)
-        except OverflowError:  # beyond all calendars
+        except OverflowError:  # after the year 9999
             return None
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all entries."""
         with self._lock:
             self._kept.clear()
             self._size = 0
@@ -96,21 +97,21 @@ class MemoryCache:
             self._size -= kept.size
 
     def __getstate__(self) -> dict[str, object]:
-        """Copy and pickle what it holds, without the lock."""
+        """Copy and pickle the entries, without the lock."""
         with self._lock:
             held = {name: getattr(self, name) for name in self.__slots__ if name != "_lock"}
             return {**held, "_kept": self._kept.copy()}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """Take what was copied, under a lock of its own."""
+        """Restore a copy, with a lock of its own."""
         for name, value in state.items():
             setattr(self, name, value)
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """Return how many texts are kept, those whose time is over included."""
+        """Return how many entries it holds, including those that have expired."""
         return len(self._kept)
 
     def __repr__(self) -> str:
-        """Show how much it holds, not what."""
+        """Show how much it holds, and no content."""
         return f"MemoryCache({self._size:,} of {self._max_bytes:,} bytes)"

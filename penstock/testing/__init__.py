@@ -1,6 +1,6 @@
-"""The public tools for tests: fakes of the ports, calls that run a stage, and a fake provider of models.
+"""Tools for tests: a scripted model, a fake provider, a storage in memory, clocks, ids, and functions that run a stage.
 
-The store's and the provider's names are loaded when they are first asked for: most tests need none of them.
+Names load when they are first used.
 """
 
 from penstock.lazy import lazily

@@ -5,6 +5,7 @@ from penstock.engine.testing import (
     run_stage as run_stage,
     run_stream as run_stream,
 )
+from penstock.stores.sqlite.storage import InMemoryStorage as InMemoryStorage
 from penstock.testing.provider import (
     FakeProvider as FakeProvider,
     Gate as Gate,
@@ -17,5 +18,4 @@ from penstock.testing.provider import (
     recorded as recorded,
 )
 from penstock.testing.scripted_model import ScriptedModel as ScriptedModel
-from penstock.testing.stores import InMemoryStorage as InMemoryStorage
 from penstock.testing.turns import Turn as Turn

@@ -1,4 +1,4 @@
-"""A model that says what a script says, and keeps what it was asked. It knows chunks, no provider and no network."""
+"""`ScriptedModel`: a model that answers by a script, without a network, and records its requests."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 Says: TypeAlias = str | Values | Turn
-"""What a model says: a text, a turn, or a mapping that makes one."""
+"""What a model answers: a text, a turn, or a mapping that describes one."""
 
 Saying: TypeAlias = Callable[[ModelRequest], Says | Awaitable[Says]]
-"""Says what a model says to a request; an async one may take its time."""
+"""Returns the answer to a request; it may be async."""
 
 ModelScript: TypeAlias = Sequence[Says | Saying] | Saying
 
 _LETTERS = 4
-"""How much of streamed arguments comes at once."""
+"""The length of the pieces in which arguments are streamed, in characters."""
 
 
 class ScriptedModel:
-    """A `Model` that needs no network; the same script gives the same chunks, ids included.
+    """A `Model` that answers by a script. The same script gives the same chunks, including ids.
 
     Args:
         script: the answers, one for each request, in order: a str, a `Turn`, a mapping of the fields of a `Turn`, or a
@@ -52,22 +52,22 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The model's name."""
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Yield the answer of the next turn.
+        """Yield the next answer.
 
         Raises:
-            ModelError: the turn has an ``error``, or, behind what it says, a ``stream_error``.
-            RuntimeError: the turn has a ``plain_error``: what a model should not raise.
-            UsageError: there is no turn left.
+            ModelError: the turn has an ``error``, or, after its content, a ``stream_error``.
+            RuntimeError: the turn has a ``plain_error``: an exception that models should not raise.
+            UsageError: the script has ended.
         """
         self.streaming += 1
         try:
             said = await self._next(request)
             if said.plain_error is not None:
-                raise RuntimeError(failure(said.plain_error).message)  # a model that is broken
+                raise RuntimeError(failure(said.plain_error).message)  # what a broken model does
             if said.error is not None:
                 raise self._failed(said.error)
             for chunk in self._chunks(said, request):
@@ -80,14 +80,14 @@ class ScriptedModel:
         try:
             told = self._script.take(request)
         except IndexError:
-            few = f"the script of {self._name!r} has {len(self._script)} turns, and this is one request more"
-            raise UsageError(f"{few}; repeat_last=True repeats the last") from None
+            few = f"the script of {self._name!r} has {len(self._script)} turns, and this is one more request"
+            raise UsageError(f"{few}; repeat_last=True repeats the last turn") from None
         return turn(await told if isinstance(told, Awaitable) else told)
 
     def _chunks(self, said: Turn, request: ModelRequest) -> Iterator[Chunk]:
         id = self._ids.next()
         yield Chunk("response-metadata", payload={"id": id, "model": self._name, "created": 0})
-        yield from _block("reasoning", f"{id}-reasoning", said.thoughts)
+        yield from _block("reasoning", f"{id}-reasoning", said.reasoning_pieces)
         yield from _block("text", f"{id}-text", said.pieces)
         if said.refusal is not None:
             yield from _block("text", f"{id}-refusal", [said.refusal], {"refusal": True})
@@ -112,7 +112,7 @@ class ScriptedModel:
 
 
 def _block(kind: str, id: str, pieces: Sequence[str], start: Values | None = None) -> Iterator[Chunk]:
-    """Yield a text, in pieces, between its ends; nothing if there is none."""
+    """Yield a text in pieces, between its start and end; nothing if there is no text."""
     if pieces:
         yield Chunk(f"{kind}-start", id=id, payload=start or {})
         yield from (Chunk(f"{kind}-delta", piece, id) for piece in pieces)
@@ -131,7 +131,7 @@ def _call(call: Values, id: str, *, streamed: bool) -> Iterator[Chunk]:
 
 
 def _read(written: str) -> Values:
-    """Return a call's arguments as the port tells them: as a value, or as the text that is none."""
+    """Return a call's arguments as a model reports them: as a value, or as text that is not JSON."""
     try:
         return {"arguments": json.loads(written)}
     except ValueError:
@@ -139,6 +139,6 @@ def _read(written: str) -> Values:
 
 
 def _usage(said: Turn, request: ModelRequest) -> Values:
-    """Return what the turn says that it took, else a token a word."""
+    """Return the usage that the turn gives, or else a token for each word."""
     counted = {"input_tokens": sum(len(message.text.split()) for message in request.messages)}
     return {**counted, "output_tokens": said.words, **(said.usage or {})}

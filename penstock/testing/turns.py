@@ -1,6 +1,6 @@
-"""What a scripted model is to say, one turn a value; it knows neither chunks nor HTTP.
+"""`Turn`: one answer of a scripted model, or its failure.
 
-A turn is written as the oracle's scenarios write it, a mapping: ``{"text": "Hi"}``, ``{"error": {"status": 429}}``.
+A turn can be written as a mapping, as in the conformance scenarios: ``{"text": "Hi"}``, ``{"error": {"status": 429}}``.
 """
 
 from __future__ import annotations
@@ -56,39 +56,39 @@ class Turn:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The text, in the pieces it comes in; none of them empty."""
+        """The text in pieces, none of them empty."""
         if self.deltas is not None:
             return tuple(piece for piece in self.deltas if piece)
         text = json.dumps(self.object) if self.text is None and self.object is not None else self.text
         return (text,) if text else ()
 
     @property
-    def thoughts(self) -> tuple[str, ...]:
-        """The reasoning, in the pieces it comes in."""
+    def reasoning_pieces(self) -> tuple[str, ...]:
+        """The reasoning in pieces."""
         return (self.reasoning,) if isinstance(self.reasoning, str) else tuple(self.reasoning)
 
     @property
     def reason(self) -> str:
-        """Why it stopped."""
+        """Why the answer ended."""
         return self.finish_reason or ("tool-calls" if self.tool_calls else "stop")
 
     @property
     def words(self) -> int:
-        """How many words it says, thoughts, refusal and arguments included."""
-        texts = ["".join(self.pieces), "".join(self.thoughts), self.refusal or ""]
+        """How many words it has, including reasoning, refusal and arguments."""
+        texts = ["".join(self.pieces), "".join(self.reasoning_pieces), self.refusal or ""]
         return sum(len(text.split()) for text in [*texts, *(arguments(call) for call in self.tool_calls)])
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a turn says of a failure.
+    """A failure that a turn describes.
 
     Attributes:
-        message: what happened, in words.
+        message: what happened.
         status: the HTTP status, if there was an answer.
         code: the provider's code.
-        retry_after: seconds to wait.
-        retryable: whether it is worth another try; None: as the status says.
+        retry_after: the seconds to wait.
+        retryable: whether another attempt may succeed; None: as the status says.
     """
 
     message: str = "it failed, as the script says"
@@ -99,14 +99,14 @@ class Failure:
 
     @property
     def worth_retrying(self) -> bool:
-        """Whether the same request may succeed later: 408, 409, 429 and all of the server's own failures."""
+        """Whether the same request may succeed later: after 408, 409, 429, and 500 or more."""
         if self.retryable is not None:
             return self.retryable
         return self.status is not None and (self.status in {408, 409, 429} or self.status >= 500)  # noqa: PLR2004
 
 
 def failure(told: Value) -> Failure:
-    """Return the failure that a turn tells of: a message, a mapping, or just True."""
+    """Return the failure that a turn describes: by a message, a mapping, or True."""
     if isinstance(told, Mapping):
         known = {field.name for field in fields(Failure)}
         return Failure(**{key: value for key, value in cast("Values", told).items() if key in known})
@@ -125,10 +125,10 @@ def call_id(call: Values, index: int) -> str:
 
 
 def turn(told: str | Values | Turn) -> Turn:
-    """Return the turn that a str (its text) or a mapping tells of.
+    """Return the turn that a str (its text) or a mapping describes.
 
     Raises:
-        UsageError: the mapping has a key that no turn has.
+        UsageError: the mapping has an unknown key.
     """
     if isinstance(told, Turn):
         return told
@@ -137,26 +137,26 @@ def turn(told: str | Values | Turn) -> Turn:
     names = [field.name for field in fields(Turn)]
     odd = sorted(set(told) - set(names))
     if odd:
-        raise UsageError(f"a turn has no {', '.join(odd)}; it may have {', '.join(names)}")
+        raise UsageError(f"a turn has no {', '.join(odd)}; its keys are {', '.join(names)}")
     return Turn(**told)
 
 
 class Script(Generic[Asked, Item]):
-    """The items of a script, one for each request, in order. Safe to take from in several threads.
+    """The items of a script, one for each request, in order. Several threads can take items.
 
     Args:
-        told: the items, each of which may be a callable that is given the request; or one such callable, for all.
-        repeat_last: whether the last item stands for all that follow, too.
+        told: the items, each of which may be a function of the request; or one such function, for all.
+        repeat_last: whether the last item is repeated for all further requests.
 
     Raises:
-        UsageError: it is a str.
+        UsageError: the script is a str.
     """
 
     def __init__(
         self, told: Sequence[Item | Callable[[Asked], Item]] | Callable[[Asked], Item], *, repeat_last: bool
     ) -> None:
         if isinstance(told, str):
-            raise UsageError("a script is a list of answers, or a callable; of one answer: [answer]")
+            raise UsageError("a script is a list of answers, or a function; for one answer: [answer]")
         self._items = [told] if callable(told) else list(told)
         self._repeat_last = repeat_last or callable(told)
         self._taken = 0
@@ -170,7 +170,7 @@ class Script(Generic[Asked, Item]):
         """Return the item for a request.
 
         Raises:
-            IndexError: there is none left.
+            IndexError: the script has ended.
         """
         with self._lock:
             index, self._taken = self._taken, self._taken + 1

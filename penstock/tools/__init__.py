@@ -1,4 +1,4 @@
-"""Tools: functions that a model may call. A low room: every family of processors may bring tools."""
+"""`Tool`: functions that a model may call. Processors of every family can provide tools."""
 
 from penstock.lazy import lazily
 

@@ -1,63 +1,186 @@
-"""Running a tool's function: in a thread or on the loop, with a time limit, its result as JSON. It knows no agent."""
+"""Call a tool's function: in a thread or on the event loop, with a time limit; its result becomes a JSON value."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import math
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import anyio
 from anyio import from_thread, to_thread
 from anyio.lowlevel import RunVar
+from pydantic_core import to_jsonable_python
 
-from penstock.tools._results import NotJSONError, text_of, written
-from penstock.tools.errors import ToolError, ToolFailed
+from penstock.engine.processor.processor import is_async
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import json_value
+from penstock.tools.context import ToolError, ToolFailed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.frozen import Value, Values
     from penstock.tools.context import ToolContext
-    from penstock.tools.manner import Manner
+
+    Approval: TypeAlias = bool | Callable[[Values], bool]
+
+ErrorDetail = Literal["message", "type"]
+"""What a model is told about an exception: its type and message, or its type alone."""
+
+
+class ToolCallKeywords(TypedDict, total=False):
+    """The fields of `ToolCallOptions`, as keywords."""
+
+    approval: Approval
+    concurrent: bool
+    timeout: float | None
+    offload: bool | None
+    errors: ErrorDetail
+    max_result_characters: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallOptions:
+    """How a tool is called.
+
+    Attributes:
+        approval: whether a call needs approval: always, never, or what a function of its arguments returns.
+        concurrent: whether it may run beside other calls of the same answer.
+        timeout: the seconds that a call may take, above 0; None: without a limit.
+        offload: whether the function runs in a worker thread; None: if it is sync.
+        errors: what the model is told when the function raises.
+        max_result_characters: the longest result, in characters of its JSON text, 1 or more; None: any.
+
+    Raises:
+        OptionError: an option has a value that is not allowed.
+    """
+
+    approval: Approval = False
+    concurrent: bool = True
+    timeout: float | None = None
+    offload: bool | None = None
+    errors: ErrorDetail = "message"
+    max_result_characters: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        allowed = {
+            "approval": (_is_approval(self.approval), "True, False, or a sync function (def, not async def)"),
+            "concurrent": (_is_bool(self.concurrent), "True or False"),
+            "timeout": (self.timeout is None or _is_duration(self.timeout), "a number of seconds above 0, or None"),
+            "offload": (self.offload is None or _is_bool(self.offload), "True, False, or None"),
+            "errors": (self.errors in ("message", "type"), "'message' or 'type'"),
+            "max_result_characters": (_is_limit(self.max_result_characters), "an int, 1 or more, or None"),
+        }
+        for option, (fits, told) in allowed.items():
+            if not fits:
+                raise OptionError("Tool", option, getattr(self, option), told)
+
+
+def _is_bool(value: Value) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_approval(value: Value) -> bool:
+    return _is_bool(value) or (callable(value) and not is_async(value))
+
+
+def _is_duration(value: Value) -> bool:
+    return not _is_bool(value) and isinstance(value, (int, float)) and 0 < value < math.inf
+
+
+def _is_limit(value: Value) -> bool:
+    return value is None or (not _is_bool(value) and isinstance(value, int) and value > 0)
+
+
+class NotJSONError(Exception):
+    """A result that is not a JSON value. The text says why, and quotes nothing of it."""
+
+
+def written(result: object) -> Value:
+    """Return a result as a frozen JSON value.
+
+    Pydantic models, dataclasses, dates, enums, sets … are written as pydantic writes them.
+
+    Raises:
+        NotJSONError: something in it cannot be written: an object of an unknown type, NaN, an infinite number, bytes
+            that are not UTF-8, half a surrogate pair, a value that contains itself or is nested more than 200 levels
+            deep.
+    """
+    made = _plain(result)
+    try:
+        text_of(made)
+    except UnicodeEncodeError as error:
+        raise NotJSONError("its result holds half a surrogate pair, which is no character") from error
+    except ValueError as error:
+        raise NotJSONError("a number in its result is no JSON number") from error
+    return made
+
+
+def _plain(result: object) -> Value:
+    try:
+        return json_value(to_jsonable_python(result), "result")
+    except UnicodeDecodeError as error:
+        told = "its result holds bytes that are no UTF-8; return them as text, in base64 for example"
+        raise NotJSONError(told) from error
+    except Exception as error:  # a lazy iterator or a user's serialiser may raise anything
+        told = "something in its result is no JSON value; return strings, numbers, lists and dicts"
+        raise NotJSONError(told) from error
+
+
+def text_of(result: Value) -> str:
+    """Return a result's JSON text; a str is returned unchanged.
+
+    Raises:
+        ValueError: a number is not a JSON number, or a str cannot be encoded.
+    """
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, allow_nan=False)
+    text.encode()
+    return text
+
 
 _THREADS: RunVar[anyio.CapacityLimiter] = RunVar("penstock-tools")
 
 MOST_LEFT = 400
-"""How many threads may have been left to end by themselves, in the process: as tools that hang are called again and
-again, they would grow without end. Ten times what anyio runs at once."""
+"""How many threads of the process may be abandoned: tools that hang and are called again would otherwise use more and
+more. It is ten times the number that anyio runs at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What is run: for the tool of a name, a function of the context, in a thread or not, in some manner."""
+class BoundCall:
+    """A call that is ready to run: the tool's name, a function of the context, where it runs, the options."""
 
     name: str
     function: Callable[[ToolContext], object]
     in_thread: bool
-    manner: Manner
+    options: ToolCallOptions
 
 
-async def run(work: Work, ctx: ToolContext) -> Value:
-    """Return the result of a tool's work, a frozen JSON value.
+async def run(work: BoundCall, ctx: ToolContext) -> Value:
+    """Return the result of a call, as a frozen JSON value.
 
-    A sync function that is cancelled or out of time is left to end by itself; what it writes then goes nowhere.
+    A sync function that is cancelled or out of time goes on in its thread; chunks that it writes after that are
+    dropped.
 
     Raises:
-        ToolError: it failed, took too long, or gave no JSON value. Cancellation and `KeyboardInterrupt` pass through.
+        ToolError: it failed, took too long, or returned no JSON value. Cancellation and `KeyboardInterrupt` pass
+            through.
     """
     relay = _Relay(ctx.send)
     told = replace(ctx, send=relay.send) if ctx.send is not None else ctx
     try:
-        with anyio.move_on_after(work.manner.timeout):
+        with anyio.move_on_after(work.options.timeout):
             return await _result(work, told)
     finally:
         relay.open = False
-    raise ToolError(work.name, "timed-out", f"it did not finish within {work.manner.timeout:g} seconds")
+    raise ToolError(work.name, "timed-out", f"it did not finish within {work.options.timeout:g} seconds")
 
 
-async def _result(work: Work, ctx: ToolContext) -> Value:
+async def _result(work: BoundCall, ctx: ToolContext) -> Value:
     if work.in_thread:
         begun = await _begun_in_thread(work, ctx)
     else:
@@ -71,10 +194,10 @@ async def _result(work: Work, ctx: ToolContext) -> Value:
     return _checked(work, result)
 
 
-async def _begun_in_thread(work: Work, ctx: ToolContext) -> _Begun:
+async def _begun_in_thread(work: BoundCall, ctx: ToolContext) -> _Begun:
     if left() >= MOST_LEFT:
-        raise ToolError(work.name, "failed", "too many calls of tools have never ended, so no further one is begun")
-    call = _Call()
+        raise ToolError(work.name, "failed", "too many tool calls have never ended, so no further one is started")
+    call = _ThreadCall()
     try:
         return await to_thread.run_sync(call.made, work, ctx, abandon_on_cancel=True, limiter=_threads())
     except BaseException:
@@ -83,12 +206,12 @@ async def _begun_in_thread(work: Work, ctx: ToolContext) -> _Begun:
 
 
 def left() -> int:
-    """Return how many threads were left to end by themselves, in the process, and have not."""
-    return _Call.left
+    """Return how many threads of the process were abandoned and still run."""
+    return _ThreadCall.left
 
 
-class _Call:
-    """A call in a thread, and whether nobody waits for it any more."""
+class _ThreadCall:
+    """A call in a thread, and whether its result is still wanted."""
 
     __slots__ = ("_is_left", "_runs")
 
@@ -99,31 +222,31 @@ class _Call:
         self._runs = False
         self._is_left = False
 
-    def made(self, work: Work, ctx: ToolContext) -> _Begun:
-        """Call the function; this runs in the thread."""
+    def made(self, work: BoundCall, ctx: ToolContext) -> _Begun:
+        """Call the function, in the thread."""
         self._runs = True
         try:
             return _begun(work, ctx)
         finally:
             with self._lock:
                 self._runs = False
-                _Call.left -= self._is_left
+                _ThreadCall.left -= self._is_left
 
     def leave(self) -> None:
-        """Let it end by itself, if it has not ended."""
+        """Abandon the thread, unless it has ended."""
         with self._lock:
             self._is_left = self._runs
-            _Call.left += self._is_left
+            _ThreadCall.left += self._is_left
 
 
 class _Begun(NamedTuple):
-    """What a function gave at once: a result, or what to await for it (which trio lets no thread return bare)."""
+    """What a function returned: a result, or an awaitable (which trio does not let a thread return directly)."""
 
     result: Value
     awaited: Awaitable[object] | None = None
 
 
-def _begun(work: Work, ctx: ToolContext) -> _Begun:
+def _begun(work: BoundCall, ctx: ToolContext) -> _Begun:
     try:
         made = work.function(ctx)
     except Exception as error:
@@ -131,27 +254,27 @@ def _begun(work: Work, ctx: ToolContext) -> _Begun:
     return _Begun(None, made) if inspect.isawaitable(made) else _Begun(_checked(work, made))
 
 
-def _checked(work: Work, result: object) -> Value:
-    """Return a result as JSON. One that is too long is refused, not cut: half a secret is none that a guard knows."""
+def _checked(work: BoundCall, result: object) -> Value:
+    """Return a result as JSON. A result that is too long is refused, not cut: no guard recognises half a secret."""
     try:
         made = written(result)
     except NotJSONError as error:
         raise ToolError(work.name, "not-json", str(error)) from error.__cause__
-    most = work.manner.max_result_characters
+    most = work.options.max_result_characters
     if most is not None and (length := len(text_of(made))) > most:
         problem = f"its result has {length} characters, and at most {most} are allowed; ask for less"
         raise ToolError(work.name, "failed", problem)
     return made
 
 
-def _failure(work: Work, raised: Exception) -> ToolError:
-    """Return the error for what a function raised; of a group of one, for that one."""
+def _failure(work: BoundCall, raised: Exception) -> ToolError:
+    """Return the error for an exception of a function; a group of one counts as its one exception."""
     error = _alone(raised)
     if isinstance(error, ToolFailed):
         return ToolError(work.name, "failed", "it said that it failed", for_model=str(error))
     kind = type(error).__name__
-    said = str(error) if work.manner.errors == "message" else ""
-    most = work.manner.max_result_characters
+    said = str(error) if work.options.errors == "message" else ""
+    most = work.options.max_result_characters
     if most is not None and len(said) > most:
         said = f"(its message has {len(said)} characters)"
     return ToolError(work.name, "failed", f"it raised {kind}", for_model=f"{kind}: {said}" if said else kind)
@@ -167,7 +290,10 @@ def _is_group(raised: Exception) -> bool:
 
 
 def _threads() -> anyio.CapacityLimiter:
-    """Return this event loop's limit of threads for tools: their own, so that hung tools starve no guard."""
+    """Return the event loop's limit of threads for tools.
+
+    It is separate, so that tools that hang do not block guards.
+    """
     try:
         return _THREADS.get()
     except LookupError:
@@ -177,7 +303,7 @@ def _threads() -> anyio.CapacityLimiter:
 
 
 class _Relay:
-    """Hands a tool's chunks to the loop that it was called from, as long as the call lasts."""
+    """Passes a tool's chunks to the event loop that called it, as long as the call lasts."""
 
     def __init__(self, send: Callable[[Chunk], None] | None) -> None:
         self._send = send
@@ -185,7 +311,7 @@ class _Relay:
         self.open = True
 
     def send(self, chunk: Chunk) -> None:
-        """Send a chunk, from whatever thread."""
+        """Send a chunk, from any thread."""
         if threading.get_ident() == self._home:
             self._pass_on(chunk)
         elif self.open:

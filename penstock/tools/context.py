@@ -1,11 +1,11 @@
-"""`ToolContext`: what a tool is told of the run it is called in. It knows values, no agent."""
+"""`ToolContext`: the call at hand, for tools that ask for it; `ToolError` and `ToolFailed`: how calls fail."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from penstock.engine.values.errors import UsageError
+from penstock.engine.values.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,16 +15,49 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message
 
 
+ToolErrorKind = Literal["unknown", "invalid-arguments", "failed", "timed-out", "not-json", "refused"]
+
+
+class ToolError(PenstockError):
+    """A tool call without a result. An exception of the tool is its ``__cause__``.
+
+    Its message quotes nothing that a model wrote or a tool returned: no arguments, no results, no texts of exceptions,
+    and not the name of a tool that does not exist.
+
+    Attributes:
+        tool: the name that was called.
+        kind: ``unknown`` (there is no such tool), ``invalid-arguments``, ``failed`` (it raised, or its result is too
+            long), ``timed-out``, ``not-json`` (its result is not a JSON value), ``refused`` (the call was not
+            approved).
+        problem: what happened, in words.
+        for_model: the text that is added to the history in place of a result. It may quote arguments and texts of
+            exceptions, so it must pass the guards like a result.
+    """
+
+    def __init__(self, tool: str, kind: ToolErrorKind, problem: str, *, for_model: str | None = None) -> None:
+        self.tool = tool
+        self.kind: ToolErrorKind = kind
+        self.problem = problem
+        told = problem if for_model is None else for_model
+        self.for_model = told.encode(errors="replace").decode()  # half a surrogate pair cannot be sent
+        which = "a tool" if kind == "unknown" else f"tool {tool!r}"
+        super().__init__(f"{which}: {problem} ({kind})")
+
+
+class ToolFailed(PenstockError):  # noqa: N818 - a signal of the tool, not a defect
+    """Raise it in a tool to say that the call failed. The model is told its text."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool is told of the call at hand. A tool asks for it with a parameter of this type.
+    """The call that a tool is called for. A tool gets it in a parameter of this type.
 
     Attributes:
         tool_name: the tool's name.
         call_id: the call's id.
         run_id: the run's id.
-        request_context: the caller's mapping for this request, as the processors see it.
-        messages: the conversation, the answer with the call included, in order.
+        request_context: the caller's mapping for this request, as processors see it.
+        messages: the conversation, including the answer with the call, in order.
         step_number: the number of the model step, from 0.
         send: sends a chunk to the client, through the guards of the stream.
     """
@@ -38,10 +71,10 @@ class ToolContext:
     send: Callable[[Chunk], None] | None = field(default=None, repr=False)
 
     def write(self, chunk: Chunk) -> None:
-        """Send a data chunk to the client; it passes the guards of the stream before it leaves.
+        """Send a data chunk to the client; the guards of the stream see it first.
 
         Raises:
-            UsageError: the chunk is none of an application's own (``data-<name>``).
+            UsageError: the chunk's type is not ``data-<name>``.
         """
         if not chunk.is_data:
             raise UsageError(f"a tool writes chunks of type 'data-<name>', not {chunk.type!r}")

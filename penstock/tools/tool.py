@@ -1,29 +1,34 @@
-"""`Tool`: a function that a model may call, and `tool`, which makes one of a function. They know no agent."""
+"""`Tool`: a function that a model may call; `tool`: a decorator that makes one; `as_tools`: tools by name."""
 
 from __future__ import annotations
 
 import copy
 import functools
 import re
-from typing import TYPE_CHECKING, overload
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias, cast, overload
 
 from penstock.engine.processor.processor import is_async
 from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.model import ToolSpec
-from penstock.tools._arguments import HintedArguments, RawArguments, UnfitError, check_fits, check_schema
-from penstock.tools._docstrings import described
-from penstock.tools._functions import (
+from penstock.tools.arguments import (
+    ArgumentsError,
+    HintedArguments,
+    RawArguments,
+    check_fits,
     check_function,
+    check_schema,
+    check_strict,
     contexts_beside_mapping,
+    described,
     name_of,
     parameters_of,
+    strict_form,
     text_of,
 )
-from penstock.tools._strict import check_strict, strict_form
-from penstock.tools.calling import Work, run
-from penstock.tools.context import ToolContext
-from penstock.tools.errors import ToolError
-from penstock.tools.manner import Manner, MannerOptions
+from penstock.tools.calling import BoundCall, ToolCallKeywords, ToolCallOptions, run
+from penstock.tools.context import ToolContext, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +36,17 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from penstock.engine.values.frozen import Value, Values
-    from penstock.tools._arguments import Arguments
-    from penstock.tools.manner import Approval, Told
+    from penstock.tools.arguments import Arguments
+    from penstock.tools.calling import Approval, ErrorDetail
+
+    AnyTool: TypeAlias = "Tool | ToolSpec | Callable[..., object]"
+    Tools: TypeAlias = "Mapping[str, AnyTool] | Iterable[AnyTool]"
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_ARGUMENTS: Values = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-class ToolOptions(MannerOptions, total=False):
+class ToolOptions(ToolCallKeywords, total=False):
     """The options of a `Tool`, as keywords."""
 
     name: str | None
@@ -48,40 +56,42 @@ class ToolOptions(MannerOptions, total=False):
 
 
 class Tool:
-    """A function that a model may call. A value: make it once, share it among agents and requests.
+    """A function that a model may call. Make it once, and share it between agents and requests: it never changes.
 
-    What the model is told of the arguments comes from the types of the parameters, by pydantic; a parameter of the type
-    `ToolContext` is filled when the tool is called, and not shown.
+    The model is told the parameters with their types, as pydantic writes them, and their descriptions in the docstring.
+    A parameter of the type `ToolContext` is filled when the tool is called, and not shown.
 
     Args:
-        function: what is called: a function or method, sync or async, a partial, or an object that can be called.
-        name: what the model calls it by, 1 to 64 of ``A-Za-z0-9_-``; by default the function's own.
-        description: what it does, for the model; by default the docstring without its sections.
-        parameters: the JSON Schema to show in place of the one made of the types; those still read the arguments.
-        strict: whether the provider is to hold the model to the schema: it is then in the form that OpenAI wants, and
-            what has a default may be null. None: as the provider does.
-        approval: whether a call wants somebody's approval before it runs: a bool, or a plain function of the arguments.
+        function: the function: sync or async, a method, a partial, or a callable object.
+        name: the name for the model, 1 to 64 of ``A-Za-z0-9_-``; None: the function's own.
+        description: what it does, for the model; None: the docstring without its sections.
+        parameters: the JSON Schema for the model; None: the one made of the types. Arguments are validated by the types
+            in both cases.
+        strict: whether the provider enforces the schema. It is then in the form that OpenAI requires, in which fields
+            with a default may be null. None: the provider's default.
+        approval: whether a call needs approval before it runs: a bool, or a sync function of the arguments.
         concurrent: whether it may run beside other calls of the same answer.
-        timeout: for how many seconds a call may run; None: without a limit.
+        timeout: the seconds that a call may take, above 0; None: without a limit.
         offload: whether the function runs in a worker thread; None: if it is sync.
         errors: what the model is told when the function raises: ``message`` (the exception's type and message) or
             ``type`` (its type alone).
-        max_result_characters: how long a result may be, as JSON; a longer one is an error that says so.
+        max_result_characters: the longest result, in characters of its JSON text, 1 or more; a longer one is an error.
+            None: any.
 
     Raises:
-        OptionError: an option is not allowed; or the function is of a kind that cannot be a tool, or has a parameter
-            that no model can fill; the error names it.
+        OptionError: an option has a value that is not allowed; or the function cannot be a tool, or has a parameter
+            that no model can fill (the error names it).
     """
 
-    __slots__ = ("_arguments", "_contexts", "_manner", "function", "spec")
+    __slots__ = ("_arguments", "_contexts", "_options", "function", "spec")
 
     spec: ToolSpec
     """What a model is told: name, parameters, description."""
     function: Callable[..., object] | None
-    """What is called; None if the caller's side runs the tool."""
+    """The function; None if the caller runs the tool."""
     _arguments: Arguments
     _contexts: tuple[str, ...]
-    _manner: Manner
+    _options: ToolCallOptions
 
     def __init__(
         self,
@@ -95,7 +105,7 @@ class Tool:
         concurrent: bool = True,
         timeout: float | None = None,
         offload: bool | None = None,
-        errors: Told = "message",
+        errors: ErrorDetail = "message",
         max_result_characters: int | None = None,
     ) -> None:
         check_function(function)
@@ -109,8 +119,8 @@ class Tool:
             shown = strict_form(arguments.schema, own) if strict else arguments.schema
         text = told.text if description is None else description
         spec = _spec(own if name is None else name, shown, text, strict)
-        manner = Manner(approval, concurrent, timeout, offload, errors, max_result_characters)
-        self._fill(spec, function, arguments, taken.contexts, manner)
+        options = ToolCallOptions(approval, concurrent, timeout, offload, errors, max_result_characters)
+        self._fill(spec, function, arguments, taken.contexts, options)
 
     @classmethod
     def from_schema(
@@ -121,29 +131,30 @@ class Tool:
         parameters: Values,
         description: str | None = None,
         strict: bool | None = None,
-        **options: Unpack[MannerOptions],
+        **options: Unpack[ToolCallKeywords],
     ) -> Tool:
         """Return a tool whose function takes all arguments as one mapping, its first parameter.
 
-        Of the schema only what is required and what is unknown is checked: the function has to see to the rest.
+        Only missing and unknown fields are checked against the schema: the function must check the rest.
 
         Args:
-            function: takes a dict of JSON values; beside it, at most parameters of the type `ToolContext`.
+            function: takes a dict of JSON values, and optionally parameters of the type `ToolContext`.
             name: see `Tool`.
             parameters: the JSON Schema of an object.
             description: see `Tool`.
-            strict: see `Tool`; the schema must then be in the strict form already.
-            options: ``approval``, ``concurrent``, ``timeout``, ``offload``, ``errors``, ``max_result_characters``.
+            strict: see `Tool`; the schema must be in the strict form already.
+            options: ``approval``, ``concurrent``, ``timeout``, ``offload``, ``errors``, ``max_result_characters``; see
+                `Tool`.
 
         Raises:
-            OptionError: an option is not allowed.
+            OptionError: an option has a value that is not allowed.
         """
         check_function(function)
         schema = check_strict(check_schema(parameters), strict=strict)
         text = described(text_of(function)).text if description is None else description
         spec = _spec(name, schema, text, strict)
         made = cls.__new__(cls)
-        made._fill(spec, function, RawArguments(schema), contexts_beside_mapping(function), Manner(**options))
+        made._fill(spec, function, RawArguments(schema), contexts_beside_mapping(function), ToolCallOptions(**options))
         return made
 
     @classmethod
@@ -156,22 +167,22 @@ class Tool:
         strict: bool | None = None,
         approval: Approval = False,
     ) -> Tool:
-        """Return a tool without a function: the model may call it, and the caller's side runs it.
+        """Return a tool without a function: the model may call it, and the caller of the agent runs it.
 
         Args:
             name: see `Tool`.
-            parameters: the JSON Schema of an object; None: it takes no arguments.
+            parameters: the JSON Schema of an object; None: no arguments.
             description: see `Tool`.
-            strict: see `Tool`; the schema must then be in the strict form already.
+            strict: see `Tool`; the schema must be in the strict form already.
             approval: see `Tool`.
 
         Raises:
-            OptionError: an option is not allowed.
+            OptionError: an option has a value that is not allowed.
         """
         schema = check_strict(check_schema(_NO_ARGUMENTS if parameters is None else parameters), strict=strict)
         made = cls.__new__(cls)
         spec = _spec(name, schema, description, strict)
-        made._fill(spec, None, RawArguments(schema), (), Manner(approval))
+        made._fill(spec, None, RawArguments(schema), (), ToolCallOptions(approval))
         return made
 
     def _fill(
@@ -180,42 +191,42 @@ class Tool:
         function: Callable[..., object] | None,
         arguments: Arguments,
         contexts: tuple[str, ...],
-        manner: Manner,
+        options: ToolCallOptions,
     ) -> None:
-        _check_loop(function, manner)
+        _check_loop(function, options)
         self.spec = spec
         self.function = function
         self._arguments = arguments
         self._contexts = contexts
-        self._manner = manner
+        self._options = options
 
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """The name for the model."""
         return self.spec.name
 
     @property
     def description(self) -> str:
-        """What it does, for the model."""
+        """What the tool does, for the model."""
         return self.spec.description
 
     @property
     def approval(self) -> Approval:
-        """Whether a call needs approval, or a function that says so; see `wants_approval`."""
-        return self._manner.approval
+        """Whether a call needs approval, or a function that decides it; see `wants_approval`."""
+        return self._options.approval
 
     @property
     def concurrent(self) -> bool:
         """Whether it may run beside other calls of the same answer."""
-        return self._manner.concurrent
+        return self._options.concurrent
 
     @property
     def is_external(self) -> bool:
-        """Whether the caller's side runs it."""
+        """Whether the caller of the agent runs it."""
         return self.function is None
 
     def named(self, name: str) -> Tool:
-        """Return the tool under another name.
+        """Return the tool with another name.
 
         Raises:
             OptionError: the name is not allowed.
@@ -225,48 +236,48 @@ class Tool:
         return made
 
     def wants_approval(self, arguments: Values) -> bool:
-        """Tell whether a call wants somebody's approval; whatever the function of ``approval=`` says but False does.
+        """Tell whether a call needs approval. If ``approval`` is a function, it does unless the function returns False.
 
-        What that function raises passes through: then nobody knows, and the tool must not run.
+        An exception of that function is not caught: without a decision, the tool must not run.
         """
-        asked = self._manner.approval
+        asked = self._options.approval
         return asked if isinstance(asked, bool) else asked(arguments) is not False
 
     def read(self, arguments: Value) -> dict[str, Value]:
-        """Return a call's arguments as the function takes them; `call` does so itself.
+        """Return a call's arguments in the types that the function takes; `call` does so itself.
 
         Args:
-            arguments: what the model wrote, a mapping of JSON values; None and an empty str are as good as an empty
-                one. Values are converted where nothing is lost: ``"3"`` is an int's 3, a text in ISO 8601 a date.
+            arguments: what the model wrote, a mapping of JSON values; None and an empty str count as an empty mapping.
+                Values are converted if nothing is lost: ``"3"`` becomes the int 3, a text in ISO 8601 a date.
 
         Raises:
-            ToolError: they do not fit, ``invalid-arguments``.
+            ToolError: they do not fit (``invalid-arguments``).
         """
         try:
             return self._arguments.read(arguments)
-        except UnfitError as error:
+        except ArgumentsError as error:
             told = f"the arguments do not fit: {error}"
             raise ToolError(self.name, "invalid-arguments", "the arguments do not fit", for_model=told) from None
 
     async def call(self, arguments: Value, ctx: ToolContext | None = None) -> Value:
-        """Return the result of a call, a frozen JSON value.
+        """Return the result of a call, as a frozen JSON value.
 
         Args:
             arguments: see `read`.
-            ctx: what the tool is told of the call.
+            ctx: the context of the call; None: a `ToolContext` with the tool's name alone.
 
         Raises:
-            ToolError: the arguments do not fit, the function failed or took too long, or gave no JSON value.
-            UsageError: the tool has no function: the caller's side runs it.
+            ToolError: the arguments do not fit, or the function failed, took too long, or returned no JSON value.
+            UsageError: the tool has no function: the caller of the agent runs it.
         """
         if self.function is None:
-            raise UsageError(f"tool {self.name!r} has no function: hand the call to the caller's side")
+            raise UsageError(f"tool {self.name!r} has no function: the caller of the agent must run it")
         read = self.read(arguments)
         given = (read,) if isinstance(self._arguments, RawArguments) else ()
         named = {} if given else read
         work = functools.partial(_called, self.function, given, named, self._contexts)
-        in_thread = not is_async(self.function) if self._manner.offload is None else self._manner.offload
-        return await run(Work(self.name, work, in_thread, self._manner), ctx or ToolContext(tool_name=self.name))
+        in_thread = not is_async(self.function) if self._options.offload is None else self._options.offload
+        return await run(BoundCall(self.name, work, in_thread, self._options), ctx or ToolContext(tool_name=self.name))
 
     def __repr__(self) -> str:
         return f"<Tool {self.name!r}>"
@@ -279,7 +290,7 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., object]], To
 def tool(
     function: Callable[..., object] | None = None, /, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., object]], Tool]:
-    """Make a tool of the function below; with options: ``@tool(timeout=5)``. See `Tool`."""
+    """Make a tool of the function below: ``@tool``, or with options ``@tool(timeout=5)``. See `Tool`."""
     if function is not None:
         return Tool(function, **options)
     return functools.partial(Tool, **options)
@@ -296,8 +307,8 @@ def _called(
 
 
 def _spec(name: object, schema: Values, description: object, strict: object) -> ToolSpec:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):  # OpenAI's rule; those of others are no narrower
-        raise OptionError("Tool", "name", name, "1 to 64 letters, digits, '_' and '-'; say another with name=")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):  # OpenAI's rule; no other provider's is stricter
+        raise OptionError("Tool", "name", name, "1 to 64 letters, digits, '_' and '-'; choose another with name=")
     if not isinstance(description, str):
         raise OptionError("Tool", "description", description, "a str")
     if strict is not None and not isinstance(strict, bool):
@@ -305,12 +316,59 @@ def _spec(name: object, schema: Values, description: object, strict: object) -> 
     return ToolSpec(name, schema, description, strict)
 
 
-def _check_loop(function: object, manner: Manner) -> None:
-    """Refuse a thread for what is async, and a time limit for what nothing can stop."""
-    if manner.offload and is_async(function):
+def _check_loop(function: object, options: ToolCallOptions) -> None:
+    """Refuse a thread for an async function, and a time limit for a function that cannot be stopped."""
+    if options.offload and is_async(function):
         raise OptionError(
-            "Tool", "offload", manner.offload, "False or None for an async function, which runs on the event loop"
+            "Tool", "offload", options.offload, "False or None for an async function, which runs on the event loop"
         )
-    if manner.offload is False and manner.timeout is not None and not is_async(function):
-        told = "None where offload=False: nothing can stop a sync function on the event loop"
-        raise OptionError("Tool", "timeout", manner.timeout, told)
+    if options.offload is False and options.timeout is not None and not is_async(function):
+        told = "None if offload=False: nothing can stop a sync function on the event loop"
+        raise OptionError("Tool", "timeout", options.timeout, told)
+
+
+_ALLOWED = "a list of functions, Tools and ToolSpecs, or a mapping from names to them"
+
+
+def as_tools(given: Tools | None, owner: str = "Agent") -> FrozenDict[str, Tool]:
+    """Return tools by name, in the given order.
+
+    Args:
+        given: functions, Tools, and ToolSpecs (which the caller runs), in a list, or in a mapping whose keys are the
+            names. None: no tools.
+        owner: the class whose option ``tools`` it is, for errors.
+
+    Raises:
+        OptionError: something in it cannot be a tool, a name is not allowed, or two tools have the same name.
+    """
+    if given is None:
+        return FrozenDict()
+    if isinstance(given, Mapping):
+        by_name = cast("Mapping[str, AnyTool]", given)
+        return FrozenDict({name: _under_name(name, item, owner) for name, item in by_name.items()})
+    if isinstance(given, (str, Tool, ToolSpec)) or not isinstance(cast("object", given), Iterable):
+        raise OptionError(owner, "tools", given, _ALLOWED)
+    made: dict[str, Tool] = {}
+    for item in given:
+        one = _as_tool(item, owner)
+        if one.name in made:
+            raise OptionError(owner, "tools", one.name, "a list of tools with different names")
+        made[one.name] = one
+    return FrozenDict(made)
+
+
+def _under_name(name: str, item: AnyTool, owner: str) -> Tool:
+    if callable(item) and not isinstance(item, Tool):
+        return Tool(item, name=name)
+    one = _as_tool(item, owner)
+    return one if one.name == name else one.named(name)
+
+
+def _as_tool(item: AnyTool, owner: str) -> Tool:
+    if isinstance(item, Tool):
+        return item
+    if isinstance(item, ToolSpec):
+        return Tool.external(item.name, item.parameters, item.description, strict=item.strict)
+    if callable(item):
+        return Tool(item)
+    raise OptionError(owner, "tools", item, _ALLOWED)

@@ -6,7 +6,7 @@ import struct
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock.stores.matrices import DIGITS, Row, Search
+from penstock.stores.matrices import DIGITS, MatrixQuery, VectorRow
 from penstock.stores.matrices.fast import FastMatrix
 from penstock.stores.matrices.plain import PlainMatrix
 
@@ -63,8 +63,8 @@ def test_a_matrix_finds_what_a_loop_finds(kind, changes, query, limit, thread, r
         new = {seq + at: row for at, row in enumerate(change, 1)}
         seq += len(change)
         kept.update(new)
-        matrix.append([Row(number, row[1], row[2], packed(row[0])) for number, row in new.items()])
-    found = dict(matrix.nearest(Search(packed(query), limit, thread, resource, threshold)))
+        matrix.append([VectorRow(number, row[1], row[2], packed(row[0])) for number, row in new.items()])
+    found = dict(matrix.nearest(MatrixQuery(packed(query), limit, thread, resource, threshold)))
     expected = by_hand(kept, query, limit, thread, resource, threshold)
     assert found.keys() == expected.keys()
     assert found == pytest.approx(expected, abs=1.1e-6)

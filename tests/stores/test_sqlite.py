@@ -120,7 +120,7 @@ async def test_a_time_without_a_zone_is_of_utc():
 async def test_a_missing_folder_is_told(tmp_path):
     """With the place, and what to do."""
     store = SQLiteStorage(tmp_path / "none" / "memory.db")
-    with pytest.raises(StorageError, match="is its folder there") as caught:
+    with pytest.raises(StorageError, match="check that its folder exists") as caught:
         await store.thread("t")
     assert "memory.db" in caught.value.store
     assert isinstance(caught.value.__cause__, sqlite3.Error)
@@ -129,7 +129,7 @@ async def test_a_missing_folder_is_told(tmp_path):
 async def test_a_file_that_is_no_database_is_left_alone(path):
     """It is told, and not overwritten."""
     path.write_text("my notes " * 1000)
-    with pytest.raises(StorageError, match="no SQLite database"):
+    with pytest.raises(StorageError, match="not a SQLite database"):
         await SQLiteStorage(path).save_messages(many(1))
     assert path.read_text() == "my notes " * 1000
 
@@ -304,8 +304,10 @@ async def test_only_what_is_new_is_read_again(path, monkeypatch):
     from penstock.stores.sqlite import _vectors
 
     read = []
-    later = _vectors.later
-    monkeypatch.setattr(_vectors, "later", lambda *given: (read.append(len(rows)) or rows for rows in later(*given)))
+    rows_after = _vectors.rows_after
+    monkeypatch.setattr(
+        _vectors, "rows_after", lambda *given: (read.append(len(rows)) or rows for rows in rows_after(*given))
+    )
     async with SQLiteStorage(path) as store, SQLiteStorage(path) as other:
         await store.upsert_vectors("i", [entry(f"e{number}", [1, number]) for number in range(20)])
         for _ in range(2):

@@ -36,7 +36,7 @@ async def test_turns_are_said_in_order_and_requests_kept() -> None:
     assert isinstance(model, Model)
     assert [(await answer(model)).text for _ in range(4)] == ["one", "two", "three", "How do you do?"]
     assert model.requests == [ASKED] * 4
-    with pytest.raises(UsageError, match="has 4 turns, and this is one request more"):
+    with pytest.raises(UsageError, match="has 4 turns, and this is one more request"):
         await answer(model)
 
 
@@ -189,7 +189,7 @@ async def test_an_answer_that_is_closed_early_is_over() -> None:
 
 def test_a_misspelt_turn_is_refused() -> None:
     """The error says what there is; a str is no script of its letters."""
-    with pytest.raises(UsageError, match="a turn has no txet; it may have text, deltas"):
+    with pytest.raises(UsageError, match="a turn has no txet; its keys are text, deltas"):
         anext_of(ScriptedModel([{"txet": "x"}]))
     with pytest.raises(UsageError, match="a script is a list"):
         ScriptedModel("hello")

@@ -364,7 +364,7 @@ async def test_calls_that_never_end_do_not_take_threads_without_end(
         group.start_soon(Tool(wait).call, {})
         await to_thread.run_sync(begun.wait)
         group.cancel_scope.cancel()
-    assert (await failure(giving(1))).problem == "too many calls of tools have never ended, so no further one is begun"
+    assert (await failure(giving(1))).problem == "too many tool calls have never ended, so no further one is started"
     go.set()
     await none_left()
     assert await giving(1).call({}) == 1

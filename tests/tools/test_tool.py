@@ -370,7 +370,7 @@ def test_a_name_that_providers_refuse_is_refused_here(name: Any) -> None:
 
 def test_a_lambda_needs_a_name() -> None:
     """Its own is none."""
-    with pytest.raises(OptionError, match="say another with name="):
+    with pytest.raises(OptionError, match="choose another with name="):
         Tool(lambda: 1)
     assert Tool(lambda: 1, name="one").name == "one"
 

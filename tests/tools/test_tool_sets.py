@@ -9,7 +9,7 @@ import pytest
 from penstock import OptionError, Tool, tool
 from penstock.engine import ToolSpec
 from penstock.engine.values.frozen import FrozenDict
-from penstock.tools.tool_sets import as_tools
+from penstock.tools.tool import as_tools
 
 
 def look(at: str) -> str:
@@ -57,7 +57,7 @@ def test_what_is_no_tool_is_refused(given: Any) -> None:
 
 def test_a_name_stands_once() -> None:
     """Else nobody could tell which is called."""
-    with pytest.raises(OptionError, match="each name stands once"):
+    with pytest.raises(OptionError, match="tools with different names"):
         as_tools([look, Tool(look)])
 
 

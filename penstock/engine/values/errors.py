@@ -18,8 +18,8 @@
     │   ├── NotStoredError       it does not hold what was asked for
     │   ├── OwnershipError       what was asked for belongs to somebody else
     │   └── StorageConflictError what was read has been changed since
-    ├── ToolError                a call to a tool gave no result (`penstock.tools.errors`)
-    └── ToolFailed               raised in a tool to report a failure (`penstock.tools.errors`)
+    ├── ToolError                a call to a tool gave no result (`penstock.tools.context`)
+    └── ToolFailed               raised in a tool to report a failure (`penstock.tools.context`)
 
 Each error is built from facts, keeps them as attributes, and makes its message from them: what is wrong, where, and
 what to do.

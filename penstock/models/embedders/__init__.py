@@ -1,6 +1,6 @@
-"""What turns texts into vectors, and which text of a message is turned: embedders, a cache for any, one text function.
+"""Embedders, which turn texts into vectors; a cache for any of them; and which text of a message is embedded.
 
-All families may use this room; it knows no store and no processor.
+Nothing here imports a store or a processor. Names load when they are first used.
 """
 
 from penstock.lazy import lazily

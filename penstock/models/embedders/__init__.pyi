@@ -1,5 +1,9 @@
 from penstock.models.embedders.cached import CachedEmbedder as CachedEmbedder
 from penstock.models.embedders.hashing import HashingEmbedder as HashingEmbedder
-from penstock.models.embedders.indexes import index_name as index_name
 from penstock.models.embedders.sentences import SentenceEmbedder as SentenceEmbedder
-from penstock.models.embedders.texts import Piece as Piece, memory_text as memory_text, pieces as pieces
+from penstock.models.embedders.texts import (
+    TextPiece as TextPiece,
+    index_name as index_name,
+    memory_text as memory_text,
+    pieces as pieces,
+)

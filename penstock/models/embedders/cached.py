@@ -1,4 +1,4 @@
-"""`CachedEmbedder`: remembers vectors, and has texts that come at the same time embedded once. It knows no model."""
+"""`CachedEmbedder`: caches the vectors of another embedder, and embeds equal texts that arrive together only once."""
 
 from __future__ import annotations
 
@@ -7,84 +7,74 @@ from array import array
 from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, cast
-from weakref import WeakKeyDictionary
-
-import anyio
-from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import ModelError, OptionError, UsageError
 from penstock.engine.values.ports import Embedder
+from penstock.models.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ENTRY = 300
-"""Bytes that an entry takes besides its numbers, about: the key, the array's head, its place in the mapping."""
-
-
-class _Flight:
-    """A text that somebody has embedded at the moment."""
-
-    __slots__ = ("landed", "vector")
-
-    def __init__(self) -> None:
-        self.landed = anyio.Event()
-        self.vector: array[float] | None = None
+"""Approximate bytes of an entry besides its numbers: the key, the array's header, its place in the mapping."""
 
 
 class CachedEmbedder:
-    """Asks another embedder for what it does not know yet. Safe to share by tasks, threads and event loops.
+    """Asks another embedder only for texts that it does not know yet. Tasks, threads and event loops can share it.
 
-    Texts are told apart by a SHA-256 of theirs, and are not kept. Those that were used last stay. If an embedder
-    fails, nobody else is told: whoever waits asks for itself.
+    Texts are identified by their SHA-256 hash, and are not stored. When the cache is full, the vectors that were not
+    used for the longest time are dropped. If the embedder fails, only the caller that asked it gets the error; others
+    that wait for the same text ask again.
 
     Args:
-        embedder: whom to ask.
-        max_bytes: what all vectors may take in memory, bookkeeping included. A vector of 1,536 numbers takes 12.6 kB.
+        embedder: the embedder to ask.
+        max_bytes: memory for all vectors, bookkeeping included, in bytes, 1 or more. Default: 64 MiB. A vector of 1,536
+            numbers takes 12.6 kB.
 
     Raises:
-        OptionError: that is no embedder, or the limit is not 1 or more.
+        OptionError: ``embedder`` is not an `Embedder`, or ``max_bytes`` is not an int of 1 or more.
     """
 
-    __slots__ = ("__weakref__", "_embedder", "_kept", "_lock", "_max_bytes", "_size")
+    __slots__ = ("_calls", "_embedder", "_kept", "_lock", "_max_bytes", "_size")
 
     def __init__(self, embedder: Embedder, *, max_bytes: int = 64 * 1024 * 1024) -> None:
         if isinstance(embedder, type) or not isinstance(cast("object", embedder), Embedder):
-            raise OptionError("CachedEmbedder", "embedder", embedder, "an Embedder: it has a method embed")
+            raise OptionError("CachedEmbedder", "embedder", embedder, "an Embedder: an object with a method embed")
         if type(max_bytes) is not int or max_bytes < 1:
             raise OptionError("CachedEmbedder", "max_bytes", max_bytes, "a number of bytes, 1 or more")
         self._embedder = embedder
         self._max_bytes = max_bytes
         self._kept: OrderedDict[bytes, array[float]] = OrderedDict()
         self._lock = Lock()
+        self._calls = SingleFlight[bytes, "array[float]"]()
         self._size = 0
 
     @property
     def name(self) -> str | None:
-        """What the embedder is called; None if it does not say."""
+        """The embedder's name; None if it has none."""
         name: object = getattr(self._embedder, "name", None)
         return name if isinstance(name, str) else None
 
     @property
     def threshold(self) -> float | None:
-        """From which cosine on texts have something to do with each other, if the embedder says so."""
+        """The cosine from which texts are related, if the embedder has one; else None."""
         found: object = getattr(self._embedder, "threshold", None)
         return found if isinstance(found, float) else None
 
     @property
     def size(self) -> int:
-        """How many bytes it takes, about; never more than ``max_bytes``."""
+        """Approximate memory that it takes, in bytes; never more than ``max_bytes``."""
         return self._size
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text, in order; what is not known yet is asked for at once.
+        """Return a vector for each text, in order.
 
         Raises:
-            ModelError: the embedder raised it, or did not give one vector for each text.
-            UsageError: it is given a text by itself, whose letters would be embedded.
+            ModelError: the embedder raised it, or did not return one vector for each text.
+            UsageError: ``texts`` is a single str, whose letters would be embedded.
         """
         if isinstance(texts, str):
-            raise UsageError("embed takes a list of texts; a single one goes in a list, too")
+            raise UsageError("embed takes a list of texts; put a single text into a list")
         keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
         found: dict[bytes, array[float]] = {}
@@ -94,42 +84,40 @@ class CachedEmbedder:
         return [found[key].tolist() for key in keys]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all vectors."""
         with self._lock:
             self._kept.clear()
             self._size = 0
 
     async def _asked(self, missing: dict[bytes, str], found: dict[bytes, array[float]]) -> None:
-        """Have embedded what nobody else has embedded at the moment, and wait for the rest.
+        """Embed the texts that no other task is embedding, then wait for the others.
 
-        Nobody waits before its own is done, so no two wait for each other.
+        A task waits only when its own texts are done, so two tasks never wait for each other.
         """
-        flights = self._flights()
-        others = {key: flights[key] for key in missing if key in flights}
+        pending = {key: self._calls.find(key) for key in missing}
+        others = {key: call for key, call in pending.items() if call is not None}
         mine = {key: text for key, text in missing.items() if key not in others}
         if mine:
-            found.update(await self._led(mine, flights))
-        for key, flight in others.items():
-            await flight.landed.wait()
-            if flight.vector is not None:
-                found[key] = flight.vector
+            found.update(await self._led(mine))
+        for key, call in others.items():
+            await call.ended()
+            if call.is_done:
+                found[key] = call.result
 
-    async def _led(self, mine: dict[bytes, str], flights: dict[bytes, _Flight]) -> dict[bytes, array[float]]:
-        led = {key: _Flight() for key in mine}
-        flights.update(led)
+    async def _led(self, mine: dict[bytes, str]) -> dict[bytes, array[float]]:
+        led = {key: self._calls.lead(key) for key in mine}
         try:
             vectors = await self._embedder.embed(list(mine.values()))
             if len(vectors) != len(mine):
-                problem = f"it was asked for {len(mine)} vectors, and gave {len(vectors)}"
+                problem = f"it was asked for {len(mine)} vectors, but returned {len(vectors)}"
                 raise ModelError(self.name or type(self._embedder).__name__, problem)
             made = {key: array("d", vector) for key, vector in zip(mine, vectors, strict=True)}
             for key, vector in made.items():
-                led[key].vector = vector
+                led[key].deliver(vector)
                 self._keep(key, vector)
         finally:
-            for key, flight in led.items():
-                flights.pop(key, None)
-                flight.landed.set()
+            for call in led.values():
+                call.release()
         return made
 
     def _known(self, keys: dict[bytes, str]) -> dict[bytes, array[float]]:
@@ -150,24 +138,14 @@ class CachedEmbedder:
                 _, dropped = self._kept.popitem(last=False)
                 self._size -= _size(dropped)
 
-    def _flights(self) -> dict[bytes, _Flight]:
-        homes = _HOMES.get(None)
-        if homes is None:
-            homes = WeakKeyDictionary[CachedEmbedder, dict[bytes, _Flight]]()
-            _HOMES.set(homes)
-        return homes.setdefault(self, {})
-
     def __len__(self) -> int:
-        """Return how many vectors are kept."""
+        """Return how many vectors are cached."""
         return len(self._kept)
 
     def __repr__(self) -> str:
-        """Show whom it asks, and how much it holds; no text is there to be shown."""
+        """Show the embedder and the memory in use, and no text."""
         return f"CachedEmbedder({self._embedder!r}, {self._size:,} of {self._max_bytes:,} bytes)"
 
 
 def _size(vector: array[float]) -> int:
     return _ENTRY + vector.itemsize * len(vector)
-
-
-_HOMES: RunVar[WeakKeyDictionary[CachedEmbedder, dict[bytes, _Flight]] | None] = RunVar("penstock_embeddings")

@@ -1,7 +1,7 @@
-"""`HashingEmbedder`: vectors of the words and letters of a text. It knows no meaning, and needs nothing.
+"""`HashingEmbedder`: vectors from the words and letters of a text, without a model.
 
 Texts are near each other if they share words, or parts of words; "cat" is no nearer to "pet" than to "car". It is the
-default since it works at once, offline, and gives the same vectors in every process.
+default because it works at once, offline, and gives the same vectors in every process.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _FEWEST, _MOST = 16, 4_096
-_AT_ONCE = 32  # texts between two looks at what else is to be done
+_AT_ONCE = 32  # texts between two checkpoints, so that other tasks can run
 
-# Scripts without spaces have no words to find, so each letter of theirs is one; pairs of them say more.
+# Scripts without spaces have no words to find, so each character is one; pairs of characters weigh more.
 _UNSPACED = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
-# What every text has says nothing about this one. Other languages' are known by being short.
+# Words that every text has say nothing about a text. In other languages, short words count as common.
 _COMMON_WORDS = (
     "a about am an and any are as at be been but by can could did do does for from had has have he her him his how i if"
     " in into is it its just me my no not of on or our out she so some tell than that the their them then there these"
@@ -37,27 +37,27 @@ _COMMON_WORDS = (
 )
 _COMMON = frozenset(_COMMON_WORDS.split())
 _COMMON_WEIGHT = 0.1
-_LONG_WORD = 6  # letters from which on a word has its full weight
-_LETTERS = 3  # of a run of letters
-_SHARE_OF_LETTERS = 0.5  # what the runs of letters in a word weigh together, compared with the word
+_LONG_WORD = 6  # letters from which a word has its full weight
+_LETTERS = 3  # the length of a run of letters
+_SHARE_OF_LETTERS = 0.5  # the weight of all runs of letters in a word, relative to the word
 
 
 class HashingEmbedder:
-    """Turns texts into vectors by hashing their words, and the letters of these. Deterministic; safe to share.
+    """Turns texts into vectors by hashing their words, and runs of three letters of them. Deterministic; safe to share.
 
-    It is lexical, not semantic: it finds what was said in the same words, in any inflection. To find what means the
-    same, take an embedder with a model: `SentenceEmbedder`, `OpenAICompatibleEmbedder`, or your own.
+    It is lexical, not semantic: it finds texts that use the same words, in any inflection. To find texts with the same
+    meaning, use an embedder with a model: `SentenceEmbedder`, `OpenAICompatibleEmbedder`, or your own.
 
     Args:
-        dimensions: how long vectors are, 16 to 4,096. Fewer make more words share a place.
+        dimensions: the length of the vectors, 16 to 4,096. Default: 512. With fewer, more words share a dimension.
 
     Attributes:
-        name: what it is called; it names the dimensions, too, since vectors of other lengths are other vectors.
-        dimensions: how long vectors are.
-        threshold: the cosine below which texts have hardly a word in common; what `SemanticRecall` goes by.
+        name: ``hashing_`` and the dimensions: vectors of different lengths cannot be compared.
+        dimensions: the length of the vectors.
+        threshold: the cosine below which texts have hardly a word in common; `SemanticRecall` uses it as its default.
 
     Raises:
-        OptionError: the dimensions are no such number.
+        OptionError: ``dimensions`` is not an int from 16 to 4,096.
     """
 
     __slots__ = ("dimensions", "name")
@@ -73,10 +73,10 @@ class HashingEmbedder:
         """Return a vector of length 1 for each text, in order.
 
         Raises:
-            UsageError: it is given a text by itself, whose letters would be embedded.
+            UsageError: ``texts`` is a single str, whose letters would be embedded.
         """
         if isinstance(texts, str):
-            raise UsageError("embed takes a list of texts; a single one goes in a list, too")
+            raise UsageError("embed takes a list of texts; put a single text into a list")
         made: list[list[float]] = []
         for index, text in enumerate(texts):
             if index and index % _AT_ONCE == 0:
@@ -85,7 +85,7 @@ class HashingEmbedder:
         return made
 
     def vector(self, text: str) -> list[float]:
-        """Return the vector of a text; of one without words, the one that all such texts have."""
+        """Return the vector of a text. All texts without words have the same one."""
         counts: dict[str, int] = {}
         for word in _words(text):
             counts[word] = counts.get(word, 0) + 1

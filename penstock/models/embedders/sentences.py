@@ -1,4 +1,4 @@
-"""`SentenceEmbedder`: vectors of what sentences mean, by a model on this machine (extra ``embeddings``)."""
+"""`SentenceEmbedder`: vectors of the meaning of sentences, by a model on this machine (extra ``embeddings``)."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ class _Numbers(Protocol):
 
 
 class _Encoder(Protocol):
-    """What we use of fastembed's ``TextEmbedding``."""
+    """The part of fastembed's ``TextEmbedding`` that is used here."""
 
     def embed(self, documents: Sequence[str], batch_size: int) -> Iterable[_Numbers]: ...
 
 
 class SentenceEmbedder:
-    """Turns texts into vectors by a sentence model that runs here, through the library fastembed. Nothing leaves.
+    """Turns texts into vectors with a sentence model that runs on this machine, through the library fastembed.
 
-    The model is read from disk when it is first used, in a thread; so is every text, and no two at once, since the
-    model takes all cores by itself. Nothing is fetched from the network unless ``download=True`` says that it may be.
+    No text leaves the machine. The model is loaded when it is first used. Loading and embedding run in a thread, one
+    call at a time, since the model uses all cores. Nothing is downloaded unless ``download=True``.
 
     Args:
-        model: which model, by the name that fastembed lists it under. The default reads English, up to 512 tokens of a
-            text, and has 384 dimensions; ``sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2`` reads fifty
-            languages.
-        path: the folder with the model's files; None: where fastembed keeps those that it has fetched.
-        cache_dir: where that is; None: its default (``FASTEMBED_CACHE_PATH``).
-        download: whether a model that is not there may be fetched at first use.
-        batch_size: how many texts the model reads at once, 1 to 1,024; more take more memory.
-        threads: how many cores it may use; None: all.
+        model: the model, by the name that fastembed lists. The default reads English, up to 512 tokens of a text, and
+            has 384 dimensions; ``sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2`` reads fifty languages.
+        path: the folder with the model's files; None: fastembed's own folder.
+        cache_dir: fastembed's folder of downloaded models; None: its default (``FASTEMBED_CACHE_PATH``).
+        download: whether a missing model may be downloaded at first use.
+        batch_size: how many texts the model reads at a time, 1 to 1,024; more need more memory. Default: 32.
+        threads: how many cores it may use, 1 or more; None: all.
 
     Attributes:
         name: the model's name.
 
     Raises:
-        OptionError: an option cannot be.
-        MissingExtraError: the extra is not installed.
+        OptionError: an option has a value that is not allowed.
+        MissingExtraError: the extra ``embeddings`` is not installed.
     """
 
     __slots__ = ("_batch", "_encoder", "_load", "_lock", "name")
@@ -84,13 +83,13 @@ class SentenceEmbedder:
         """Return a vector for each text, in order.
 
         Raises:
-            ModelError: the model is not on this machine, or cannot be read, or failed.
-            UsageError: it is given a text by itself, whose letters would be embedded.
+            ModelError: the model is not on this machine, cannot be loaded, or failed.
+            UsageError: ``texts`` is a single str, whose letters would be embedded.
         """
         if isinstance(texts, str):
-            raise UsageError("embed takes a list of texts; a single one goes in a list, too")
+            raise UsageError("embed takes a list of texts; put a single text into a list")
         given = list(texts)
-        # A thread that computes cannot be stopped: whoever is cancelled does not wait for it.
+        # A thread that computes cannot be stopped: a task that is cancelled does not wait for it.
         return await anyio.to_thread.run_sync(self._embedded, given, abandon_on_cancel=True) if given else []
 
     def _embedded(self, texts: list[str]) -> list[list[float]]:
@@ -101,7 +100,7 @@ class SentenceEmbedder:
             except Exception as error:
                 raise ModelError(self.name, f"it failed ({type(error).__name__})") from error
         if len(vectors) != len(texts) or not all(map(math.isfinite, (number for one in vectors for number in one))):
-            raise ModelError(self.name, f"it was asked for {len(texts)} vectors, and gave something else")
+            raise ModelError(self.name, f"it was asked for {len(texts)} vectors, but returned something else")
         return vectors
 
     def _loaded(self) -> _Encoder:
@@ -111,8 +110,8 @@ class SentenceEmbedder:
                 self._encoder = make(**self._load)
             except Exception as error:
                 problem = (
-                    f"it is not on this machine, or cannot be read ({type(error).__name__}); name its folder with "
-                    "path=, or let it be fetched once with download=True"
+                    f"it is not on this machine, or cannot be loaded ({type(error).__name__}); name its folder with "
+                    "path=, or let it be downloaded once with download=True"
                 )
                 raise ModelError(self.name, problem) from error
         return self._encoder

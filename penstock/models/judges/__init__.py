@@ -1,4 +1,4 @@
-"""Asking models for verdicts, for the families of processors that do; it knows no family. Names load when used."""
+"""`Judge`: ask a model for a verdict of a type. Names load when they are first used."""
 
 from penstock.lazy import lazily
 

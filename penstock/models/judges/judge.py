@@ -1,4 +1,4 @@
-"""`Judge`: asks a model for a verdict of a type. It knows no processor and no provider."""
+"""`Judge`: asks a model for a verdict of a type; `Judgement`: the verdict, and what it cost."""
 
 from __future__ import annotations
 
@@ -7,65 +7,119 @@ import json
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
-from weakref import WeakKeyDictionary
 
 import anyio
-from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY, Value, freeze
 from penstock.engine.values.model import JudgeError, Usage
 from penstock.engine.values.ports import RANDOM_IDS, Cache, LRUCache, Model
-from penstock.models.judges._calls import Caller, Found, Manner, Structured, wait_before
-from penstock.models.judges._flights import Flights
-from penstock.models.judges._forms import Form, Reading
-from penstock.models.judges._json import UnreadableError
-from penstock.models.judges.judgement import Judgement, noted
+from penstock.models.judges.asking import AskOptions, Caller, JudgeReply, Structured, wait_before
+from penstock.models.judges.forms import VerdictData, VerdictForm
+from penstock.models.judges.lenient_json import UnreadableError
+from penstock.models.single_flight import PerEventLoop, SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.ports import Ids
-    from penstock.models.judges._calls import Backoff
+    from penstock.models.judges.asking import Backoff
+
+
+V_co = TypeVar("V_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Generic[V_co]):
+    """A verdict of a model, and what it cost.
+
+    Attributes:
+        verdict: the verdict; each caller gets an object of its own.
+        model: the name of the model that gave it.
+        dropped: the entries of lists and mappings that were invalid and were left out: their path (``*`` for a key of a
+            mapping), and pydantic's name of the error.
+        attempts: how many calls it took; 0 if it came from the cache, or from another task that asked the same.
+        usage: the tokens of these calls; None if the provider did not report them, or there was no call.
+    """
+
+    verdict: V_co
+    model: str
+    dropped: tuple[str, ...] = ()
+    attempts: int = 1
+    usage: Usage | None = None
+
+    @property
+    def cached(self) -> bool:
+        """Whether it cost nothing: it came from the cache, or from another task that asked the same."""
+        return self.attempts == 0
+
+
+def noted(ctx: AnyContext, model: str, attempts: int, usage: Usage | None, dropped: int = 0) -> None:
+    """Add the cost of a judgement to the run's usage, and to the record of the hook that asked.
+
+    In the record it is ``details["judge"][model]``. A cached verdict adds no usage.
+    """
+    if attempts:
+        ctx.spend(model, usage, attempts=attempts)
+    effects = ctx.effects
+    notes: Values = (effects.notes or {}) if effects is not None else {}
+    models: Values = notes.get("judge", {})
+    made = _figures(attempts, usage, dropped)
+    before: Values = models.get(model, {})
+    ctx.note(judge={**models, model: {name: before.get(name, 0) + count for name, count in made.items()}})
+
+
+def _figures(attempts: int, usage: Usage | None, dropped: int) -> dict[str, Value]:
+    return {
+        "verdicts": 1,
+        "calls": attempts,
+        "input_tokens": (usage.input_tokens or 0) if usage is not None else 0,
+        "output_tokens": (usage.output_tokens or 0) if usage is not None else 0,
+        "dropped": dropped,
+    }
+
 
 V = TypeVar("V")
 
 _LOG = logging.getLogger("penstock.judges")
-_PATIENCE = 2.0  # seconds for a cache: one that hangs is not to hold up what it should speed up
+_CACHE_TIMEOUT = 2.0  # seconds: a cache that hangs must not delay what it should speed up
 _STRUCTURED: tuple[str, ...] = get_args(Structured)
 
 
 class Judge(Generic[V]):
-    """Asks a model for verdicts of one type, about content that may want to mislead it.
+    """Asks a model for verdicts of one type, about content that may try to mislead it.
 
-    Lives as long as its owner; may be shared by processors, requests, and event loops. What comes out is a `Judgement`
-    or a `JudgeError`: an answer that cannot be read is never taken for "nothing found". ``usage`` sums the tokens of
-    all its calls.
+    A judge can be shared by processors, requests and event loops. The result is a `Judgement`, or a `JudgeError` is
+    raised: an answer that cannot be read never counts as "nothing found". The attribute ``usage`` sums the tokens of
+    all calls.
 
     Args:
         model: the model to ask.
-        verdict: the type of its verdicts: a pydantic model, or whatever else pydantic can validate. Fields
-            without defaults are safer: a model that leaves one out is asked again.
-        instructions: what to judge, and how; the content and the form of the answer are added.
-        settings: settings of the model beside ``temperature``, which is 0; None for one that is not to be sent.
-        provider_options: what goes to the provider as it stands.
-        structured: how the provider is told the form: ``schema`` (the JSON Schema; a provider that rejects it is asked
-            without from then on), ``json`` (any JSON object), ``prompt`` (not at all). The prompt tells it in any case.
-        timeout: seconds for each attempt, without the wait for its turn.
-        retries: further attempts after errors that may pass, timeouts, empty answers, and answers that are no verdict.
-        backoff: the seconds to wait before an attempt, from its number; what a provider asks for goes first.
-        limit: how many calls may be under way at once, in one event loop.
-        cache: where verdicts are remembered, under a hash of all that was asked; None: nowhere. ``memory``: the last
-            1024 of this judge's, in its own.
-        ttl: for how many seconds they are remembered; None: as long as the cache likes.
-        max_characters: how long the contents of a question may be together.
-        ids: what delimiters are made of; they must be such that nobody can guess them.
+        verdict: the type of the verdicts: a pydantic model, or any other type that pydantic can validate. Fields
+            without defaults are safer: if the model leaves one out, it is asked again.
+        instructions: what to judge, and how, as a non-empty str. The judge adds the content and the form of the answer.
+        settings: model settings. ``temperature`` is 0 unless it is set here; a setting that is None is not sent.
+        provider_options: passed to the provider unchanged.
+        structured: how the provider learns the form of the answer: ``schema`` (the JSON Schema; if the provider rejects
+            it, later requests go without), ``json`` (any JSON object), ``prompt`` (not at all). The prompt states the
+            schema in every case.
+        timeout: seconds for each attempt, above 0, without the time it waits for its turn. Default: 30.
+        retries: further attempts after temporary errors, timeouts, empty answers and unreadable answers; 0 or more.
+        backoff: a function from the number of an attempt (2 or more) to the seconds to wait before it. If the provider
+            asks for a wait, that is used instead.
+        limit: the number of calls at the same time in one event loop, 1 or more.
+        cache: stores verdicts under a hash of everything that was asked. ``memory``: the last 1,024 verdicts of this
+            judge; None: no cache.
+        ttl: seconds for which a verdict is stored, above 0; None: as long as the cache decides.
+        max_characters: the longest content of a question, all contents together, in characters; 1 or more.
+        ids: makes the delimiters around the content. They must be impossible to guess.
 
     Raises:
-        OptionError: an option is not allowed.
+        OptionError: an option has a value that is not allowed, or pydantic has no JSON Schema for the type.
     """
 
     def __init__(
@@ -86,17 +140,19 @@ class Judge(Generic[V]):
         max_characters: int = 200_000,
         ids: Ids = RANDOM_IDS,
     ) -> None:
-        _check("model", model, isinstance(_any(model), Model), "a Model: something with a name that can stream")
-        _check("instructions", instructions, _says(instructions), "a text that says what to judge")
+        _check("model", model, isinstance(_any(model), Model), "a Model: an object with a name and a method stream")
+        _check("instructions", instructions, _says(instructions), "a non-empty str that says what to judge")
         for option, told in (("settings", settings), ("provider_options", provider_options)):
-            _check(option, "…", isinstance(_any(told), Mapping), "a mapping")  # which may hold keys
+            _check(option, "…", isinstance(_any(told), Mapping), "a mapping")  # not shown: it may hold keys
         _check("structured", structured, structured in _STRUCTURED, f"one of {', '.join(_STRUCTURED)}")
-        _check("timeout", timeout, _is_positive(timeout), "seconds, more than 0")
+        _check("timeout", timeout, _is_positive(timeout), "a number of seconds above 0")
         _check("retries", retries, _counts(retries, 0), "an int, 0 or more")
-        _check("backoff", backoff, callable(backoff), "a function from an attempt's number to seconds")
+        _check("backoff", backoff, callable(backoff), "a function from the number of an attempt to seconds")
         _check("limit", limit, _counts(limit, 1), "an int, 1 or more")
         _check("cache", cache, cache in ("memory", None) or isinstance(_any(cache), Cache), "a Cache, 'memory' or None")
-        _check("ttl", ttl, ttl is None or (_is_positive(ttl) and ttl < math.inf), "seconds, more than 0, or None")
+        _check(
+            "ttl", ttl, ttl is None or (_is_positive(ttl) and ttl < math.inf), "a number of seconds above 0, or None"
+        )
         _check("max_characters", max_characters, _counts(max_characters, 1), "an int, 1 or more")
         self.model = model
         self.instructions = instructions
@@ -104,24 +160,25 @@ class Judge(Generic[V]):
         self._many = _form(verdict, several=True)
         asked = {"temperature": 0, **settings}
         kept = freeze({name: value for name, value in asked.items() if value is not None})
-        manner = Manner(instructions, kept, freeze(provider_options), timeout, retries, backoff, ids)
-        self._caller = Caller(model, manner, structured)
-        self._limit = limit
+        options = AskOptions(instructions, kept, freeze(provider_options), timeout, retries, backoff, ids)
+        self._caller = Caller(model, options, structured)
+        self._limiter = PerEventLoop(lambda: anyio.CapacityLimiter(limit))
+        self._calls = SingleFlight[str, JudgeReply]()
         self._cache: Cache | None = LRUCache() if cache == "memory" else cache
         self._ttl = ttl
         self._most = max_characters
-        self._base = [1, model.name, getattr(model, "identity", None), instructions, kept, manner.provider_options]
+        self._base = [1, model.name, getattr(model, "identity", None), instructions, kept, options.provider_options]
         self.usage = Usage(requests=0)
 
     async def ask(self, content: str, *, ctx: AnyContext | None = None) -> Judgement[V]:
         """Return the verdict about a content.
 
         Args:
-            content: the text to judge, of any kind; it is sent as it stands.
-            ctx: the context of the hook that asks; what the verdict took is noted in its record.
+            content: the text to judge; it is sent unchanged.
+            ctx: the context of the hook that asks: the cost is added to its record and to the run's usage.
 
         Raises:
-            JudgeError: the model gave none.
+            JudgeError: the model gave no verdict, or the content is too long.
         """
         found, verdicts = await self._answered(self._one, (content,), ctx)
         return Judgement(verdicts[0], self.model.name, found.reading.dropped, found.attempts, found.usage)
@@ -129,21 +186,25 @@ class Judge(Generic[V]):
     async def ask_all(self, contents: Sequence[str], *, ctx: AnyContext | None = None) -> Judgement[tuple[V, ...]]:
         """Return the verdicts about several contents, in order, from one call.
 
-        They are remembered together only: what stands beside a content may have coloured the verdict about it.
+        The cache stores them together only, since one content may have influenced the verdict about another.
+
+        Args:
+            contents: the texts to judge, at least one.
+            ctx: see `ask`.
 
         Raises:
-            JudgeError: the model gave none, or not one about each.
-            UsageError: there is no content.
+            JudgeError: the model gave no verdict, or not one about each content; or the contents are too long.
+            UsageError: there is no content, or it is a single str.
         """
         if isinstance(contents, str) or not contents:
-            raise UsageError("ask_all takes a list of texts, at least one; ask takes a single text")
+            raise UsageError("ask_all takes a list of at least one text; use ask for a single text")
         form = self._one if len(contents) == 1 else self._many
         found, verdicts = await self._answered(form, tuple(contents), ctx)
         return Judgement(tuple(verdicts), self.model.name, found.reading.dropped, found.attempts, found.usage)
 
     async def _answered(
-        self, form: Form[V], contents: tuple[str, ...], ctx: AnyContext | None
-    ) -> tuple[Found, list[V]]:
+        self, form: VerdictForm[V], contents: tuple[str, ...], ctx: AnyContext | None
+    ) -> tuple[JudgeReply, list[V]]:
         try:
             found = await self._found(form, contents)
         except JudgeError as error:
@@ -154,25 +215,24 @@ class Judge(Generic[V]):
             noted(ctx, self.model.name, found.attempts, found.usage, len(found.reading.dropped))
         return found, form.verdicts(found.reading.data, len(contents))
 
-    async def _found(self, form: Form[V], contents: tuple[str, ...]) -> Found:
+    async def _found(self, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply:
         if sum(map(len, contents)) > self._most:
             problem = (
                 f"the content has more than {self._most:,} characters; judge it in pieces, or raise max_characters"
             )
             raise JudgeError(self.model.name, "too-long", problem, attempts=0)
         key = self._key(form, contents)
-        desk = self._desk()
 
-        async def work() -> Found:
+        async def work() -> JudgeReply:
             known = await self._remembered(key, form, len(contents))
-            return known if known is not None else await self._asked(key, form, contents, desk)
+            return known if known is not None else await self._asked(key, form, contents)
 
-        found, shared = await desk.flights.fly(key, work)
-        return Found(found.reading, 0, None) if shared else found
+        found, shared = await self._calls.run(key, work, copy_error=_for_others)
+        return JudgeReply(found.reading, 0, None) if shared else found
 
-    async def _asked(self, key: str, form: Form[V], contents: tuple[str, ...], desk: _Desk) -> Found:
+    async def _asked(self, key: str, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply:
         try:
-            found = await self._caller.ask(form, contents, desk.limiter)
+            found = await self._caller.ask(form, contents, self._limiter.get())
         except JudgeError as error:
             self._count(error.usage, error.attempts)
             raise
@@ -184,73 +244,59 @@ class Judge(Generic[V]):
         told = usage.requests if usage is not None else 0
         self.usage += Usage(requests=attempts - told) + (usage or Usage(requests=0))
 
-    async def _remembered(self, key: str, form: Form[V], count: int) -> Found | None:
+    async def _remembered(self, key: str, form: VerdictForm[V], count: int) -> JudgeReply | None:
         if self._cache is None:
             return None
         try:
-            with anyio.fail_after(_PATIENCE):
+            with anyio.fail_after(_CACHE_TIMEOUT):
                 kept = await self._cache.get(key)
             if kept is None:
                 return None
             known: Value = json.loads(kept)
             form.verdicts(known["data"], count)
-            return Found(Reading(known["data"], tuple(known["dropped"])), 0, None)
+            return JudgeReply(VerdictData(known["data"], tuple(known["dropped"])), 0, None)
         except (UnreadableError, LookupError, TypeError, ValueError):
-            return None  # of another version, or not ours
-        except Exception as error:  # noqa: BLE001 - a cache that fails costs a call, not the verdict
+            return None  # written by another version or another program
+        except Exception as error:  # noqa: BLE001 - without its cache, the judge asks the model
             _LOG.warning("the cache of a judge could not be read: %s", type(error).__name__)
             return None
 
-    async def _remember(self, key: str, reading: Reading) -> None:
+    async def _remember(self, key: str, reading: VerdictData) -> None:
         if self._cache is None:
             return
         try:
-            with anyio.fail_after(_PATIENCE):
+            with anyio.fail_after(_CACHE_TIMEOUT):
                 kept = json.dumps({"data": reading.data, "dropped": reading.dropped})
                 await self._cache.set(key, kept, ttl=self._ttl)
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("the cache of a judge could not be written: %s", type(error).__name__)
 
-    def _key(self, form: Form[V], contents: tuple[str, ...]) -> str:
-        """Return a hash of all that the verdict depends on; from it nobody learns what was judged."""
+    def _key(self, form: VerdictForm[V], contents: tuple[str, ...]) -> str:
+        """Return a hash of everything that the verdict depends on; it does not reveal the content."""
         asked = json.dumps([*self._base, form.schema, contents], sort_keys=True, default=repr)
         return f"penstock:judge:{hashlib.sha256(asked.encode()).hexdigest()}"
-
-    def _desk(self) -> _Desk:
-        desks = _DESKS.get(None)
-        if desks is None:
-            desks = WeakKeyDictionary[Judge[Value], _Desk]()
-            _DESKS.set(desks)
-        desk = desks.get(self)
-        if desk is None:
-            desk = desks[self] = _Desk(self._limit)
-        return desk
 
     def __repr__(self) -> str:
         """Show the model's name."""
         return f"Judge({self.model.name!r})"
 
 
-class _Desk:
-    """What a judge has in one event loop."""
-
-    __slots__ = ("flights", "limiter")
-
-    def __init__(self, limit: int) -> None:
-        self.limiter = anyio.CapacityLimiter(limit)
-        self.flights = Flights[Found]()
-
-
-_DESKS: RunVar[WeakKeyDictionary[Judge[Value], _Desk] | None] = RunVar("penstock_judges")
+def _for_others(error: Exception) -> JudgeError | None:
+    """Return a judge's error for a task that waited for the same verdict; its tokens are counted once."""
+    if not isinstance(error, JudgeError):
+        return None
+    copy = JudgeError(error.model, error.reason, error.problem, attempts=0)
+    copy.__cause__ = error.__cause__
+    return copy
 
 
-def _check(option: str, given: object, holds: bool, allowed: str) -> None:  # noqa: FBT001 - the claim is what it is about
+def _check(option: str, given: object, holds: bool, allowed: str) -> None:  # noqa: FBT001 - the check itself
     if not holds:
         raise OptionError("Judge", option, given, allowed)
 
 
 def _any(given: object) -> object:
-    """Return it as one of any type: what callers without a type checker give may be."""
+    """Return a value as an object of any type, which it may be if the caller uses no type checker."""
     return given
 
 
@@ -266,10 +312,10 @@ def _counts(given: object, least: int) -> bool:
     return type(given) is int and given >= least
 
 
-def _form(verdict: type[V], *, several: bool) -> Form[V]:
+def _form(verdict: type[V], *, several: bool) -> VerdictForm[V]:
     from pydantic.errors import PydanticUserError
 
     try:
-        return Form(verdict, several=several)
+        return VerdictForm(verdict, several=several)
     except PydanticUserError as error:
-        raise OptionError("Judge", "verdict", verdict, "a type that pydantic knows a JSON Schema of") from error
+        raise OptionError("Judge", "verdict", verdict, "a type that pydantic can write a JSON Schema of") from error

@@ -1,4 +1,4 @@
-"""`Score`: a number from 0 to 1, as judges write it; it knows no judge."""
+"""`Score`: a number from 0 to 1, as models write it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 
 def _score(given: object) -> object:
-    """Return a number within 0 and 1; what is none is left to be refused."""
+    """Return the number, moved into 0 to 1. Anything else is returned in a form that pydantic refuses."""
     if isinstance(given, str):
         return _written(given.strip())
     if isinstance(given, (int, float)) and not isinstance(given, bool) and not math.isnan(given):
@@ -26,7 +26,7 @@ def _written(given: str) -> object:
     return _score(number)
 
 
-# The bounds stand before the validator, or pydantic writes them as keywords that JSON Schema does not know.
+# The bounds come before the validator: otherwise pydantic writes them as keywords that JSON Schema does not have.
 Score: TypeAlias = Annotated[float, Field(ge=0, le=1), BeforeValidator(_score)]
-"""A score for a field of a verdict: a number beyond 0 and 1 is taken for the nearer of both, one written as a text
-(``"0.9"``, ``"90%"``) for what it says; anything else is refused."""
+"""A score in a verdict. A number outside 0 to 1 becomes 0 or 1; a text such as ``"0.9"`` or ``"90%"`` becomes its
+number. Anything else is refused."""

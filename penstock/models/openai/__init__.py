@@ -1,1 +1,1 @@
-"""Models and embedders that speak OpenAI's chat completions and embeddings; it knows no other protocol."""
+"""Models and embedders that speak OpenAI's protocol: chat completions and embeddings."""

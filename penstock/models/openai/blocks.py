@@ -1,19 +1,24 @@
-"""The text or thought that an answer is at, as chunks: where it begins and ends, whatever field it comes in.
+"""Streamed text, reasoning and tool calls of an answer, put together from their pieces, as chunks.
 
-It knows the fields in which providers send text and thoughts, no calls and no connection. What must go back with a
-thought is noted at its end, as the format would have noted it.
+It reads the fields in which providers send them. What must go back to the provider with a part is noted at the part's
+end, in the same form as in messages that are read by `penstock.engine.formats.openai_chat`.
+
+Pieces of a tool call belong together by their index; without an index, by their id. A piece with neither continues the
+last call, unless it names a tool and the last call has a name already.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats import openai_chat
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.frozen import EMPTY, freeze
-from penstock.engine.values.messages import ReasoningPart, UnknownPart
-from penstock.models.openai.wire import FORMAT, checksum, gather
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
+from penstock.engine.values.messages import ReasoningPart, ToolPart, UnknownPart
+from penstock.engine.values.ports import RANDOM_IDS
+from penstock.models.openai.wire import FORMAT, checksum, gather, object_of, parsed, says, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,17 +27,18 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part
     from penstock.models.openai.wire import Json
 
-    Place = tuple[str | int, ...]
+    BlockKey = tuple[str | int, ...]
 
-_SENT_BACK = frozenset({"type", "id", "index", "format", "data", "signature", "closed"})
-"""What stands beside a thought that only its provider can read, and needs back; anything else guards must read."""
+_SEALED_FIELDS = frozenset({"type", "id", "index", "format", "data", "signature", "closed"})
+"""The fields beside a piece of reasoning that only its provider can read, and needs back. Guards must read all
+others."""
 
 _TEXTS = frozenset({"content", "refusal"})
 
 
 @dataclass(slots=True)
-class _Open:
-    place: Place
+class _OpenBlock:
+    place: BlockKey
     id: str
     pieces: list[str] = field(default_factory=list[str])
     rest: Json = field(default_factory=dict[str, "object"])
@@ -43,21 +49,30 @@ class _Open:
 
 
 class Blocks:
-    """The blocks of one answer; at most one is open. A place is a field, and what tells apart the blocks in it."""
+    """The text and reasoning blocks of one answer; at most one is open.
+
+    A key is a field, and what distinguishes the blocks in it.
+    """
 
     __slots__ = ("_count", "_open")
 
     def __init__(self) -> None:
         self._count = 0
-        self._open: _Open | None = None
+        self._open: _OpenBlock | None = None
 
-    def say(self, place: Place, text: str, rest: Json | None = None) -> Iterator[Chunk]:
-        """Yield the chunks of a piece of text at a place; ``rest`` is what else is said there."""
+    def say(self, place: BlockKey, text: str, rest: Json | None = None) -> Iterator[Chunk]:
+        """Yield the chunks of a piece of text.
+
+        Args:
+            place: the block that the text belongs to; another block ends before.
+            text: the piece.
+            rest: the further fields beside the text.
+        """
         if not text and not rest:
             return
         if self._open is None or self._open.place != place:
             yield from self.close()
-            self._open = _Open(place, f"{'text' if place[0] in _TEXTS else 'reasoning'}-{self._count}")
+            self._open = _OpenBlock(place, f"{'text' if place[0] in _TEXTS else 'reasoning'}-{self._count}")
             self._count += 1
         block = self._open
         gather(block.rest, rest or {}, ())
@@ -68,44 +83,44 @@ class Blocks:
             yield Chunk(f"{block.kind}-delta", text, block.id)
 
     def close(self) -> Iterator[Chunk]:
-        """Yield the end of what is open."""
+        """Yield the end of the open block, if there is one."""
         block, self._open = self._open, None
         if block is None:
             return
-        more = {name: value for name, value in block.rest.items() if name not in _SENT_BACK}
+        more = {name: value for name, value in block.rest.items() if name not in _SEALED_FIELDS}
         if not block.pieces:
-            yield from _raw(block, sealed=not more)
+            yield from _raw_chunk(block, sealed=not more)
             return
         for name in more:
             del block.rest[name]
-        part = _part(block)
-        metadata = EMPTY if part is None else _metadata(part)
+        part = _text_part(block)
+        metadata = EMPTY if part is None else _part_metadata(part)
         payload: Json = {"provider_metadata": metadata} if metadata else {}
         yield Chunk(f"{block.kind}-end", id=block.id, payload=freeze(payload | ({"metadata": more} if more else {})))
 
 
-def _raw(block: _Open, *, sealed: bool) -> Iterator[Chunk]:
-    """Yield what has nothing to read, but must go back: a signature, an encrypted thought."""
-    part = _part(block)
+def _raw_chunk(block: _OpenBlock, *, sealed: bool) -> Iterator[Chunk]:
+    """Yield a part without text that must go back to the provider: a signature, or encrypted reasoning."""
+    part = _text_part(block)
     if isinstance(part, UnknownPart):
         name = "provider_sealed" if sealed else "provider_part"
         yield Chunk("raw", id=block.id, payload=freeze({name: part.raw, "provider_metadata": part.metadata}))
 
 
-def _metadata(part: Part) -> Values:
-    """Return a part's metadata; a thought that the provider has signed is told by it from one that was edited."""
+def _part_metadata(part: Part) -> Values:
+    """Return a part's metadata. For signed reasoning, a checksum of the text shows whether it was edited."""
     notes = part.metadata.get(FORMAT, EMPTY)
     if isinstance(part, ReasoningPart) and notes.get("field") == "reasoning_details":
         return {**part.metadata, FORMAT: {**notes, "of": checksum(part.text)}}
     return part.metadata
 
 
-def _start(place: Place) -> Json:
+def _start(place: BlockKey) -> Json:
     return {"refusal": True} if place[0] == "refusal" else {}
 
 
-def _part(block: _Open) -> Part | None:
-    """Return the part that the format makes of the block, had it come whole; None for what is nothing but a text."""
+def _text_part(block: _OpenBlock) -> Part | None:
+    """Return the part that the same block gives in a message that is not streamed; None if it is only text."""
     name, text = str(block.place[0]), "".join(block.pieces)
     if name in ("content", "think"):
         return None
@@ -117,3 +132,126 @@ def _part(block: _Open) -> Part | None:
         message[name] = [{**block.rest, str(block.place[1]): text} if text else block.rest]
     (made,) = openai_chat.read([message])
     return next(iter(made.parts), None)
+
+
+_CALL_FIELDS = frozenset({"extra_content", "thought_signature"})
+"""The fields beside a call that only its provider (Gemini) can read, and needs back. Guards must read all others."""
+
+
+@dataclass(slots=True)
+class _StreamedCall:
+    index: int | None
+    own_id: str = ""
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list[str])
+    rest: Json = field(default_factory=dict[str, "object"])
+    inner: Json = field(default_factory=dict[str, "object"])
+    kind: str = "function"
+    begun: bool = False
+
+
+class Calls:
+    """The tool calls of one answer, in the order in which they began."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: list[_StreamedCall] = []
+
+    def __bool__(self) -> bool:
+        """Whether a tool is called."""
+        return bool(self._calls)
+
+    def add(self, piece: Json) -> Iterator[Chunk]:
+        """Yield the chunks of a piece of a call."""
+        custom = object_of(piece.get("custom"))
+        kind = "custom" if says(custom) else "function"
+        inner = custom if kind == "custom" else object_of(piece.get("function"))
+        name, text = (
+            text_of(inner.get("name")),
+            _arguments_text(inner.get("input" if kind == "custom" else "arguments")),
+        )
+        call = self._of(piece, name)
+        call.kind = kind if says(inner) else call.kind
+        call.own_id = call.own_id or text_of(piece.get("id"))
+        call.name = call.name or name
+        gather(call.rest, piece, {"index", "id", "type", "function", "custom"})
+        gather(call.inner, inner, {"name", "arguments", "input"})
+        yield from _call_chunks(call, text)
+
+    def _of(self, piece: Json, name: str) -> _StreamedCall:
+        """Return the call that a piece belongs to; a new one if there is none."""
+        index, own_id = piece.get("index"), text_of(piece.get("id"))
+        if isinstance(index, int):
+            found = next((call for call in reversed(self._calls) if call.index == index), None)
+            anew = found is not None and own_id and found.own_id not in ("", own_id) and name
+            found = None if anew else found  # two complete calls with one index
+        elif own_id:
+            found = next((call for call in self._calls if call.own_id == own_id), None)
+        else:
+            last = self._calls[-1] if self._calls else None
+            found = None if last is not None and name and last.name else last
+        if found is None:
+            found = _StreamedCall(index if isinstance(index, int) else None)
+            self._calls.append(found)
+        return found
+
+    def end(self) -> Iterator[Chunk]:
+        """Yield the ends of all calls, then each whole call."""
+        for call in self._calls:
+            yield from _call_chunks(call, "", named=True)
+            yield Chunk("tool-input-end", id=call.id)
+            yield _call_chunk(call)
+
+
+def _call_chunks(call: _StreamedCall, text: str, *, named: bool = False) -> Iterator[Chunk]:
+    """Yield the start of a call once its name is known, and the arguments as they come."""
+    call.arguments += [text] if text else []
+    if call.begun:
+        written = text
+    elif call.name or named:
+        call.begun, written = True, "".join(call.arguments)
+        call.id = call.own_id or f"call_{RANDOM_IDS.next()}"
+        yield Chunk("tool-input-start", id=call.id, payload=freeze({"call_id": call.id, "name": call.name}))
+    else:
+        return
+    if written:
+        yield Chunk("tool-input-delta", written, call.id)
+
+
+def _call_chunk(call: _StreamedCall) -> Chunk:
+    """Return the whole call, read as in a message. Arguments that are no JSON object stay text."""
+    part = _tool_part(call)
+    payload: Json = {"call_id": call.id, "name": call.name, "arguments": part.arguments}
+    more = {name: value for name, value in {**call.inner, **call.rest}.items() if name not in _CALL_FIELDS}
+    payload |= {"metadata": more} if more else {}
+    if call.kind == "function" and isinstance(part.arguments, str):
+        payload |= _odd_arguments(part.arguments)
+    if part.metadata:
+        payload["provider_metadata"] = part.metadata
+    return Chunk("tool-call", id=call.id, payload=freeze(payload))
+
+
+def _odd_arguments(text: str) -> Json:
+    """Return what is said about arguments that are no JSON object: another value, nothing, or invalid JSON."""
+    if text.strip() in ("", "null"):
+        return {"arguments": {}}
+    value = parsed(text)
+    return {"invalid": True} if value is None or is_mapping(value) else {"arguments": value}
+
+
+def _tool_part(call: _StreamedCall) -> ToolPart:
+    text = "".join(call.arguments)
+    said = {"input": text} if call.kind == "custom" else {"arguments": text}
+    rest = {name: value for name, value in call.rest.items() if name in _CALL_FIELDS}
+    wire: Json = {**rest, "id": call.id, "type": call.kind, call.kind: {"name": call.name, **said}}
+    (message,) = openai_chat.read([{"role": "assistant", "tool_calls": [wire]}])
+    (part,) = message.parts
+    assert isinstance(part, ToolPart)  # noqa: S101 - an entry with a function or a custom tool is one
+    return part
+
+
+def _arguments_text(arguments: object) -> str:
+    """Return arguments as text; some providers send an object."""
+    return arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)

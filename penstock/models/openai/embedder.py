@@ -1,4 +1,4 @@
-"""`OpenAICompatibleEmbedder`: embeddings of OpenAI, and of all who speak like it; it knows no store."""
+"""`OpenAICompatibleEmbedder`: embeddings by OpenAI's protocol."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import anyio
 
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze, is_items, is_mapping, thaw
-from penstock.models.openai.connected import Connected
 from penstock.models.openai.failures import is_failure
-from penstock.models.openai.http import USUAL, TimeLimits
-from penstock.models.openai.place import Reach
+from penstock.models.openai.http import USUAL, EndpointClient, EndpointOptions, TimeLimits
 from penstock.models.openai.wire import object_of, objects_of, parsed, says
 
 if TYPE_CHECKING:
@@ -25,23 +23,24 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.models.openai.http import Deadline
+    from penstock.models.openai.providers import Provider
     from penstock.models.openai.wire import Json
-    from penstock.models.providers import Provider
 
 _FLOAT_BYTES = 4
 _MOST_OF_AN_ANSWER = 256 * 1024 * 1024
 _MOST_OF_A_BATCH = 2048
 
 
-class OpenAICompatibleEmbedder(Connected):
-    """Turns texts into vectors, in batches. It keeps its connections until it is closed (``async with``).
+class OpenAICompatibleEmbedder(EndpointClient):
+    """Turns texts into vectors with a provider's model, in batches.
 
-    Needs the extra ``openai``. Safe to share between tasks; each event loop has connections of its own.
+    Needs the extra ``openai``. Tasks can share it; each event loop has its own connections, which stay open until the
+    embedder is closed (``aclose``, or ``async with``).
 
     Attributes:
-        name: what it is called, for people: ``openai/text-embedding-3-small``.
-        model: what the provider calls it.
-        provider: who offers it.
+        name: the provider and the model, for people and records: ``openai/text-embedding-3-small``.
+        model: the provider's name of the model.
+        provider: the provider.
     """
 
     __slots__ = ("_batch", "_options", "_together")
@@ -64,27 +63,27 @@ class OpenAICompatibleEmbedder(Connected):
         verify: bool = True,
         client: httpx.AsyncClient | None = None,
     ) -> None:
-        """Find the place of an embedder; see `OpenAICompatibleModel` for what is not said here.
+        """Find the provider, its address and the key. Options that are not explained here: see `OpenAICompatibleModel`.
 
         Args:
-            name: ``<provider>/<model>``; with a base URL or a provider, the model as that one calls it.
+            name: ``<provider>/<model>``; if ``base_url`` or ``provider`` is given, the model's name alone.
             base_url: the address before ``/embeddings``; None: the provider's.
             api_key: the key; None: the one in the environment.
-            provider: whose ways to follow at a base URL of one's own.
-            dimensions: how long vectors shall be, where the model lets one choose.
-            batch_size: how many texts go into one request, 1 to 2048.
-            concurrency: how many requests may be under way at once for one call.
-            options: what goes into the request besides, such as ``input_type``, or ``encoding_format="base64"``.
-            headers: what goes with every request besides.
-            query: what every address ends in; for no secrets.
-            timeout: how long to wait, for each batch.
-            proxy: a proxy's address; None: as the environment says.
-            verify: whether certificates are checked.
-            client: an httpx client to use; it is left open.
+            provider: the provider whose rules apply to your own base URL.
+            dimensions: the length of the vectors, 1 or more, if the model supports a choice; None: the model's own.
+            batch_size: how many texts are sent in one request, 1 to 2,048. Default: 128.
+            concurrency: how many requests one call makes at the same time, 1 or more. Default: 4.
+            options: further fields of the request, such as ``input_type``, or ``encoding_format="base64"``.
+            headers: further headers of every request.
+            query: the query of every address. Put no secrets here: addresses are logged.
+            timeout: the time limits of each batch.
+            proxy: the address of a proxy; None: as the environment says.
+            verify: whether TLS certificates are checked.
+            client: an httpx client to use. It is not closed with the embedder.
 
         Raises:
-            OptionError: the provider is not known, there is no key, or an option cannot be.
-            MissingExtraError: the extra is not installed.
+            OptionError: the provider is unknown, the key is missing, or an option has a value that is not allowed.
+            MissingExtraError: the extra ``openai`` is not installed.
         """
         what = type(self).__name__
         if not 1 <= batch_size <= _MOST_OF_A_BATCH:
@@ -93,7 +92,7 @@ class OpenAICompatibleEmbedder(Connected):
             raise OptionError(what, "concurrency", concurrency, "a number of requests, 1 or more")
         if dimensions is not None and dimensions < 1:
             raise OptionError(what, "dimensions", dimensions, "a number of dimensions, 1 or more")
-        reach = Reach(provider, base_url, api_key, headers, query, timeout, proxy, verify, client)
+        reach = EndpointOptions(provider, base_url, api_key, headers, query, timeout, proxy, verify, client)
         super().__init__(name, reach)
         chosen = {} if dimensions is None else {"dimensions": dimensions}
         self._options: Values = freeze({**chosen, **(options or {})})
@@ -101,18 +100,18 @@ class OpenAICompatibleEmbedder(Connected):
         self._together = concurrency
 
     def body(self, texts: Sequence[str]) -> Json:
-        """Return what would be sent for a batch of texts: the body alone, no headers."""
+        """Return the body of the request for a batch of texts, without headers."""
         return {"model": self.model, "input": list(texts), **thaw(dict(self._options))}
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text, in order; all of one length. No texts make no request.
+        """Return a vector for each text, in order, all of one length. An empty list makes no request.
 
         Raises:
-            ModelError: it could not be asked, said no, or gave other vectors than it was asked for.
-            UsageError: it is given a text by itself, whose letters would be embedded.
+            ModelError: the request failed, or the answer does not hold one vector for each text.
+            UsageError: ``texts`` is a single str, whose letters would be embedded.
         """
         if isinstance(texts, str):
-            raise UsageError("embed takes a list of texts; a single one goes in a list, too")
+            raise UsageError("embed takes a list of texts; put a single text into a list")
         batches = list(_batches(texts, self._batch))
         found: list[list[list[float]]] = [[] for _ in batches]
         if len(batches) == 1:
@@ -124,7 +123,7 @@ class OpenAICompatibleEmbedder(Connected):
             async with limit:
                 try:
                     found[index] = await self._embedded(batches[index])
-                except Exception as error:  # noqa: BLE001 - raised below, bare: callers expect no group
+                except Exception as error:  # noqa: BLE001 - raised below: callers expect no exception group
                     problems.append(error)
                     tasks.cancel_scope.cancel()
 
@@ -150,7 +149,7 @@ class OpenAICompatibleEmbedder(Connected):
                 raise http.failures.of_error(status, answer.headers, text, item)
             vectors = _vectors(item, len(texts))
             if vectors is None:
-                problem = f"it was asked for {len(texts)} vectors, and answered something else"
+                problem = f"it was asked for {len(texts)} vectors, but returned something else"
                 raise http.failures.made(problem, status=status, headers=answer.headers, body=text)
         self._check_lengths(vectors)
         return vectors
@@ -177,7 +176,7 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
 
 def _vectors(item: Value, count: int) -> list[list[float]] | None:
-    """Return the vectors of an answer in the order of the texts; None where it has not one, sound, for each."""
+    """Return the vectors of an answer in the order of the texts; None unless there is one valid vector for each."""
     rows = objects_of(object_of(item).get("data"))
     if not is_mapping(item) or len(rows) != count:
         return None
@@ -192,7 +191,7 @@ def _vectors(item: Value, count: int) -> list[list[float]] | None:
 
 
 def _vector(given: Value) -> list[float] | None:
-    """Return a vector from numbers, or from base64 of 32-bit floats in little-endian order; None if it is none."""
+    """Return a vector from numbers, or from base64 of little-endian 32-bit floats; None if it is invalid."""
     if isinstance(given, str):
         try:
             data = base64.b64decode(given, validate=True)

@@ -1,4 +1,4 @@
-"""What went wrong with a request, as a `ModelError`, with no key in it; it knows statuses and headers, no request."""
+"""`ModelError`s for requests that failed, from statuses, headers and bodies, with every key removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.models.openai.wire import Json
 
 RETRYABLE = frozenset({408, 409, 425, 429})
-"""The statuses below 500 after which the same request may succeed: timeout, conflict, too early, too many."""
+"""The statuses below 500 after which the same request may succeed: timeout, conflict, too early, too many requests."""
 
 _SERVER_ERROR, _FIRST_ERROR, _STATUSES = 500, 400, range(400, 600)
 _MILLISECONDS = 1000.0
@@ -41,7 +41,7 @@ _KEPT_BEGINNINGS = (
 
 
 class Failures:
-    """Makes the errors of one model. Lives as long as the model, and knows what must not be told."""
+    """Makes the errors of one model, and removes its secrets from them. It lives as long as the model."""
 
     __slots__ = ("_model", "_secrets")
 
@@ -69,7 +69,7 @@ class Failures:
         body: str = "",
         retryable: bool = False,
     ) -> ModelError:
-        """Return an error of these facts."""
+        """Return an error with these facts."""
         kept = {name: self.hidden(value) for name, value in kept_headers(headers or {}).items()}
         return ModelError(
             self._model,
@@ -83,14 +83,14 @@ class Failures:
         )
 
     def of_status(self, status: int, headers: Mapping[str, str], body: str, value: Value) -> ModelError:
-        """Return the error for an answer that is none: its status, and its body as text and as JSON."""
+        """Return the error for an answer whose status is an error, from its body as text and as JSON."""
         message, code = told(value)
-        problem = f"the provider says: {message}" if message else _SAYS.get(status, "the provider gave no answer")
+        problem = f"the provider says: {message}" if message else _SAYS.get(status, "the provider did not answer")
         retryable = is_retryable(status) and headers.get("x-should-retry") != "false"
         return self.made(problem, status=status, code=code, headers=headers, body=body, retryable=retryable)
 
     def of_error(self, status: int, headers: Mapping[str, str], body: str, value: Value) -> ModelError:
-        """Return the error for one that the provider put into an answer, whose status said that all was well."""
+        """Return the error that a provider put into an answer with a status of success."""
         message, code = told(value)
         number = int(code) if code is not None and code.isdigit() and int(code) in _STATUSES else None
         return self.made(
@@ -104,7 +104,7 @@ class Failures:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """Give the ways in which an answer may repeat a secret: as it is, or as JSON, HTML or an address have it."""
+    """Yield the forms in which an answer may repeat a secret: unchanged, or escaped for JSON, HTML or a URL."""
     in_json = json.dumps(secret)[1:-1]
     yield from (secret, in_json, in_json.replace("/", "\\/"), html.escape(secret), html.escape(secret, quote=False))
     for quoted in (quote(secret, safe=""), quote(secret)):
@@ -112,7 +112,7 @@ def _spellings(secret: str) -> Iterator[str]:
         yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), quoted)
 
 
-_SAYS = {401: "the key was refused", 403: "the key may not do this", 404: "there is no such model or address"}
+_SAYS = {401: "the key was refused", 403: "the key may not do this", 404: "the model or the address does not exist"}
 _PASSING = ("rate_limit", "overloaded", "server_error", "timeout", "unavailable", "internal", "capacity")
 
 
@@ -126,12 +126,12 @@ def is_retryable(status: int) -> bool:
 
 
 def is_failure(status: int) -> bool:
-    """Whether an answer of this status is none."""
+    """Whether a status means that there is no answer."""
     return status >= _FIRST_ERROR or status < 200 or status >= 300  # noqa: PLR2004 - the class of statuses that say yes
 
 
 def told(value: Value) -> tuple[str, str | None]:
-    """Return message and code of an error as providers send it: an object, in ``error``, in a list, or a text."""
+    """Return the message and the code of an error: an object, an object in ``error``, a list of them, or a text."""
     if is_items(value):
         value = next(iter(value), None)
     item = object_of(value)
@@ -150,13 +150,13 @@ def _code(item: Json) -> str | None:
 
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that say something about an answer, by their lower-case names."""
+    """Return the headers that describe an answer, such as request ids and rate limits, by their lower-case names."""
     named = {name.lower(): value for name, value in headers.items()}
     return {name: value for name, value in named.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return for how many seconds an answer asks to wait: as a number, or from now until a date; never below 0."""
+    """Return the seconds that an answer asks to wait, from a number or a date, 0 or more; None if it asks for none."""
     named = {name.lower(): value for name, value in headers.items()}
     milliseconds = _seconds(named.get("retry-after-ms", ""))
     if milliseconds is not None:

@@ -1,29 +1,37 @@
-"""Requests to one address over httpx, one client for each event loop, and their time limits; it knows no protocol.
+"""HTTP by httpx: where a model's requests go, one client for each event loop, and time limits.
 
-A key stands in the headers of the requests, and nowhere else: in no `repr`, no error and no log.
+The address, the key and the headers come from the model's name, the environment and the options. A key is only ever in
+the headers of requests: in no `repr`, no error and no log.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 import anyio
 from anyio.lowlevel import RunVar
 
-from penstock.engine.values.errors import MissingExtraError
+from penstock.engine.values.errors import MissingExtraError, OptionError
+from penstock.models.openai.failures import Failures
+from penstock.models.openai.providers import ANY, filled, key_for, provider_named
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Mapping
+    from types import TracebackType
+    from typing import Self
 
     import httpx
 
     from penstock.engine.values.errors import ModelError
     from penstock.engine.values.frozen import Value
-    from penstock.models.openai.failures import Failures
+    from penstock.models.openai.providers import Provider
+
 
 T = TypeVar("T")
 
@@ -34,12 +42,12 @@ _KEPT_ALIVE = 100
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """How long to wait, in seconds; None is for ever.
+    """How long to wait, in seconds; None: without a limit.
 
     Attributes:
-        connect: for a connection.
-        between: for the next bytes of an answer, its first ones included.
-        whole: for a whole answer.
+        connect: for a connection. Default: 10.
+        between: for the next bytes of an answer, including its first. Default: 120.
+        whole: for a whole answer. Default: None.
     """
 
     connect: float | None = 10.0
@@ -51,16 +59,16 @@ USUAL = TimeLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where requests go, and with what.
+class Endpoint:
+    """Where requests go, and what is sent with each.
 
     Attributes:
         url: the address before the path.
-        headers: what goes with each request, the key included.
-        query: what each address ends in.
-        limits: how long to wait.
-        proxy: the proxy's address; None: as the environment says.
-        verify: whether certificates are checked.
+        headers: the headers of every request, including the key.
+        query: the query of every address.
+        limits: the time limits.
+        proxy: the address of a proxy; None: as the environment says.
+        verify: whether TLS certificates are checked.
     """
 
     url: str
@@ -72,7 +80,7 @@ class Place:
 
 
 class Deadline:
-    """The moment by which an answer must be whole. Lives as long as the request."""
+    """The time by which an answer must be complete. It lives as long as the request."""
 
     __slots__ = ("_failures", "_seconds", "_when")
 
@@ -82,10 +90,10 @@ class Deadline:
         self._failures = failures
 
     async def keep(self, waiting: Awaitable[T]) -> T:
-        """Return what is waited for.
+        """Wait for something, at most until the deadline, and return it.
 
         Raises:
-            ModelError: the moment has come first, or the connection failed.
+            ModelError: the deadline passed, or the connection failed.
         """
         import httpx
 
@@ -95,18 +103,18 @@ class Deadline:
             except httpx.HTTPError as error:
                 raise _broken(error, self._failures) from error
             except httpx.InvalidURL as error:
-                raise self._failures.made(f"the address is none: {error}") from error
-        assert scope.cancelled_caught  # noqa: S101 - nothing else ends the block without an answer
-        raise self._failures.made(f"there was no whole answer within {self._seconds:g} seconds", retryable=True)
+                raise self._failures.made(f"the address is invalid: {error}") from error
+        assert scope.cancelled_caught  # noqa: S101 - only the deadline ends the block without an answer
+        raise self._failures.made(f"the answer was not complete within {self._seconds:g} seconds", retryable=True)
 
 
 class Http:
-    """Sends requests to one place. Connections are kept, for each event loop its own, until it is closed."""
+    """Sends requests to one endpoint. Each event loop has its own connections, which stay open until it is closed."""
 
     __slots__ = ("_client", "_given", "failures", "place")
 
-    def __init__(self, place: Place, failures: Failures, client: httpx.AsyncClient | None = None) -> None:
-        """Take the place; a client that is given is used, and left open.
+    def __init__(self, place: Endpoint, failures: Failures, client: httpx.AsyncClient | None = None) -> None:
+        """Use an endpoint. A client that is given is used, and never closed.
 
         Raises:
             MissingExtraError: httpx is not installed.
@@ -123,7 +131,7 @@ class Http:
 
     @property
     def client(self) -> httpx.AsyncClient:
-        """The client of the running event loop, made at first use."""
+        """The client of the running event loop, made when first used."""
         if self._given is not None:
             return self._given
         client = self._client.get()
@@ -133,15 +141,15 @@ class Http:
         return client
 
     def deadline(self, seconds: float | None = None) -> Deadline:
-        """Return the moment by which an answer that is asked for now must be whole."""
+        """Return the deadline of an answer that is requested now."""
         return Deadline(self.place.limits.whole if seconds is None else seconds, self.failures)
 
     @asynccontextmanager
     async def answer(self, path: str, body: Value, deadline: Deadline) -> AsyncGenerator[httpx.Response, None]:
-        """Send a request; give its answer, whose body is still to be read. On every exit the connection is given back.
+        """Send a request and yield its answer, whose body is not read yet. The connection is always given back.
 
         Raises:
-            ModelError: it could not be written, or not be sent.
+            ModelError: the request could not be written or sent.
         """
         client = self._ready()
         request = self._written(client, path, body)
@@ -153,10 +161,10 @@ class Http:
                 await answer.aclose()
 
     def _ready(self) -> httpx.AsyncClient:
-        """Return the client; what httpx says of proxies and certificates is no cause of the error: it may show keys.
+        """Return the client. Errors of httpx about proxies and certificates do not become a cause: they may show keys.
 
         Raises:
-            ModelError: there can be none.
+            ModelError: no client can be made.
         """
         import httpx
 
@@ -165,16 +173,16 @@ class Http:
         except ImportError:
             problem = "proxies of the kind socks5:// need httpx[socks]"
         except OSError:
-            problem = "the certificates cannot be read; look at SSL_CERT_FILE and SSL_CERT_DIR"
+            problem = "the certificates cannot be read; check SSL_CERT_FILE and SSL_CERT_DIR"
         except (ValueError, httpx.InvalidURL):
-            problem = "a proxy's address is none; look at HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
+            problem = "the address of a proxy is invalid; check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
         raise self.failures.made(f"no connection can be made: {problem}")
 
     def _written(self, client: httpx.AsyncClient, path: str, body: Value) -> httpx.Request:
-        """Return the request; what cannot be written is told without quoting it.
+        """Return the request. Errors do not quote its content.
 
         Raises:
-            ModelError: the body is no JSON, or the address none.
+            ModelError: the body cannot be written as JSON, or the address is invalid.
         """
         import httpx
 
@@ -183,22 +191,22 @@ class Http:
         try:
             return client.build_request("POST", url, json=body, headers=place.headers, params=query)
         except httpx.InvalidURL:
-            problem = "the address is none"
+            problem = "the address is invalid"
         except UnicodeEncodeError:
-            problem = "the request holds a text that is no Unicode: half of a surrogate pair"
+            problem = "the request holds half of a surrogate pair, which cannot be encoded as UTF-8"
         except (TypeError, ValueError, RecursionError) as error:
             problem = f"the request cannot be written as JSON ({type(error).__name__})"
         raise self.failures.made(problem)
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop; a later request opens new ones."""
+        """Close the connections of the running event loop. A later request opens new ones."""
         client = self._client.get()
         if client is not None:
             self._client.set(None)
             await client.aclose()
 
 
-def _client(place: Place) -> httpx.AsyncClient:
+def _client(place: Endpoint) -> httpx.AsyncClient:
     import httpx
 
     limits = place.limits
@@ -208,10 +216,10 @@ def _client(place: Place) -> httpx.AsyncClient:
 
 
 def _broken(error: httpx.HTTPError, failures: Failures) -> ModelError:
-    """Return the error for a connection that failed; the original is its cause, and must not carry the key around."""
+    """Return the error for a connection that failed. The original becomes its cause, so the key is removed from it."""
     import httpx
 
-    with suppress(RuntimeError):  # it has no request
+    with suppress(RuntimeError):  # the error has no request
         error.request = httpx.Request(error.request.method, error.request.url)
     if isinstance(error, httpx.TimeoutException):
         return failures.made(_TIMEOUTS.get(type(error).__name__, "a time limit has passed"), retryable=True)
@@ -222,6 +230,178 @@ def _broken(error: httpx.HTTPError, failures: Failures) -> ModelError:
 
 _TIMEOUTS = {
     "ConnectTimeout": "no connection within the time limit",
-    "ReadTimeout": "nothing came within the time limit between two pieces",
+    "ReadTimeout": "no data came within the time limit between two pieces",
     "WriteTimeout": "the request could not be sent within the time limit",
 }
+
+
+_KEY = re.compile(r"[\x21-\x7e]+")
+_HEADER = re.compile(r"[\x20-\x7e\t]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PROXIES = ("http", "https", "socks5", "socks5h")
+_SECRET = re.compile(r"auth|key|token|secret|cookie|signature|password|credential", re.IGNORECASE)
+_HIDDEN = "(not shown)"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointOptions:
+    """The options by which users say how a model is reached."""
+
+    provider: str | Provider | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    headers: Mapping[str, str] | None = None
+    query: Mapping[str, str] | None = None
+    limits: TimeLimits = USUAL
+    proxy: str | None = None
+    verify: bool = True
+    client: httpx.AsyncClient | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEndpoint:
+    """A model, and how it is reached.
+
+    Attributes:
+        name: the provider and the model, for people.
+        model: the provider's name of the model.
+        provider: the provider.
+        http: sends the requests.
+    """
+
+    name: str
+    model: str
+    provider: Provider
+    http: Http
+
+
+def find_endpoint(what: str, name: str, reach: EndpointOptions) -> FoundEndpoint:
+    """Return how a model is reached. With a base URL and no provider, the name is the server's own.
+
+    Args:
+        what: the class whose options these are, for errors.
+        name: the model's name.
+        reach: the options.
+
+    Raises:
+        OptionError: the provider is unknown, the key is missing, or an option has a value that is not allowed.
+        MissingExtraError: httpx is not installed.
+    """
+    provider, model = _provider(what, name, reach)
+    url = _url(what, filled(reach.base_url or provider.url, what))
+    key = reach.api_key
+    if key is None and (reach.base_url is None or reach.provider is not None):
+        key = key_for(provider if reach.base_url is None else replace(provider, keyless=True), what)
+    headers = {**_key_header(what, provider, key), **_headers(what, reach.headers or {})}
+    query = {name: filled(value, what) for name, value in provider.query} | dict(reach.query or {})
+    shown = name if reach.provider is None and provider is not ANY else f"{provider.name}/{model}"
+    if reach.proxy is not None:
+        _check_proxy(what, reach.proxy)
+    failures = Failures(shown, _secrets(key, headers, query, reach.proxy))
+    place = Endpoint(url, headers, query, reach.limits, reach.proxy, reach.verify)
+    return FoundEndpoint(shown, model, provider, Http(place, failures, reach.client))
+
+
+def _provider(what: str, name: str, reach: EndpointOptions) -> tuple[Provider, str]:
+    """Return the provider of a model, and its name of the model."""
+    first, slash, rest = name.partition("/")
+    if reach.provider is not None:
+        given = reach.provider
+        return (provider_named(given) if isinstance(given, str) else given), name
+    if reach.base_url is not None:
+        return ANY, name
+    if not slash or not rest:
+        raise OptionError(what, "name", name, "<provider>/<model>, such as 'openai/gpt-5', unless base_url= is given")
+    return provider_named(first), rest
+
+
+def _url(what: str, url: str) -> str:
+    """Return an address without a slash at its end. A password in it is refused, since addresses are logged."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise OptionError(what, "base_url", _HIDDEN, "an address") from None
+    if parts.username is not None or parts.password is not None:
+        raise OptionError(what, "base_url", _HIDDEN, "an address without a name or password; put them into headers=")
+    if parts.query or parts.fragment:
+        raise OptionError(what, "base_url", _HIDDEN, "an address without a query; put the query into query=")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise OptionError(what, "base_url", url, "an address that begins with http:// or https://")
+    return url.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings")
+
+
+def _key_header(what: str, provider: Provider, key: str | None) -> dict[str, str]:
+    if key is None:
+        return {}
+    key = key.strip()
+    if not _KEY.fullmatch(key):
+        raise OptionError(what, "api_key", _HIDDEN, "visible ASCII characters without blanks")
+    return {provider.header: f"Bearer {key}" if provider.header == "Authorization" else key}
+
+
+def _headers(what: str, given: Mapping[str, str]) -> dict[str, str]:
+    for name, value in given.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise OptionError(what, "headers", name, "names of letters, digits and hyphens")
+        if not _HEADER.fullmatch(value):
+            raise OptionError(what, f"headers[{name!r}]", _HIDDEN, "a text of one line, of ASCII characters")
+    return {name: value.strip() for name, value in given.items()}
+
+
+def _check_proxy(what: str, proxy: str) -> None:
+    try:
+        parts = urlsplit(proxy)
+        sound = parts.scheme in _PROXIES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise OptionError(what, "proxy", _HIDDEN, f"an address that begins with one of {', '.join(_PROXIES)}")
+
+
+def _secrets(key: str | None, headers: Mapping[str, str], query: Mapping[str, str], proxy: str | None) -> set[str]:
+    """Return what no error or log may show: the key, and every value whose name sounds like a secret."""
+    named = [*headers.items(), *query.items()]
+    found = {value.removeprefix("Bearer ").strip() for name, value in named if _SECRET.search(name)}
+    password = urlsplit(proxy).password if proxy else None
+    return {*found, key.strip() if key else "", password or ""} - {""}
+
+
+class EndpointClient:
+    """The base of models and embedders: a client of one endpoint. Its connections stay open until it is closed.
+
+    Attributes:
+        name: the provider and the model, for people: ``openai/gpt-5``.
+        model: the provider's name of the model: ``gpt-5``.
+        provider: the provider, and its peculiarities.
+    """
+
+    __slots__ = ("_http", "model", "name", "provider")
+
+    def __init__(self, name: str, reach: EndpointOptions) -> None:
+        """Find the endpoint.
+
+        Raises:
+            OptionError: the provider is unknown, the key is missing, or an option has a value that is not allowed.
+            MissingExtraError: the extra ``openai`` is not installed.
+        """
+        found = find_endpoint(type(self).__name__, name, reach)
+        self.name = found.name
+        self.model = found.model
+        self.provider = found.provider
+        self._http = found.http
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, base_url={self._http.place.url!r})"
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

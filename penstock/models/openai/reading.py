@@ -1,28 +1,226 @@
-"""A chat completion, streamed or whole, as chunks: one reader for one answer; it knows no connection.
+"""Read a chat completion, streamed or whole, as chunks.
 
-A whole answer is read as a stream of one piece, whose message is its delta. Whatever has no field of its own is kept:
-what the provider says in its own terms in ``provider_terms`` of the finish, everything else in its ``metadata``.
+A whole answer is read as a stream of one piece, whose message is its delta. Fields without a chunk of their own are
+kept: what a provider says about its own operation in ``provider_terms`` of the finish chunk, all others in its
+``metadata``. Also here: ``<think>`` tags, sources, images and audio, usage and finish reasons.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats import openai_chat
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import freeze, is_items
-from penstock.models.openai.blocks import Blocks
-from penstock.models.openai.calls import Calls
-from penstock.models.openai.media import Audio, Sources, image
-from penstock.models.openai.tags import ThinkTags
-from penstock.models.openai.usage import reason_of, usage_from
-from penstock.models.openai.wire import gather, object_of, objects_of, says, text_of
+from penstock.models.openai.blocks import Blocks, Calls
+from penstock.models.openai.wire import FORMAT, gather, object_of, objects_of, says, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.model import FinishReason
     from penstock.models.openai.wire import Json
+
+
+_OPEN, _CLOSE = "<think>", "</think>"
+
+
+class ThinkTags:
+    """Separates reasoning between ``<think>`` and ``</think>`` from the text of one answer, as it streams.
+
+    Some servers send it so because they were not told how their model reasons: DeepSeek R1 and Qwen on vLLM or Hugging
+    Face. Only a tag at the start of the answer counts. Blanks after the closing tag are dropped.
+    """
+
+    __slots__ = ("_at", "_held")
+
+    def __init__(self) -> None:
+        self._at = "start"
+        self._held = ""
+
+    def feed(self, text: str) -> Iterator[tuple[str, str]]:
+        """Yield the field and the text of what is decided: ``think`` for reasoning, ``content`` for text."""
+        text, self._held = self._held + text, ""
+        if self._at == "start":
+            begun = text.lstrip()
+            if _OPEN.startswith(begun):
+                self._held = text
+                return
+            self._at = "thought" if begun.startswith(_OPEN) else "text"
+            text = begun.removeprefix(_OPEN) if self._at == "thought" else text
+        if self._at == "thought":
+            thought, found, text = text.partition(_CLOSE)
+            self._held = "" if found else _beginning_of_the_end(thought)
+            yield "think", thought.removesuffix(self._held)
+            self._at = "behind" if found else "thought"
+        if self._at == "behind":
+            text = text.lstrip()
+            self._at = "text" if text else "behind"
+        if self._at == "text":
+            yield "content", text
+
+    def end(self) -> Iterator[tuple[str, str]]:
+        """Yield what was held back, at the end of the answer."""
+        held, self._held = self._held, ""
+        yield ("think" if self._at == "thought" else "content"), held
+
+
+def _beginning_of_the_end(text: str) -> str:
+    """Return the longest end of a text that may begin the closing tag."""
+    sizes = range(min(len(text), len(_CLOSE) - 1), 0, -1)
+    return next((_CLOSE[:size] for size in sizes if text.endswith(_CLOSE[:size])), "")
+
+
+_URLS = ("url", "link", "uri")
+
+
+class Sources:
+    """The sources of one answer; each is reported once by its address, however often it is named."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def annotations(self, given: Value) -> Iterator[Chunk]:
+        """Yield the sources that annotations of a message cite, with the place of each citation."""
+        for item in objects_of(given):
+            inner = object_of(item.get(text_of(item.get("type")))) or item
+            yield from self._source(inner, inner.keys() - {"url", "title", "type"}, again=True)
+
+    def listed(self, given: Value) -> Iterator[Chunk]:
+        """Yield the sources in a list of addresses, or of objects with an address."""
+        for item in given if is_items(given) else ():
+            yield from self._source({"url": item} if isinstance(item, str) else object_of(item), ())
+
+    def found(self, tools: Value) -> Iterator[Chunk]:
+        """Yield what the provider's own tools have found (Groq)."""
+        for tool in objects_of(tools):
+            yield from self.listed(object_of(tool.get("search_results")).get("results"))
+
+    def _source(self, item: Json, more: object, *, again: bool = False) -> Iterator[Chunk]:
+        url = next((text_of(item.get(name)) for name in _URLS if item.get(name)), "")
+        if not url or (url in self._told and not again):
+            return
+        self._told.add(url)
+        payload: Json = {"id": text_of(item.get("id")) or url, "url": url, "title": item.get("title")}
+        metadata = {key: item[key] for key in item if isinstance(more, set) and key in more}
+        yield Chunk("source", payload=freeze(payload | ({"metadata": metadata} if metadata else {})))
+
+
+def image(item: Json) -> Iterator[Chunk]:
+    """Yield an image of an answer, from its ``image_url``."""
+    given = item.get("image_url")
+    url = given if isinstance(given, str) else text_of(object_of(given).get("url"))
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:") and head.endswith(";base64"):
+        kind = head.removeprefix("data:").partition(";")[0] or "image/png"
+        yield Chunk("file", payload=freeze({"media_type": kind, "data": data}))
+    elif url:
+        yield Chunk("file", payload=freeze({"media_type": "image/*", "url": url}))
+
+
+@dataclass(slots=True)
+class Audio:
+    """The audio of one answer. Data and transcript come in pieces.
+
+    They are yielded as a whole, so that guards can read them.
+    """
+
+    media_type: str = "audio/wav"
+    data: list[str] = field(default_factory=list[str])
+    transcript: list[str] = field(default_factory=list[str])
+    rest: Json = field(default_factory=dict[str, "object"])
+
+    def add(self, piece: Json) -> None:
+        """Add a piece."""
+        self.data += [text_of(piece.get("data"))]
+        self.transcript += [text_of(piece.get("transcript"))]
+        gather(self.rest, {key: value for key, value in piece.items() if value != 0}, {"data", "transcript"})
+
+    def end(self) -> Iterator[Chunk]:
+        """Yield the audio, if there is any. Its id goes back to the provider."""
+        data, transcript = "".join(self.data), "".join(self.transcript)
+        if not says([data, transcript, self.rest.get("id")]) or not (data or transcript or self.rest):
+            return
+        notes = {FORMAT: {"field": "audio", "extra": self.rest}}
+        payload: Json = {"media_type": self.media_type, "data": data or None, "transcript": transcript or None}
+        yield Chunk("file", payload=freeze({**payload, "provider_metadata": notes}))
+
+
+_INPUT = ("prompt_tokens", "input_tokens")
+_OUTPUT = ("completion_tokens", "output_tokens")
+_CACHED = (
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    ("prompt_cache_hit_tokens",),  # DeepSeek
+    ("cached_tokens",),  # Moonshot
+    ("num_cached_tokens",),  # Mistral
+)
+_REASONING = (
+    ("completion_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+    ("reasoning_tokens",),  # Perplexity
+)
+_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "complete": "stop",
+    "completed": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+    "tool_call": "tool-calls",
+    "tool_use": "tool-calls",
+    "content_filter": "content-filter",
+    "safety": "content-filter",
+    "sensitive": "content-filter",
+    "refusal": "content-filter",
+    "prohibited_content": "content-filter",
+    "recitation": "content-filter",
+    "error": "error",
+    "network_error": "error",
+    "insufficient_system_resource": "error",
+}
+
+
+def reason_of(raw: str, *, called: bool) -> FinishReason:
+    """Return why an answer ended. Some providers say ``stop``, or nothing, when tools are called."""
+    reason = _REASONS.get(raw.lower(), "other")
+    return "tool-calls" if called and (reason == "stop" or not raw) else reason
+
+
+def usage_from(given: Json) -> Json:
+    """Return the fields of a `Usage`. Counts without a field stand in ``details``, under the provider's names."""
+    fields: Json = {
+        "input_tokens": _first(given, [(name,) for name in _INPUT]),
+        "output_tokens": _first(given, [(name,) for name in _OUTPUT]),
+        "cached_tokens": _first(given, _CACHED),
+        "reasoning_tokens": _first(given, _REASONING),
+    }
+    own = {*_INPUT, *_OUTPUT, "total_tokens"}
+    details = {key: value for key, value in given.items() if key not in own and value is not None}
+    return {**fields, "details": details}
+
+
+def _first(given: Json, paths: list[tuple[str, ...]] | tuple[tuple[str, ...], ...]) -> int | None:
+    """Return the first number at one of the paths."""
+    for *outer, name in paths:
+        found: Value = object_of(given.get(outer[0])) if outer else given
+        count = found.get(name)
+        if isinstance(count, (int, float)) and not isinstance(count, bool):
+            return int(count)
+    return None
+
 
 _TOLD = frozenset(
     {"id", "model", "created", "object", "choices", "usage", "error", "obfuscation", "citations", "search_results"}
@@ -43,8 +241,8 @@ _MESSAGE = frozenset(
         "images",
     }
 )
-_SENT_BACK = frozenset({"extra_content", "thought_signature"})
-"""What a provider needs back with the message as a whole: the signatures of Gemini's thoughts."""
+_MESSAGE_FIELDS = frozenset({"extra_content", "thought_signature"})
+"""The fields of a message that its provider needs back: the signatures of Gemini's reasoning."""
 
 _TERMS = frozenset(
     {
@@ -63,15 +261,15 @@ _TERMS = frozenset(
         "seed",
     }
 )
-"""What is said in a provider's own terms, and is no word of the answer."""
+"""The fields in which providers describe their own operation; none is part of the answer."""
 
 
 class AnswerReader:
     """Reads one answer.
 
     Attributes:
-        complete: whether a finish reason has come: what breaks off behind it has lost no word of the answer.
-        begun: whether anything of an answer has come.
+        complete: whether a finish reason has come: after it, an answer can break off without a loss.
+        begun: whether any part of an answer has come.
     """
 
     __slots__ = (
@@ -136,8 +334,8 @@ class AnswerReader:
         self._reason = text_of(choice.get("finish_reason")) or self._reason
 
     def _said(self, message: Json) -> Iterator[Chunk]:
-        """Yield what a message says: its thoughts, before its text, before its refusal, before its calls."""
-        yield from self._thoughts(message)
+        """Yield what a message says: reasoning, text, refusal, calls, in this order."""
+        yield from self._reasoning(message)
         yield from self._content(message.get("content"))
         yield from self._blocks.say(("refusal",), text_of(message.get("refusal")))
         calls = objects_of(message.get("tool_calls"))
@@ -149,8 +347,8 @@ class AnswerReader:
         for call in calls:
             yield from self._calls.add(call)
 
-    def _thoughts(self, message: Json) -> Iterator[Chunk]:
-        """Yield the thoughts; a plain field beside details that have a text only repeats them."""
+    def _reasoning(self, message: Json) -> Iterator[Chunk]:
+        """Yield the reasoning. A plain field beside details that hold text only repeats them."""
         details = objects_of(message.get("reasoning_details"))
         for name in ("reasoning_content", "reasoning"):
             text = text_of(message.get(name))
@@ -173,8 +371,8 @@ class AnswerReader:
         if self._tags is None:
             yield from self._blocks.say(("content",), text)
         else:
-            for field, piece in self._tags.feed(text):
-                yield from self._blocks.say((field,), piece)
+            for where, piece in self._tags.feed(text):
+                yield from self._blocks.say((where,), piece)
 
     def _part(self, part: Json) -> Iterator[Chunk]:
         kind = part.get("type")
@@ -195,7 +393,7 @@ class AnswerReader:
             yield Chunk("raw", payload=freeze({"provider_part": part}))
 
     def _besides(self, message: Json) -> Iterator[Chunk]:
-        """Yield what stands beside the text; keep what has no place."""
+        """Yield what stands beside the text; keep what has no chunk."""
         yield from self._sources.annotations(message.get("annotations"))
         yield from self._sources.found(message.get("executed_tools"))
         for item in objects_of(message.get("images")):
@@ -207,9 +405,9 @@ class AnswerReader:
         gather(self._message, message, _MESSAGE)
 
     def end(self) -> Iterator[Chunk]:
-        """Yield what is left when everything has come: the ends of texts and calls, and the finish."""
-        for field, piece in self._tags.end() if self._tags is not None else ():
-            yield from self._blocks.say((field,), piece)
+        """Yield the rest when the answer has ended: the ends of texts and calls, and the finish."""
+        for where, piece in self._tags.end() if self._tags is not None else ():
+            yield from self._blocks.say((where,), piece)
         yield from self._blocks.close()
         yield from self._audio.end()
         yield from self._calls.end()
@@ -219,16 +417,16 @@ class AnswerReader:
         }
         if self._usage is not None:
             payload["usage"] = usage_from(self._usage)
-        more = {key: value for key, value in self._message.items() if key not in _SENT_BACK}
+        more = {key: value for key, value in self._message.items() if key not in _MESSAGE_FIELDS}
         payload["metadata"] = {**self._kept, **({"message": more} if more else {})}
         payload |= {"provider_terms": self._terms} if self._terms else {}
-        notes = _notes({key: value for key, value in self._message.items() if key in _SENT_BACK})
+        notes = _notes({key: value for key, value in self._message.items() if key in _MESSAGE_FIELDS})
         payload |= {"provider_metadata": notes} if notes else {}
         yield Chunk("finish", payload=freeze(payload))
 
 
 def _notes(extra: Json) -> Value:
-    """Return the metadata with which the format writes these fields of a message again."""
+    """Return the metadata from which these fields of a message are written again."""
     (message,) = openai_chat.read([{"role": "assistant", "content": "-", **extra}])
     return message.metadata
 
@@ -238,5 +436,5 @@ def _number(value: Value) -> int | str:
 
 
 def is_answer(item: Json) -> bool:
-    """Whether a JSON object may be a chat completion or a piece of one."""
+    """Whether a JSON object may be a chat completion, or a piece of one."""
     return is_items(item.get("choices")) or "usage" in item

@@ -1,4 +1,4 @@
-"""A `ModelRequest` as the body of a chat completions request; it knows what providers differ in, no connection."""
+"""Write a `ModelRequest` as the body of a chat completions request, with each provider's differences."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.model import ModelRequest, ResponseFormat, ToolSpec
+    from penstock.models.openai.providers import Provider, ReasoningReturn
     from penstock.models.openai.wire import Json
-    from penstock.models.providers import Provider, Thoughts
 
 _ELSEWHERE = frozenset({"timeout", "max_tokens", "max_output_tokens", "stop_sequences"})
 _SCHEMA = "Answer with one JSON object that fits this JSON Schema, and with nothing else:\n"
 
 
 def body_of(request: ModelRequest, model: str, provider: Provider, *, stream: bool = True) -> Json:
-    """Return the body; what the provider's options say is laid over it, save for tools, which are added.
+    """Return the body. The request's ``provider_options`` replace its fields, except tools, which are added.
 
     Raises:
-        MessageError: a tool's arguments or result are no JSON values.
-        UsageError: a tool is to be called that is not among the tools.
+        MessageError: the arguments or the result of a tool call are no JSON values.
+        UsageError: ``tool_choice`` names a tool that is not among the tools.
     """
-    messages = openai_chat.write(_with_thoughts(request.messages, provider.thoughts))
+    messages = openai_chat.write(_with_reasoning(request.messages, provider.reasoning))
     body: Json = {"model": model, "messages": messages, "stream": stream}
     if stream and provider.stream_options:
         body["stream_options"] = {"include_usage": True}
@@ -47,7 +47,7 @@ def body_of(request: ModelRequest, model: str, provider: Provider, *, stream: bo
 
 
 def _settings(settings: Values, provider: Provider) -> Json:
-    """Return the settings as the protocol names them; those that we do not know go out under their own names."""
+    """Return the settings by the protocol's names; unknown ones are sent under their own names."""
     made: Json = {key: thaw(value) for key, value in settings.items() if key not in _ELSEWHERE and value is not None}
     limit = next((settings[key] for key in ("max_tokens", "max_output_tokens") if settings.get(key) is not None), None)
     if limit is not None:
@@ -61,7 +61,7 @@ def _settings(settings: Values, provider: Provider) -> Json:
 
 
 def _tools(request: ModelRequest, provider: Provider) -> Json:
-    """Return the tools, and which of them may be called; where only some must be, the others are not offered."""
+    """Return the tools and the tool choice. If the choice names several tools, only these are sent."""
     tools, choice = request.tools, request.tool_choice
     if not isinstance(choice, str):
         return _some(tools, choice, provider)
@@ -83,7 +83,7 @@ def _chosen(tools: Iterable[ToolSpec], names: tuple[str, ...]) -> list[ToolSpec]
     known = {tool.name: tool for tool in tools}
     missing = [name for name in names if name not in known]
     if missing or not names:
-        told = ", ".join(map(repr, missing)) or "none"
+        told = ", ".join(map(repr, missing)) or "no tool"
         there = f"the tools are {', '.join(map(repr, known))}" if known else "there are no tools"
         raise UsageError(f"tool_choice names {told}, but {there}")
     return [tool for tool in tools if tool.name in names]
@@ -98,11 +98,11 @@ def _tool(tool: ToolSpec) -> Json:
     return {"type": "function", "function": function}
 
 
-# The form of the answer
+# Response format
 
 
 def _form(body: Json, form: ResponseFormat, provider: Provider) -> None:
-    """Ask for a form: of the provider, where it can see to it; of the model too, where the provider cannot."""
+    """Request a response format; if the provider does not enforce schemas, write the schema into the prompt."""
     if form.schema is None or not provider.schemas:
         body["response_format"] = {"type": "json_object"}
         if form.schema is not None:
@@ -116,54 +116,54 @@ def _form(body: Json, form: ResponseFormat, provider: Provider) -> None:
 
 
 def _told(messages: list[Json], text: str) -> list[Json]:
-    """Return the messages with a further system message, behind those at their beginning."""
+    """Return the messages with a further system message after those at the beginning."""
     place = next((i for i, item in enumerate(messages) if item["role"] not in ("system", "developer")), len(messages))
     return [*messages[:place], {"role": "system", "content": text}, *messages[place:]]
 
 
-# Thoughts
+# Reasoning
 
 
-def _with_thoughts(messages: Iterable[Message], thoughts: Thoughts) -> Iterator[Message]:
-    """Yield the messages with their thoughts where the provider wants them back."""
+def _with_reasoning(messages: Iterable[Message], reasoning: ReasoningReturn) -> Iterator[Message]:
+    """Yield the messages with their reasoning where the provider wants it."""
     for message in messages:
         edited = any(_is_edited(part) for part in message.parts)
-        if not edited and (thoughts == "as they came" or not any(_is_thought(part) for part in message.parts)):
+        if not edited and (reasoning == "as received" or not any(_is_reasoning(part) for part in message.parts)):
             yield message
             continue
-        kept = [_placed(part, thoughts, edited=edited) if _is_thought(part) else (part,) for part in message.parts]
+        kept = [_placed(part, reasoning, edited=edited) if _is_reasoning(part) else (part,) for part in message.parts]
         parts = [part for placed in kept for part in placed]
         if parts:
             yield message.with_parts(parts)
 
 
 def _is_edited(part: Part) -> bool:
-    """Whether it is a thought that the provider has signed, and somebody has edited since."""
+    """Whether it is signed reasoning that was edited after the provider sent it."""
     return isinstance(part, ReasoningPart) and _notes(part).get("of", checksum(part.text)) != checksum(part.text)
 
 
-def _is_thought(part: Part) -> bool:
+def _is_reasoning(part: Part) -> bool:
     return isinstance(part, ReasoningPart) or (
         isinstance(part, UnknownPart) and _notes(part).get("field") == "reasoning_details"
     )
 
 
-def _placed(part: Part, thoughts: Thoughts, *, edited: bool) -> tuple[Part, ...]:
-    """Return a thought with the notes that put it into the right field; nothing where it has no place.
+def _placed(part: Part, reasoning: ReasoningReturn, *, edited: bool) -> tuple[Part, ...]:
+    """Return reasoning with the notes that put it into the right field; nothing if the provider has no field for it.
 
-    Of a message in which a thought was edited, no signature and no encrypted thought goes back: the provider would
-    refuse the one, and read what was edited away from the other.
+    If reasoning of a message was edited, its signatures and encrypted reasoning are not sent back: the provider would
+    refuse the signature, and could read from the encrypted form what was removed.
     """
     notes = _notes(part)
-    if thoughts in ("details", "as they came") and notes.get("field") == "reasoning_details" and not edited:
+    if reasoning in ("details", "as received") and notes.get("field") == "reasoning_details" and not edited:
         return (part,)
-    if thoughts == "left out" or not isinstance(part, ReasoningPart) or not part.text:
+    if reasoning == "left out" or not isinstance(part, ReasoningPart) or not part.text:
         return ()
-    if thoughts == "thinking":
+    if reasoning == "thinking":
         return (part,) if notes.get("type") == "thinking" else (replace(part, metadata={FORMAT: {"type": "thinking"}}),)
-    if thoughts == "as they came" and notes.get("field") != "reasoning_details":
+    if reasoning == "as received" and notes.get("field") != "reasoning_details":
         return (part,)
-    field = "reasoning" if thoughts in ("details", "as they came") else thoughts
+    field = "reasoning" if reasoning in ("details", "as received") else reasoning
     return (replace(part, metadata={FORMAT: {"field": field}}),)
 
 

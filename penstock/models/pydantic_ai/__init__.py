@@ -1,4 +1,4 @@
-"""Models of every provider that pydantic-ai speaks; it knows no other library. Names load when used."""
+"""`PydanticAIModel`: models of every provider that pydantic-ai supports. Names load when they are first used."""
 
 from penstock.lazy import lazily
 

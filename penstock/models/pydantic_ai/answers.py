@@ -1,4 +1,4 @@
-"""What a model of pydantic-ai's says, as our chunks; it knows events and parts, no request."""
+"""Answers of pydantic-ai's models as chunks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pydantic_ai import messages as theirs
 
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import Value, is_mapping
-from penstock.models.pydantic_ai.notes import answer_notes, dumped, part_notes
-from penstock.models.pydantic_ai.prompts import arguments_text
+from penstock.models.pydantic_ai.requests import answer_notes, arguments_text, dumped, part_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +28,8 @@ _REASONS = {
 }
 
 
-class Answer:
-    """One answer on its way. Each method gives the chunks of what it is told; a part is known by its index."""
+class EventReader:
+    """Reads one answer. Each method yields the chunks of what it is given; a part is identified by its index."""
 
     __slots__ = ("_begun", "_count", "_ended", "_ids")
 
@@ -41,7 +40,7 @@ class Answer:
         self._count = 0
 
     def event(self, event: theirs.ModelResponseStreamEvent) -> Iterator[Chunk]:
-        """Give the chunks of an event; of those that concern none, nothing."""
+        """Yield the chunks of an event; none for events that concern no part."""
         if isinstance(event, theirs.PartStartEvent):
             yield from self._start(event.index, event.part)
         elif isinstance(event, theirs.PartDeltaEvent):
@@ -50,7 +49,7 @@ class Answer:
             yield from self.end(event.index, event.part)
 
     def rest(self, answer: theirs.ModelResponse) -> Iterator[Chunk]:
-        """Give what is left of an answer, all of it if none of it was streamed, and its finish."""
+        """Yield what is left of an answer (all of it, if it was not streamed), and its finish."""
         for index, part in enumerate(answer.parts):
             if index not in self._ids:
                 yield from self._start(index, part)
@@ -80,7 +79,7 @@ class Answer:
             yield from self._say("tool-input", index, _written(delta.args_delta))
 
     def _say(self, kind: str, index: int, text: str) -> Iterator[Chunk]:
-        """Give a piece of a text; it begins with its first one, and again with one that comes behind its end."""
+        """Yield a piece of a text. A text starts with its first piece, and anew with a piece after its end."""
         if not text or (kind == "tool-input" and index in self._ended):
             return
         if index in self._ended:
@@ -93,7 +92,7 @@ class Answer:
         yield Chunk(f"{kind}-delta", text, self._ids[index])
 
     def end(self, index: int, part: theirs.ModelResponsePart) -> Iterator[Chunk]:
-        """Give the end of a part, whole as it is then; nothing if it has ended."""
+        """Yield the end of a part; nothing if it has ended."""
         if index in self._ended:
             return
         self._ended.add(index)
@@ -125,7 +124,7 @@ class Answer:
 
 
 def started(model: str | None, provider: str | None, seconds: float) -> Chunk:
-    """Give the first chunk of an answer."""
+    """Return the first chunk of an answer."""
     said = {"model": model, "provider": provider, "created": seconds}
     return Chunk("response-metadata", payload={name: item for name, item in said.items() if item})
 
@@ -143,7 +142,7 @@ def _call(part: theirs.ToolCallPart) -> Chunk:
 
 
 def _read(arguments: str | Values | None) -> tuple[Value, bool]:
-    """Return a call's arguments as a value, and whether they are one; none at all are an empty object."""
+    """Return a call's arguments as a value, and whether they are valid JSON; no arguments are an empty object."""
     if not isinstance(arguments, str):
         return arguments or {}, True
     try:
@@ -166,7 +165,7 @@ def _speech(part: theirs.SpeechPart, id: str) -> Iterator[Chunk]:
 
 
 def _sources(part: theirs.TextPart | theirs.ThinkingPart) -> Iterator[Chunk]:
-    """Give what a text cites, each source once."""
+    """Yield the sources that a text cites, each once."""
     cited = (part.citations or []) if isinstance(part, theirs.TextPart) else []
     found: dict[tuple[str | None, ...], Chunk] = {}
     for source in (source for citation in cited for source in citation.sources):
@@ -191,7 +190,7 @@ def _finish(answer: theirs.ModelResponse) -> Chunk:
 
 
 def _reason(answer: theirs.ModelResponse) -> str:
-    """Return why it stopped; not every model says, but one that has finished has done one of two things."""
+    """Return why an answer ended. Not every model says; then it is ``tool-calls`` or ``stop``."""
     if answer.finish_reason is not None:
         return _REASONS.get(answer.finish_reason, "other")
     if answer.state != "complete":

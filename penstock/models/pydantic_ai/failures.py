@@ -1,4 +1,4 @@
-"""pydantic-ai's errors as `ModelError`s, without keys; it knows no request."""
+"""pydantic-ai's exceptions as `ModelError`s, with every key removed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PASSING = (
     theirs.ModelServerError,
 )
 _LASTING = (theirs.ModelRequestRejectedError, theirs.ModelQuotaExceededError)
-_SHORTEST = 8  # characters of a key; servers that need none are given a word, which may stand anywhere
+_SHORTEST = 8  # characters of a key; servers without keys are given a short word, which may occur anywhere
 _SECRETS = ("api_key", "auth_token", "_api_key", "admin_api_key", "_token")
 
 
 def secrets_of(model: object) -> Iterator[str]:
-    """Give the keys that a model's client holds, as far as they can be found: they must be in no text."""
+    """Yield the keys that a model's client holds, as far as they can be found: no error may show them."""
     for inner in (*getattr(model, "models", ()), getattr(model, "wrapped", None)):
         if inner is not None:
             yield from secrets_of(inner)
@@ -41,8 +41,8 @@ def secrets_of(model: object) -> Iterator[str]:
                 yield found
 
 
-class Errors:
-    """Makes the errors of one model. Lives as long as the model."""
+class ErrorConverter:
+    """Makes the errors of one model. It lives as long as the model."""
 
     __slots__ = ("_failures",)
 
@@ -50,7 +50,10 @@ class Errors:
         self._failures = Failures(name, secrets_of(model))
 
     def made(self, error: Exception) -> ModelError:
-        """Return what went wrong; its cause is the original, unless that, or a cause of its own, shows a key."""
+        """Return the `ModelError` for an exception.
+
+        The exception becomes its cause, unless its traceback shows a key.
+        """
         made = self._converted(_last(error))
         shown = "".join(traceback.format_exception(error))
         if self._failures.hidden(shown) == shown:
@@ -58,14 +61,14 @@ class Errors:
         return made
 
     def broken_off(self) -> ModelError:
-        """Return the error for an answer that has no end."""
-        return self._failures.made("the answer broke off before its end", retryable=True)
+        """Return the error for an answer without an end."""
+        return self._failures.made("the answer ended before it was complete", retryable=True)
 
     def _converted(self, error: Exception) -> ModelError:
         if isinstance(error, theirs.ModelAPIError):
             return self._of_api(error)
         filtered = isinstance(error, theirs.ContentFilterError)
-        odd = isinstance(error, theirs.UnexpectedModelBehavior) and not filtered  # no whole answer, the next one may be
+        odd = isinstance(error, theirs.UnexpectedModelBehavior) and not filtered  # the next answer may be complete
         said = error.message if isinstance(error, (theirs.AgentRunError, theirs.UserError)) else type(error).__name__
         return self._failures.made(
             f"pydantic-ai says: {said}", code="content_filter" if filtered else None, retryable=odd
@@ -97,11 +100,11 @@ def _may_pass(error: theirs.ModelAPIError, status: int | None) -> bool:
 def _problem(message: str, status: int | None, error: theirs.ModelAPIError) -> str:
     if message:
         return f"the provider says: {message}"
-    return f"pydantic-ai says: {error.message}" if status is None else "the provider gave no answer"
+    return f"pydantic-ai says: {error.message}" if status is None else "the provider did not answer"
 
 
 def _last(error: Exception) -> Exception:
-    """Return the last of several errors: that of the last model that was tried."""
+    """Return the last exception of a group: that of the last model that was tried."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[-1]
     return error

@@ -1,4 +1,4 @@
-"""`PydanticAIModel`: any model of pydantic-ai's behind our port; the one module of ours that asks it."""
+"""`PydanticAIModel`: any model of pydantic-ai as a `Model`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ if TYPE_CHECKING or _IS_INSTALLED:
     from pydantic_ai.direct import model_request, model_request_stream
     from pydantic_ai.models import infer_model
 
-    from penstock.models.pydantic_ai.answers import Answer, started
-    from penstock.models.pydantic_ai.failures import Errors
-    from penstock.models.pydantic_ai.prompts import written
-    from penstock.models.pydantic_ai.requests import parameters, settings
+    from penstock.models.pydantic_ai.answers import EventReader, started
+    from penstock.models.pydantic_ai.failures import ErrorConverter
+    from penstock.models.pydantic_ai.requests import parameters, settings, written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -33,38 +32,38 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ModelRequest
 
 
-_AT_HAND = 1000  # events of an answer that is left, if it can give so many without waiting for more
+_AT_HAND = 1000  # the number of events that are read from an answer that is closed, if they come without a wait
 
 _SAYS_WHY = frozenset({"finish_reason", "refusal"})
-_FRAMED = frozenset({"xai"})  # gRPC tells by itself that a stream was cut, and keeps no reason in the details
+_FRAMED = frozenset({"xai"})  # gRPC reports by itself that a stream was cut; its details hold no reason
 
 
 class PydanticAIModel:
-    """A `Model` that asks one of pydantic-ai's models through its direct interface, without an agent.
+    """Asks one of pydantic-ai's models through its direct interface, without an agent.
 
-    Needs the extra ``pydantic-ai``, and of pydantic-ai the extra of the provider.
+    Needs the extra ``pydantic-ai``, and the provider's own extra of pydantic-ai.
 
     Args:
-        model: a model of pydantic-ai's, or a name that it knows, such as ``anthropic:claude-haiku-4-5``.
-        streaming: whether to ask for the answer in pieces; a model that cannot stream is asked for the whole.
+        model: a model of pydantic-ai, or a name that it knows, such as ``anthropic:claude-haiku-4-5``.
+        streaming: whether answers are requested as streams. Use False for a model that cannot stream.
 
     Raises:
         MissingExtraError: pydantic-ai is not installed.
-        OptionError: pydantic-ai knows no model of that name, or misses what it needs for it, such as its key.
+        OptionError: pydantic-ai does not know the name, or something that the model needs is missing, such as its key.
     """
 
     __slots__ = ("_errors", "_model", "_native", "_streaming")
 
     def __init__(self, model: pydantic_ai.models.Model | str, *, streaming: bool = True) -> None:
         if not _IS_INSTALLED:
-            raise MissingExtraError("a model of pydantic-ai's", "pydantic-ai")
+            raise MissingExtraError("PydanticAIModel", "pydantic-ai")
         try:
             self._model = infer_model(model)
         except (pydantic_ai.UserError, ValueError, ImportError) as error:
-            raise OptionError("PydanticAIModel", "model", model, f"one that pydantic-ai can ask: {error}") from error
+            raise OptionError("PydanticAIModel", "model", model, f"a model that pydantic-ai knows: {error}") from error
         self._streaming = streaming
         self._native = _is_native(self._model)
-        self._errors = Errors(self.name, self._model)
+        self._errors = ErrorConverter(self.name, self._model)
 
     @property
     def name(self) -> str:
@@ -73,7 +72,7 @@ class PydanticAIModel:
 
     @property
     def identity(self) -> Mapping[str, Value]:
-        """What tells it apart from others of its name: its address and its own settings, without headers."""
+        """The address and the model's own settings, without headers, which distinguish models of one name."""
         own: Mapping[str, Value] = {**(self._model.settings or {})}
         shown = {name: value for name, value in own.items() if name != "extra_headers"}
         return {"url": self._model.base_url, "settings": shown}
@@ -82,8 +81,8 @@ class PydanticAIModel:
         """Yield the answer.
 
         Raises:
-            MessageError: the prompt holds what cannot be sent.
-            ModelError: it could not be asked, or gave no whole answer.
+            MessageError: the prompt holds something that cannot be sent.
+            ModelError: the request failed, or the answer is not complete.
         """
         ask = self._streamed if self._streaming else self._whole
         chunks = ask(request)
@@ -98,10 +97,10 @@ class PydanticAIModel:
         finally:
             await chunks.aclose()
         if failure is not None:
-            raise failure  # out here it has no context, which could show what its cause may not
+            raise failure  # outside the handler: a context could show what the cause must not
 
     async def _streamed(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
-        answer = Answer()
+        answer = EventReader()
         asked = model_request_stream(
             self._model,
             written(request.messages),
@@ -131,16 +130,16 @@ class PydanticAIModel:
             model_request_parameters=parameters(request, native=self._native),
         )
         yield started(said.model_name, said.provider_name, said.timestamp.timestamp())
-        for chunk in Answer().rest(said):
+        for chunk in EventReader().rest(said):
             yield chunk
 
     def __repr__(self) -> str:
-        """Show the name, and nothing of the model's own: it may hold a key."""
+        """Show the name. The model's own repr is not shown: it may hold a key."""
         return f"PydanticAIModel({self.name!r})"
 
 
 async def _left(stream: StreamedResponse) -> None:
-    """End the generators of an answer that is left, by cancelling what they wait for; else they would be left over."""
+    """Run the generators of an answer that is closed to their end, by cancelling what they wait for."""
     items = 0
     with anyio.move_on_after(0), suppress(Exception):
         async for _ in stream:
@@ -152,8 +151,8 @@ async def _left(stream: StreamedResponse) -> None:
 def _broke_off(said: ModelResponse) -> bool:
     """Tell whether a streamed answer lacks its end.
 
-    One that was cut can look whole: for some models the library takes it to have stopped where the provider does not
-    say why. What a provider itself says stands in the details.
+    An answer that was cut can look complete: for some models, pydantic-ai reports ``stop`` when the provider gives no
+    reason. What the provider itself says is in the details.
     """
     if said.state == "incomplete":
         return True
@@ -162,7 +161,7 @@ def _broke_off(said: ModelResponse) -> bool:
 
 
 def _is_native(model: pydantic_ai.models.Model) -> bool:
-    """Tell whether a model can be held to a schema; one that stands for several is taken to."""
+    """Tell whether the provider enforces JSON Schemas for a model; True for one that stands for several models."""
     try:
         return bool(model.profile.get("supports_json_schema_output", False))
     except NotImplementedError:

@@ -1,4 +1,4 @@
-"""Counting tokens, for the families of processors that keep to a budget; it knows no family. Names load when used."""
+"""Count tokens, and what messages cost of a token budget. Names load when they are first used."""
 
 from penstock.lazy import lazily
 

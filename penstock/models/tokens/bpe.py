@@ -1,12 +1,17 @@
-"""`BPECounter`: counts with an encoding of tiktoken's; the one module that knows tiktoken. It knows no message.
+"""`BPECounter`: count with an encoding of tiktoken; and where a text can be split so that token counts add up.
 
-The vocabulary of o200k_base ships with the package and is loaded from there, without the network: 0.3 s and 60 MB, once
-a process. Other encodings are tiktoken's to find: in its cache, else over the network.
+The vocabulary of o200k_base is part of the package and needs no network: loading it takes 0.3 s and 60 MB, once a
+process. Other encodings are loaded by tiktoken: from its cache, or over the network.
+
+Encodings split a text into pieces before they look for tokens. In no encoding of tiktoken does a piece have a letter or
+digit followed by white space, and text that begins with white space is split without looking back. So the counts before
+and after such a place add up, whatever follows. The character heuristic splits there too.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from binascii import a2b_base64
 from contextlib import suppress
 from hashlib import sha256
@@ -18,21 +23,52 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import OptionError, UsageError
-from penstock.models.tokens.boundaries import slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import tiktoken
 
+
+_BOUNDARY = re.compile(r"(?<=[^\W_])(?=[ \t\r\n])")
+
+
+def boundaries(text: str, start: int = 0) -> Iterator[int]:
+    """Yield the indexes after ``start`` where a letter or digit is followed by a blank, a tab or a line end."""
+    for match in _BOUNDARY.finditer(text, start):
+        if match.start() > start:
+            yield match.start()
+
+
+def last_boundary(text: str, start: int = 0) -> int:
+    """Return the last such index after ``start``, or ``start``."""
+    stop = len(text) - 1
+    while stop > start:
+        if text[stop] in " \t\r\n" and text[stop - 1].isalnum():
+            return stop
+        stop -= 1
+    return start
+
+
+def slices(text: str, size: int) -> Iterator[str]:
+    """Yield the text in pieces of at most ``size`` characters, cut at boundaries where there are any."""
+    start = 0
+    while len(text) - start > size:
+        window = text[start : start + size]
+        stop = last_boundary(window) or size
+        yield window[:stop]
+        start += stop
+    yield text[start:]
+
+
 SHIPPED = "o200k_base"
-"""The encoding whose vocabulary is in the package."""
+"""The encoding whose vocabulary is part of the package."""
 
 VOCABULARY = Path(__file__).parent / "vocabulary" / f"{SHIPPED}.tiktoken"
 DIGEST = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 """The SHA-256 that tiktoken itself expects of the file (tiktoken_ext/openai_public.py)."""
 
-# How o200k_base splits a text before it merges, and its special tokens; tests hold both against tiktoken's own.
+# How o200k_base splits a text, and its special tokens. Tests compare both with tiktoken's own.
 _LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
 _LEAD = r"[^\r\n\p{L}\p{N}]?"
@@ -50,25 +86,28 @@ PIECES = "|".join(
 )
 SPECIAL = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
 
-_LONGEST = 100_000  # characters given to tiktoken at once; its splitting recurses on some texts
+_LONGEST = 100_000  # characters given to tiktoken at a time; its splitting recurses on some texts
 
 
 class BPECounter:
-    """Counts tokens as the models of an encoding do. Names of special tokens in a text are text like any other.
+    """Counts tokens as the models of an encoding do. Names of special tokens in a text count as ordinary text.
 
-    Equal by the encoding's name. Counters of one encoding share the vocabulary, which is loaded when first needed.
+    Counters are equal if their encodings are. They share the vocabulary, which is loaded when first needed.
+
+    Args:
+        encoding: the name of an encoding that tiktoken knows. Default: ``o200k_base``.
+        owner: the class whose option the encoding is, for errors.
+
+    Raises:
+        OptionError: tiktoken does not know the encoding.
     """
 
     additive = True
     monotone = False
-    densest = 4  # bytes of a character, of which each may be a token
+    densest = 4  # a character has up to 4 bytes, each of which may be a token
 
     def __init__(self, encoding: str = SHIPPED, *, owner: str = "BPECounter") -> None:
-        """Check the name; ``owner`` is whose option it is.
-
-        Raises:
-            OptionError: an encoding that tiktoken does not know.
-        """
+        """Check the name."""
         if encoding != SHIPPED:
             import tiktoken
 
@@ -82,7 +121,7 @@ class BPECounter:
         """Return how many tokens the text has.
 
         Raises:
-            UsageError: the vocabulary is not there, and cannot be fetched.
+            UsageError: the vocabulary is missing and cannot be downloaded.
         """
         encode = self._encode
         if encode is None:
@@ -92,16 +131,16 @@ class BPECounter:
         return sum(len(encode(piece)) for piece in slices(text, _LONGEST))
 
     async def ready(self) -> None:
-        """Have the vocabulary loaded, in a worker thread: other tasks go on meanwhile. Await it before the first count.
+        """Load the vocabulary in a worker thread, while other tasks go on. Await it before the first count.
 
         Raises:
-            UsageError: the vocabulary is not there, and cannot be fetched.
+            UsageError: the vocabulary is missing and cannot be downloaded.
         """
         if self._encode is None and self.name not in _loaded:
             await to_thread.run_sync(load, self.name, abandon_on_cancel=True, limiter=_turns())
 
     def prepare(self) -> None:
-        """Begin to load the shipped vocabulary in a thread, so that the first count need not wait so long."""
+        """Begin to load the shipped vocabulary in a thread, so that the first count waits less."""
         if self.name == SHIPPED and SHIPPED not in _loaded and not _threads:
             _threads.append(Thread(target=_try, name="penstock-vocabulary", daemon=True))
             _threads[0].start()
@@ -129,10 +168,10 @@ _threads: list[Thread] = []
 
 
 def load(name: str) -> tiktoken.Encoding:
-    """Return an encoding, loaded once a process, whichever thread comes first; the others wait for it.
+    """Return an encoding, loaded once a process. If several threads ask, one loads and the others wait.
 
     Raises:
-        UsageError: its vocabulary is not there, and cannot be fetched.
+        UsageError: the vocabulary is missing and cannot be downloaded.
     """
     found = _loaded.get(name)
     if found is None:
@@ -147,7 +186,7 @@ _TURNS: RunVar[CapacityLimiter] = RunVar("penstock-vocabulary")
 
 
 def _turns() -> CapacityLimiter:
-    """Return what lets one task of an event loop wait in a thread, so that many who wait do not use up all threads."""
+    """Return the limiter by which one task of an event loop waits in a thread: waiters must not use up all threads."""
     try:
         return _TURNS.get()
     except LookupError:
@@ -157,7 +196,7 @@ def _turns() -> CapacityLimiter:
 
 
 def _try() -> None:
-    with suppress(Exception):  # whoever counts meets it again, and can be told
+    with suppress(Exception):  # the next count raises it again
         load(SHIPPED)
 
 
@@ -166,7 +205,7 @@ def _shipped() -> tiktoken.Encoding:
 
     data = VOCABULARY.read_bytes()
     if sha256(data).hexdigest() != DIGEST:
-        raise UsageError(f"the vocabulary {VOCABULARY.name} is damaged; install penstock anew")
+        raise UsageError(f"the vocabulary {VOCABULARY.name} is damaged; reinstall penstock")
     words = data.split()
     ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
     return tiktoken.Encoding(SHIPPED, pat_str=PIECES, mergeable_ranks=ranks, special_tokens=SPECIAL)
@@ -186,8 +225,8 @@ def _fetched(name: str) -> tiktoken.Encoding:
 
 
 def _forget_lock() -> None:
-    """Make what a thread of the parent process may have held anew: that thread is not in the child."""
-    global _lock  # noqa: PLW0603 - a lock cannot be opened by anybody but its holder
+    """Make a new lock after a fork: a thread of the parent may have held it, and does not exist in the child."""
+    global _lock  # noqa: PLW0603 - only its holder can release a lock
     _lock = Lock()
     _threads.clear()
 

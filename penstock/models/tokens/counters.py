@@ -1,33 +1,153 @@
-"""`Counting`: any way to count tokens behind one face, with what was counted remembered; it knows no message.
+"""`Counting`: any token counter, with a cache; `HeuristicCounter`: tokens estimated from characters.
 
-Counters come as an encoding's name, as ``"heuristic"``, as an object with ``count``, or as a plain function.
+Counters are given as the name of an encoding, as ``"heuristic"``, as an object with a method ``count``, or as a
+function.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import re
+from math import ceil
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.ports import TokenCounter
 from penstock.models.tokens.bpe import BPECounter
-from penstock.models.tokens.heuristic import HeuristicCounter
-from penstock.models.tokens.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MOST = 16_384
+"""How many things a generation holds. A conversation of that many messages is remembered completely."""
+
+HEAVIEST = 4_000_000
+"""The weight of all things of a generation at most (characters)."""
+
+
+class Memo(Generic[K, V]):
+    """A bounded cache of two generations: what was not used while a whole generation filled up is dropped.
+
+    Several threads can use it: what one drops another computes again.
+    """
+
+    __slots__ = ("_new", "_old", "_weigh", "_weight")
+
+    def __init__(self, weigh: Callable[[K], int]) -> None:
+        self._weigh = weigh
+        self._new: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+        self._weight = 0
+
+    def get(self, key: K) -> V | None:
+        """Return what is remembered, or None."""
+        found = self._new.get(key)
+        if found is None and self._old:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        """Remember a value; one that is too heavy alone is not remembered."""
+        weight = self._weigh(key) + 64
+        if weight > HEAVIEST // 8:
+            return
+        if len(self._new) >= MOST or self._weight + weight > HEAVIEST:
+            self._old, self._new, self._weight = self._new, {}, 0
+        self._new[key] = value
+        self._weight += weight
+
+    def __len__(self) -> int:
+        """Return how many values are remembered."""
+        return len(self._new) + len(self._old)
+
+
+_SPACE = r"\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_SIGNS = r".,!?;(){}\[\]<>:/\\|@#$%^&*+=`~_\-"
+_RUNS = re.compile(rf"(?P<space>[{_SPACE}]+)|(?P<signs>[{_SIGNS}]+)|[^{_SPACE}{_SIGNS}]+")
+
+_WIDE = re.compile(
+    "[\u1100-\u11ff\u2e80-\u2eff\u3000-\u303f\u30a0-\u30ff\u3130-\u318f\u31c0-\u31ef\u3200-\u33ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7af\ud7b0-\ud7ff\uff00-\uffef]"
+)
+_DIGITS = re.compile(r"[0-9]+")
+_DENSITIES = (
+    (re.compile("[äöüßẞÄÖÜ]"), 3.0),
+    (re.compile("[éèêëàâîïôûùüÿçœæáíóúñ]", re.IGNORECASE), 3.0),
+    (re.compile("[ąćęłńóśźżěščřžýůúďťň]", re.IGNORECASE), 3.5),
+)
+_SHORT = 3  # up to so many UTF-16 units are one token
+_USUAL = 6.0  # characters of a token, unless a letter says otherwise
+
+
+class HeuristicCounter:
+    """Estimates tokens from characters, with the figures of the reference system. All instances are equal.
+
+    A text is split into runs of white space, runs of punctuation, and the rest. Ranges and divisors were taken from the
+    reference system's behaviour. Compared with o200k_base it counts 1.2 times as much for English, but 0.7 for Arabic,
+    0.45 for Thai, 0.25 for base64 and emoji, and 0.1 for long numbers: such texts can exceed a budget accordingly.
+    """
+
+    name = "heuristic"
+    additive = True
+    monotone = True
+    densest = 1
+
+    def count(self, text: str) -> int:
+        """Return the estimated number of tokens."""
+        return sum(map(_tokens_of_run, _RUNS.finditer(text)))
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both estimate so."""
+        return isinstance(other, HeuristicCounter)
+
+    def __hash__(self) -> int:
+        """Hash by the class."""
+        return hash(HeuristicCounter)
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return "HeuristicCounter()"
+
+
+def _tokens_of_run(run: re.Match[str]) -> int:
+    if run.lastgroup == "space":
+        return 0
+    text = run.group()
+    if _WIDE.search(text):
+        return len(text)
+    if _DIGITS.fullmatch(text):
+        return 1
+    units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    if units <= _SHORT:
+        return 1
+    if run.lastgroup == "signs":
+        return ceil(units / 2)
+    return ceil(units / _density(text))
+
+
+def _density(text: str) -> float:
+    if text.isascii():
+        return _USUAL
+    return next((density for letters, density in _DENSITIES if letters.search(text)), _USUAL)
+
 
 HEURISTIC = "heuristic"
 
 
 class Counting:
-    """A counter that remembers. Lives as long as the processor it was made for; may be used from several threads.
+    """A counter with a cache. It lives as long as its processor, and can be used by several threads.
 
     Attributes:
-        counter: what counts.
-        name: how it is called in records.
+        counter: the counter.
+        name: its name in records.
         additive: whether counts add up where a word ends (see `TokenCounter`).
         monotone: whether a text never has fewer tokens than its beginning.
-        densest: the most tokens that a character can have; None where nobody knows.
+        densest: the most tokens that one character can have; None if unknown.
     """
 
     def __init__(self, counter: TokenCounter) -> None:
@@ -39,10 +159,10 @@ class Counting:
         self._memo: Memo[str, int] = Memo(len)
 
     def count(self, text: str) -> int:
-        """Return how many tokens the text has, remembered.
+        """Return how many tokens the text has, from the cache if possible.
 
         Raises:
-            UsageError: the counter gives something else than an int of 0 or more.
+            UsageError: the counter does not return an int of 0 or more.
         """
         found = self._memo.get(text)
         if found is None:
@@ -51,23 +171,27 @@ class Counting:
         return found
 
     def fresh(self, text: str) -> int:
-        """Return how many tokens the text has, counted anew and not remembered: for texts that will not come back."""
+        """Return how many tokens the text has, without the cache: for texts that do not come again.
+
+        Raises:
+            UsageError: the counter does not return an int of 0 or more.
+        """
         found = self.counter.count(text)
         if type(found) is not int or found < 0:
-            raise UsageError(f"the token counter {self.name!r} must give an int of 0 or more")
+            raise UsageError(f"the token counter {self.name!r} must return an int of 0 or more")
         return found
 
     async def ready(self) -> None:
-        """Have loaded what the counter counts with, beside the event loop: async hooks await it before they count.
+        """Load what the counter needs, in a thread. Async hooks await it before they count.
 
         Raises:
-            UsageError: it is not there, and cannot be fetched.
+            UsageError: the vocabulary is missing and cannot be downloaded.
         """
         if isinstance(self.counter, BPECounter):
             await self.counter.ready()
 
     def prepare(self) -> None:
-        """Let the counter begin with what it must load: for sync hooks, which cannot wait for it elsewhere."""
+        """Begin to load what the counter needs: for sync hooks, which cannot await it."""
         if isinstance(self.counter, BPECounter):
             self.counter.prepare()
 
@@ -83,14 +207,14 @@ class Counting:
 
 
 class FunctionCounter:
-    """A plain function from text to tokens as a counter; equal if the function is."""
+    """A function from a text to its tokens, as a counter. Counters are equal if their functions are."""
 
     def __init__(self, function: Callable[[str], int]) -> None:
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
 
     def count(self, text: str) -> int:
-        """Return what the function gives."""
+        """Return what the function returns."""
         return self.function(text)
 
     def __eq__(self, other: object) -> bool:
@@ -107,16 +231,21 @@ class FunctionCounter:
 
 
 def counting(owner: str, given: object, encoding: str) -> Counting:
-    """Return what counts, as the options of ``owner`` say: a counter, else an encoding.
+    """Return the counter that the options of ``owner`` describe: a counter, or else an encoding.
+
+    Args:
+        owner: the class whose options these are, for errors.
+        given: the option ``token_counter``.
+        encoding: the encoding that is used if no counter is given.
 
     Raises:
-        OptionError: it can neither count nor be called, or the encoding is unknown.
+        OptionError: ``given`` cannot count, or the encoding is unknown.
     """
     if given is None:
         return Counting(BPECounter(encoding, owner=owner))
     if given == HEURISTIC:
         return Counting(HeuristicCounter())
-    if isinstance(given, str):  # before what has a method `count`, as every str has
+    if isinstance(given, str):  # before the test for a method `count`, which every str has
         return Counting(BPECounter(given, owner=owner))
     if isinstance(given, TokenCounter):
         return Counting(given)

@@ -1,33 +1,106 @@
-"""`Meter`: lets a text through, piece by piece, until its tokens are used up; it knows no chunk and no processor.
+"""`Meter`: pass a text on, piece by piece, until its token budget is used up; and where to cut a text for a budget.
 
-What comes out, put together, is the same for every way to cut the text into pieces, and the same as for the whole.
+The output, put together, is the same for every way to cut the text into pieces, and the same as for the whole.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Literal
 
-from penstock.models.tokens.boundaries import last_boundary
-from penstock.models.tokens.cutting import longest, sentence_end, word_end
+from penstock.models.tokens.bpe import boundaries, last_boundary
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.models.tokens.counters import Counting
 
-CutAt = Literal["token", "word", "sentence"]
-Place = Literal["token", "word", "sentence", "nowhere"]
 
-_LONG = 512  # characters not yet counted for good, beyond which they are looked at only as they grow
+_BLOCK = 1_000  # characters that are counted at a time on the way to the cut
+_WORD = 512  # in a longer word the cut is found by bisection, which assumes that counts never shrink
+
+_WORD_ENDS = re.compile(r"(?<=\S)(?=\s)")
+_SENTENCE_ENDS = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[」』”’）]*)")
+
+
+def longest(counter: Counting, text: str, budget: int) -> int:
+    """Return the length of the longest beginning of the text that has at most ``budget`` tokens.
+
+    If it ends inside a word of more than 512 characters, it is the longest only if counts never shrink as a text grows.
+    """
+    if counter.fresh(text) <= budget:
+        return len(text)
+    if not counter.additive:
+        return _halved(lambda size: counter.fresh(text[:size]), len(text), budget)
+    start, spent = _blocks(counter, text, budget)
+    for stop in [*boundaries(text, start), len(text)]:
+        tokens = counter.fresh(text[start:stop])
+        if spent + tokens > budget:
+            return start + _in_word(counter, text[start:stop], budget - spent)
+        start, spent = stop, spent + tokens
+    return start
+
+
+def _blocks(counter: Counting, text: str, budget: int) -> tuple[int, int]:
+    """Return where the block begins that exceeds the budget, and the tokens before it."""
+    start = spent = 0
+    while len(text) - start > _BLOCK:
+        stop = last_boundary(text[: start + _BLOCK], start)
+        if stop == start:
+            break
+        tokens = counter.fresh(text[start:stop])
+        if spent + tokens > budget:
+            break
+        start, spent = stop, spent + tokens
+    return start, spent
+
+
+def _in_word(counter: Counting, word: str, budget: int) -> int:
+    if len(word) > _WORD:
+        return _halved(lambda size: counter.fresh(word[:size]), len(word), budget)
+    return next((size for size in range(len(word) - 1, 0, -1) if counter.fresh(word[:size]) <= budget), 0)
+
+
+def _halved(tokens: Callable[[int], int], size: int, budget: int) -> int:
+    return max(0, bisect_right(range(size + 1), budget, key=tokens) - 1)
+
+
+def word_end(text: str, start: int, stop: int) -> int:
+    """Return the last end of a word after ``start`` and up to ``stop``; ``start`` if there is none."""
+    return _last(_WORD_ENDS, text, start, stop)
+
+
+def sentence_end(text: str, start: int, stop: int) -> int:
+    """Return the last end of a sentence after ``start`` and up to ``stop``; ``start`` if there is none."""
+    return _last(_SENTENCE_ENDS, text, start, stop)
+
+
+def _last(ends: re.Pattern[str], text: str, start: int, stop: int) -> int:
+    found = start
+    for match in ends.finditer(text, start):
+        if match.end() > stop:
+            break
+        found = match.end()
+    return found
+
+
+CutAt = Literal["token", "word", "sentence"]
+CutPlace = Literal["token", "word", "sentence", "nowhere"]
+
+_LONG = 512  # characters that are not counted for good yet; beyond this, they are counted only as they grow
 
 
 class Meter:
-    """One text on its way out. Lives as long as the text.
+    """One text on its way out. It lives as long as the text.
 
-    Tokens do not add up over pieces, so the text so far is counted: what lies before the last place where they do add
-    up is counted once, the rest again. A piece is held back where its tokens may become fewer yet (half a word), where
-    room is kept for the ellipsis, and, on demand, until its word or sentence has ended; white space until more follows.
+    Token counts do not add up over pieces, so the text so far is counted: once up to the last place where counts do add
+    up, and repeatedly after it. A piece is held back while its tokens may still become fewer (half a word), while room
+    is reserved for the ellipsis, and, if asked for, until its word or sentence has ended. White space is held back
+    until more text follows.
 
     Attributes:
-        over: whether the text was cut; nothing further comes out.
+        over: whether the text was cut; no further text comes out.
     """
 
     __slots__ = (
@@ -44,35 +117,39 @@ class Meter:
         "over",
     )
 
-    def __init__(self, counter: Counting, budget: int, at: Place = "token", ellipsis: str = "") -> None:
-        """Begin a text that may have ``budget`` tokens, the ellipsis of a cut included.
+    def __init__(self, counter: Counting, budget: int, at: CutPlace = "token", ellipsis: str = "") -> None:
+        """Begin a text.
 
-        ``at`` says where a cut may fall; ``nowhere`` if nobody will look at what the cut leaves.
+        Args:
+            counter: counts the tokens.
+            budget: the largest number of tokens, including the ellipsis of a cut.
+            at: where a cut may fall; ``nowhere`` if what the cut leaves is not used.
+            ellipsis: the text that replaces what was cut off.
         """
         self.over = False
         self._counter = counter
         self._budget = budget
-        self._at: Place = at
+        self._at: CutPlace = at
         self._ellipsis = ellipsis
         self._reserve = counter.count(ellipsis) if ellipsis else 0
         self._before = 0  # tokens before `_text`
-        self._text = ""  # from the last place where tokens add up that is out already
+        self._text = ""  # from the last place where tokens add up, among the text that is out
         self._out = 0  # how much of `_text` is out
-        self._ended = False  # whether a word or a sentence came out, so that the cut need not fall inside of one
-        self._next = 0  # the length of `_text` at which it is looked at again
+        self._ended = False  # whether a whole word or sentence is out, so that the cut need not fall inside one
+        self._next = 0  # the length of `_text` at which it is counted again
 
     @property
     def tokens(self) -> int:
-        """The tokens of all that came in until the cut."""
+        """The tokens of all text that came in until the cut."""
         return self._before + self._counter.fresh(self._text)
 
     @property
     def holds(self) -> bool:
-        """Whether something that came in is neither out nor dropped."""
+        """Whether some text is neither out nor dropped."""
         return not self.over and self._out < len(self._text)
 
     def feed(self, piece: str, *, final: bool = False) -> str:
-        """Return what may go out now; ``final`` ends the text."""
+        """Return the text that may go out now; ``final`` ends the text."""
         if self.over:
             return ""
         self._text += piece
@@ -83,7 +160,7 @@ class Meter:
         return self._weigh(final=final)
 
     def _cheap(self) -> bool:
-        """Whether the text cannot have too many tokens, whatever they are."""
+        """Whether the text cannot exceed the budget, whatever its tokens are."""
         densest = self._counter.densest
         room = self._budget - self._reserve - self._before
         return densest is not None and densest * len(self._text) <= room
@@ -100,10 +177,10 @@ class Meter:
         return ""
 
     def _free(self, *, final: bool) -> int:
-        """Return up to where the text may go out, if all of it fits."""
+        """Return up to which index the text may go out, if all of it fits."""
         if final or self._at == "nowhere":
             return len(self._text)
-        if self._at == "token":  # white space goes out with what follows it, so that a cut need not end in it
+        if self._at == "token":  # white space goes out with the text after it, so that a cut need not end in it
             return max(self._out, len(self._text.rstrip()))
         ends = word_end if self._at == "word" else sentence_end
         free = ends(self._text, self._out, len(self._text) if self._at == "word" else len(self._text) - 1)
@@ -111,7 +188,7 @@ class Meter:
         return free
 
     def _settled(self, tokens: int) -> bool:
-        """Whether nothing that may follow brings the tokens down to the budget again."""
+        """Whether no further text can bring the tokens down to the budget again."""
         if tokens <= self._budget:
             return False
         if self._counter.monotone or not self._counter.additive:
@@ -126,7 +203,7 @@ class Meter:
         return self._release(max(self._out, self._nice(most))) + self._ellipsis
 
     def _nice(self, most: int) -> int:
-        """Return the last end of a sentence or word up to there; there itself if that would leave nothing."""
+        """Return the last end of a sentence or word up to ``most``; ``most`` itself if nothing would be left."""
         if self._at in ("token", "nowhere"):
             return len(self._text[:most].rstrip())
         if self._at == "sentence":
@@ -142,7 +219,7 @@ class Meter:
         return out
 
     def _settle(self) -> None:
-        """Count for good what lies before the last place, among what is out, where tokens add up."""
+        """Count for good what lies before the last place, in the text that is out, where token counts add up."""
         sure = last_boundary(self._text[: self._out + 1]) if self._counter.additive else 0
         if sure:
             self._before += self._counter.fresh(self._text[:sure])

@@ -9,7 +9,7 @@ from penstock.engine.values.edits import Edit
 from penstock.engine.values.messages import TextPart
 from penstock.engine.values.texts import TextPlace
 from penstock.models.tokens.meter import Meter
-from penstock.models.tokens.shapes import compact
+from penstock.models.tokens.prices import compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.models.tokens.counters import Counting
-    from penstock.models.tokens.meter import CutAt, Place
+    from penstock.models.tokens.meter import CutAt, CutPlace
 
 
 NOTICE = "data-token-limit-reached"
@@ -66,7 +66,7 @@ class AnswerBudget:
         """Store the options: ``each`` limits each piece by itself; ``stop`` aborts runs; ``ends`` closes streams."""
         self.limit = limit
         self.counting = counting
-        self.at: Place = "nowhere" if stop else at
+        self.at: CutPlace = "nowhere" if stop else at
         self.ellipsis = ellipsis
         self.each = each
         self.stop = stop

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.values.model import ToolSpec, Usage
 from penstock.engine.values.ports import Model
-from penstock.models.tokens.shapes import compact
+from penstock.models.tokens.prices import compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.model import ModelRequest
-    from penstock.processors.caching._flights import PendingAnswer
+    from penstock.models.single_flight import PendingCall
     from penstock.processors.caching.entries import CacheEntry, OriginalAnswer
 
 Keep = Literal["unchanged", "raw"]
@@ -34,7 +34,7 @@ class Lookup:
         request: the model, and the request that it was to be sent.
         known: the ids of the messages that the conversation held before the answer.
         shared_key: the key under which other runs wait for the answer.
-        pending: the answer that other runs may wait for, if this run leads.
+        pending: the call that other runs may wait for, if this run leads. Delivering None tells them to ask themselves.
         replayed: whether the answer came from the cache.
         writes: whether the cache could be read; only then is it written.
         text: the answer as it would be stored; None while there is none, or none to store.
@@ -49,7 +49,7 @@ class Lookup:
     request: tuple[Value, ModelRequest]
     known: frozenset[str]
     shared_key: str
-    pending: PendingAnswer | None = None
+    pending: PendingCall[str, CacheEntry | None] | None = None
     replayed: bool = False
     writes: bool = True
     text: str | None = None
@@ -84,7 +84,9 @@ class Lookup:
         self.dropped, self.text, self.original = True, None, None
         pending, self.pending = self.pending, None
         if pending is not None:
-            pending.abandon(wait_is_over=wait_is_over)
+            if wait_is_over:
+                pending.deliver(None)
+            pending.release()
 
 
 class RunLookups:

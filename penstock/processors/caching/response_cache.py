@@ -13,7 +13,7 @@ from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.ports import RANDOM_IDS, Cache
-from penstock.processors.caching._flights import PendingAnswers
+from penstock.models.single_flight import SingleFlight
 from penstock.processors.caching.entries import (
     CacheAccess,
     CacheEntry,
@@ -232,7 +232,7 @@ class ResponseCache(Processor[RunLookups]):
         self.max_size = max_size
         self._options = CacheOptions(key, scope, flag(name, "bust", bust), tags if callable(tags) else tuple(tags), ttl)
         self._access = CacheAccess(MemoryCache() if cache is None else cache, timeout, ids)
-        self._pending = PendingAnswers(max_wait) if max_wait else None
+        self._pending = SingleFlight[str, "CacheEntry | None"](max_wait) if max_wait else None
         self._ids = ids
         self._warned: set[str] = set()
 
@@ -298,10 +298,10 @@ class ResponseCache(Processor[RunLookups]):
         """Return the answer that another run asked for; None if this run asks, perhaps on behalf of others."""
         if self._pending is None or lookup.pending is not None:
             return None
-        found = await self._pending.join(lookup.shared_key, waits=waits and not lookups.leads)
-        if found is None or isinstance(found, CacheEntry):
-            return found
-        lookup.pending = found
+        pending = await self._pending.join(lookup.shared_key, wait=waits and not lookups.leads)
+        if pending is not None and pending.is_done:
+            return pending.result
+        lookup.pending = pending
         return None
 
     def _add(self, ctx: LLMRequestContext[RunLookups], lookup: Lookup) -> None:

@@ -29,7 +29,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import Value, is_mapping
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.models.tokens.counters import HEURISTIC, counting
-from penstock.models.tokens.cutting import longest
+from penstock.models.tokens.meter import longest
 from penstock.processors.discovery.shared import checked_function
 
 if TYPE_CHECKING:

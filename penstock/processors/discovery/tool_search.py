@@ -24,8 +24,7 @@ from penstock.processors.discovery.shared import (
     one_line,
     with_notices,
 )
-from penstock.tools.tool import Tool
-from penstock.tools.tool_sets import as_tools
+from penstock.tools.tool import Tool, as_tools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.ports import Clock
     from penstock.processors.discovery.loaded import NameSet, Storage
-    from penstock.tools.tool_sets import Tools
+    from penstock.tools.tool import Tools
 
 
 ToolPhase = Literal["search", "load", "active"]

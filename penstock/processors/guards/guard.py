@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.ports import Cache
     from penstock.engine.values.texts import TextPlace
-    from penstock.models.judges._calls import Backoff, Structured
+    from penstock.models.judges.asking import Backoff, Structured
 
 V = TypeVar("V")
 
@@ -318,7 +318,7 @@ def require_complete(judged: Value, *, flagged: bool, model: str) -> None:
 
 def unquoted(reason: str | None, text: str) -> str | None:
     """Return a judge's reason; None if it quotes the text, since it would show what is to be hidden."""
-    from penstock.models.judges.quoting import quotes  # loaded where a judge has given a reason
+    from penstock.models.judges.asking import quotes  # loaded where a judge has given a reason
 
     return None if reason is None or quotes(reason, text) else reason
 

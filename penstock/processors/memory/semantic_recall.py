@@ -19,8 +19,7 @@ from penstock.engine.values.stored import MemoryScope
 from penstock.models.conversations import call_key, list_with_entries, without_tool_calls
 from penstock.models.embedders.cached import CachedEmbedder
 from penstock.models.embedders.hashing import HashingEmbedder
-from penstock.models.embedders.indexes import index_name
-from penstock.models.embedders.texts import memory_text
+from penstock.models.embedders.texts import index_name, memory_text
 from penstock.processors.memory._options import (
     KeepInput,
     ReadOnly,

@@ -27,7 +27,7 @@ from penstock.processors.memory._working_templates import (
     to_json,
     without_required,
 )
-from penstock.tools.errors import ToolFailed
+from penstock.tools.context import ToolFailed
 from penstock.tools.tool import Tool
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import MissingExtraError
 from penstock.engine.values.frozen import is_items, is_mapping
-from penstock.models.judges._json import UnreadableError, objects
+from penstock.models.judges.lenient_json import UnreadableError, objects
 from penstock.processors.structure.schemas import SchemaMismatchError, mismatch
 
 if TYPE_CHECKING:

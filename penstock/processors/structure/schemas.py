@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from penstock.engine.values.errors import MessageError, MissingExtraError, OptionError
 from penstock.engine.values.frozen import Value, freeze, is_items, is_mapping, thaw
 from penstock.engine.values.model import ResponseFormat
-from penstock.models.judges._schemas import is_strict
-from penstock.models.judges._shapes import Shape
+from penstock.models.judges.schemas import SchemaPaths, is_strict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
     from penstock.engine.values.frozen import Value, Values
-    from penstock.models.judges._shapes import Schema
+    from penstock.models.judges.schemas import Schema
 
 
 MOST_TOLD = 5
@@ -85,7 +84,7 @@ class ObjectSchema(ABC):
         self.json_schema = asked
         self.is_wrapped = held
         self.takes_text = held and (own.get("type") == "string" or "enum" in own or "const" in own)
-        self._shape = Shape(own)
+        self._shape = SchemaPaths(own)
         self.response_format = ResponseFormat(asked, _name(own), strict=is_strict(asked) and _asks_for_all(asked))
 
     def validate(self, data: Value) -> Value:

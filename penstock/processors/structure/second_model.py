@@ -15,8 +15,7 @@ from penstock.engine.values.frozen import Value, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, ToolPart
 from penstock.engine.values.model import ModelRequest
 from penstock.engine.values.ports import RANDOM_IDS, Model
-from penstock.models.judges._prompts import delimiter
-from penstock.models.judges.answers import rejects_format, whole
+from penstock.models.judges.asking import delimiter, rejects_format, whole_answer
 from penstock.processors.structure.reading import LONGEST, ParsedObject, parse_object
 from penstock.processors.structure.schemas import SchemaMismatchError, mismatch
 
@@ -122,7 +121,7 @@ class SecondModel:
             return await self._call_function(self.model, request)
         usage: Usage | None = None
         try:
-            answer = await whole(self.model.stream(request), LONGEST, _too_long)
+            answer = await whole_answer(self.model.stream(request), LONGEST, _too_long)
             usage = answer.usage
         except ModelError as error:
             if request.response_format is None or not rejects_format(error):

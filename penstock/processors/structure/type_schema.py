@@ -11,7 +11,7 @@ from pydantic_core.core_schema import ErrorType
 
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_items, is_mapping
-from penstock.models.judges._schemas import tightened
+from penstock.models.judges.schemas import tightened
 from penstock.processors.structure.schemas import OWNER, ObjectSchema, SchemaMismatchError, SchemaProblem, mismatch
 
 if TYPE_CHECKING:

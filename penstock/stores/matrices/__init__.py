@@ -1,4 +1,4 @@
-"""The vectors of an index in memory, to be searched whole: with numpy where it is installed, else without."""
+"""Vectors of an index in memory, searched one by one: with numpy if it is installed, else in plain Python."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DIGITS = 6
-"""To how many digits scores are rounded: vectors are kept as floats of 32 bits, which know seven. Equal ones are so."""
+"""To how many decimals scores are rounded: 32-bit floats have seven digits. Scores that are then equal count as
+equal."""
 
 
-class Row(NamedTuple):
-    """A vector of an index: its number, which is never given again, whose it is, and itself as bytes."""
+class VectorRow(NamedTuple):
+    """A vector of an index: its number, which is never reused, its thread and resource, and its bytes."""
 
     seq: int
     thread_id: str
@@ -21,8 +22,8 @@ class Row(NamedTuple):
     vector: bytes
 
 
-class Search(NamedTuple):
-    """What is looked for: vectors near one, how many, of which thread and resource (None: any), the least score."""
+class MatrixQuery(NamedTuple):
+    """A vector to search for, how many to return, of which thread and resource (None: any), and the lowest score."""
 
     vector: bytes
     limit: int
@@ -32,26 +33,27 @@ class Search(NamedTuple):
 
 
 class Matrix(Protocol):
-    """The vectors of one index. Those of zeros have no direction: they are never found."""
+    """The vectors of one index. Vectors of zeros have no direction and are never found."""
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Take more vectors in."""
+    def append(self, rows: Sequence[VectorRow]) -> None:
+        """Add vectors."""
         ...
 
     def keep(self, seqs: Sequence[int]) -> None:
-        """Let go of all but these, which are sorted."""
+        """Drop all vectors except those with these numbers, which are sorted."""
         ...
 
-    def nearest(self, search: Search) -> list[tuple[int, float]]:
-        """Return the numbers and scores of the nearest, in no order; all of those that are equal to the last of them.
+    def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
+        """Return the numbers and scores of the nearest vectors, in no order.
 
-        So there may be more than were asked for: the caller knows which of equal ones come first.
+        All vectors with the same score as the last one are returned, so there may be more than the limit: the caller
+        decides which of equal ones come first.
         """
         ...
 
 
 def matrix(length: int) -> Matrix:
-    """Return an empty matrix for vectors of that many numbers."""
+    """Return an empty matrix for vectors of a length."""
     if find_spec("numpy") is None:
         from penstock.stores.matrices.plain import PlainMatrix
 

@@ -1,4 +1,4 @@
-"""`FastMatrix`: vectors searched with numpy, as one product of a matrix and a vector; it knows no store."""
+"""`FastMatrix`: vector search with numpy, as one product of a matrix and a vector."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from penstock.stores.matrices import DIGITS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.stores.matrices import Row, Search
+    from penstock.stores.matrices import MatrixQuery, VectorRow
 
 Floats: TypeAlias = NDArray[np.float32]
 Exact: TypeAlias = NDArray[np.float64]
 Places: TypeAlias = NDArray[np.intp]
 
 SLACK = 1e-4
-"""By how much a product of floats of 32 bits may be off; what is nearer to the edge is calculated again with 64."""
+"""The largest error of a product of 32-bit floats. Vectors nearer to the limit than that are calculated again with 64
+bits."""
 
 LEAST = -2.0
-"""Less than any cosine, more than what was not asked for."""
+"""Below every cosine, and above the score of vectors that are excluded."""
 
 FEW = 4
-"""Where at most one row in so many is asked for, they are copied out and multiplied alone; where at least one row in so
-many is unwanted, the others are copied into a new matrix."""
+"""If at most one row in this many is searched, those rows are copied and multiplied alone. If at least one row in this
+many is dropped, the others are copied into a new matrix."""
 
 
 class FastMatrix:
-    """The vectors of one index, as rows of a matrix that grows by doubling.
+    """The vectors of one index, as rows of a matrix that doubles when it is full.
 
-    Each is scaled by a power of two, which changes none of its digits, to a length of 0.5 to 1: so no product is too
-    large, and those of one direction have one score.
+    Each row is scaled by a power of two, which changes none of its digits, to a length of 0.5 to 1. So no product
+    overflows, and vectors of one direction have one score.
     """
 
     def __init__(self, length: int) -> None:
@@ -46,8 +47,8 @@ class FastMatrix:
         self._live: NDArray[np.bool_] = np.empty(0, np.bool_)
         self._count = 0
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Take more vectors in."""
+    def append(self, rows: Sequence[VectorRow]) -> None:
+        """Add vectors."""
         joined = np.frombuffer(b"".join([row.vector for row in rows]), "<f4")
         given: Exact = joined.reshape(-1, self._rows.shape[1]).astype(np.float64)
         lengths: Exact = np.sqrt((given * given).sum(axis=1))
@@ -64,7 +65,7 @@ class FastMatrix:
         self._count = end
 
     def keep(self, seqs: Sequence[int]) -> None:
-        """Let go of all but these. They stay where they are, unwanted, until there are many."""
+        """Drop all vectors except these. Dropped rows stay in the matrix until there are many."""
         stay = np.asarray(seqs, np.int64)
         own = self._seqs[: self._count]
         at = np.minimum(np.searchsorted(stay, own), max(len(stay) - 1, 0))
@@ -79,8 +80,8 @@ class FastMatrix:
         self._threads, self._resources = self._threads[live], self._resources[live]
         self._count = len(live)
 
-    def nearest(self, search: Search) -> list[tuple[int, float]]:
-        """Return the numbers and scores of the nearest; see `Matrix`."""
+    def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
+        """Return the numbers and scores of the nearest vectors; see `Matrix`."""
         given: Exact = np.frombuffer(search.vector, "<f4").astype(np.float64)
         length = float(np.sqrt((given * given).sum()))
         if not length:
@@ -95,8 +96,8 @@ class FastMatrix:
         chosen = scores >= least
         return list(zip(self._seqs[places[chosen]].tolist(), scores[chosen].tolist(), strict=True))
 
-    def _candidates(self, direction: Floats, search: Search) -> Places:
-        """Return the places of those that may be among the nearest of the thread and resource asked for."""
+    def _candidates(self, direction: Floats, search: MatrixQuery) -> Places:
+        """Return the rows of the thread and resource that may be among the nearest."""
         asked = self._live[: self._count].copy()
         if search.thread_id is not None:
             asked &= self._threads[: self._count] == self._codes.get(search.thread_id, -1)
@@ -112,7 +113,7 @@ class FastMatrix:
         return np.flatnonzero(scores >= edge)
 
     def _grow(self, count: int) -> None:
-        """Make room for that many rows."""
+        """Make room for a number of rows."""
         if count <= len(self._seqs):
             return
         room = max(count, 2 * self._count)
@@ -136,15 +137,15 @@ def _with_room(rows: Floats, count: int, room: int) -> Floats:
 def _products(rows: Floats, direction: Floats) -> Floats:
     """Return the product of each row with a vector.
 
-    Not by ``@``: that asks BLAS, whose threads wait for each other. On two busy cores 2,000 rows took it 34 ms instead
-    of 0.4, while for as many rows as memory can bring in time it is no faster.
+    It does not use ``@``: that calls BLAS, whose threads wait for each other. On two busy cores, 2,000 rows took 34 ms
+    with it instead of 0.4 ms, while it is no faster for large matrices, where memory is the limit.
     """
     found: Floats = np.einsum("ij,j->i", rows, direction)
     return found
 
 
 def _last_of_largest(scores: Exact, limit: int) -> float:
-    """Return the least of so many of the largest."""
+    """Return the smallest of the ``limit`` largest scores."""
     if limit >= len(scores):
         return float(scores.min(initial=1.0))
     return float(np.partition(scores, len(scores) - limit)[len(scores) - limit])

@@ -1,4 +1,4 @@
-"""`PlainMatrix`: vectors searched with Python alone, some 10 µs a vector; it knows no store."""
+"""`PlainMatrix`: vector search in plain Python, about 10 µs a vector."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from penstock.stores.matrices import DIGITS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.stores.matrices import Row, Search
+    from penstock.stores.matrices import MatrixQuery, VectorRow
 
 
-class _Kept(NamedTuple):
+class _PlainRow(NamedTuple):
     thread_id: str
     resource_id: str
     direction: tuple[float, ...]
 
 
 class PlainMatrix:
-    """The vectors of one index, by number, each of length 1."""
+    """The vectors of one index, by number, scaled to length 1."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _PlainRow] = {}
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Take more vectors in."""
+    def append(self, rows: Sequence[VectorRow]) -> None:
+        """Add vectors."""
         for row in rows:
             direction = _direction(row.vector)
             if direction:
-                self._kept[row.seq] = _Kept(row.thread_id, row.resource_id, direction)
+                self._kept[row.seq] = _PlainRow(row.thread_id, row.resource_id, direction)
 
     def keep(self, seqs: Sequence[int]) -> None:
-        """Let go of all but these."""
+        """Drop all vectors except these."""
         stay = set(seqs)
         self._kept = {seq: kept for seq, kept in self._kept.items() if seq in stay}
 
-    def nearest(self, search: Search) -> list[tuple[int, float]]:
-        """Return the numbers and scores of the nearest; see `Matrix`."""
+    def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
+        """Return the numbers and scores of the nearest vectors; see `Matrix`."""
         direction = _direction(search.vector)
         scores = [
             (seq, max(-1.0, min(1.0, round(sum(map(mul, direction, kept.direction)), DIGITS))))
@@ -56,7 +56,7 @@ class PlainMatrix:
 
 
 def _direction(vector: bytes) -> tuple[float, ...]:
-    """Return the vector at length 1; one of zeros is empty."""
+    """Return the vector scaled to length 1; a vector of zeros is empty."""
     numbers: tuple[float, ...] = struct.unpack(f"<{len(vector) // 4}f", vector)
     length = hypot(*numbers)
     return tuple([number / length for number in numbers]) if length else ()

@@ -1,17 +1,13 @@
-"""`PostgresStorage`: the store in a PostgreSQL server (extra ``postgres``), on asyncio. It knows no processor.
+"""`PostgresStorage`: a storage in a PostgreSQL server (extra ``postgres``), on asyncio.
 
-    storage         the store itself: the ports' methods, each one piece of work
-    _threads        the statements about threads, on a session; so do
-    _messages
-    _memories
-    _vectors
+    storage         the storage: each method of the ports runs one piece of work
+    _threads        the statements about threads and working memories, on a session
+    _messages       the statements about messages
+    _vectors        the statements about vectors
     _migrations     the tables, version by version
-    _sessions       a connection in use, and how often a piece of work is tried on one
-    _connections    the pools; the one module that knows asyncpg
-    _failures       what an error means: try again, or say so
-    _address        where the server is, without passwords
+    _connections    addresses, errors, pools, and attempts; the only module that imports asyncpg
 
-docs/storage.md says what is promised, and which of the server's own settings it rests on.
+docs/storage.md says what is guaranteed, and on which settings of the server it depends.
 """
 
 from penstock.lazy import lazily

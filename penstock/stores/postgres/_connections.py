@@ -1,16 +1,23 @@
-"""Pools of connections, one for each event loop; it alone knows asyncpg, and so asyncio, and it knows no table."""
+"""Connections to PostgreSQL: addresses without passwords, what errors mean, one pool for each event loop, and attempts.
+
+This is the only module that imports asyncpg, and so asyncio. Errors are distinguished by SQLSTATE
+(https://www.postgresql.org/docs/current/errcodes-appendix.html), which the driver's exceptions have as ``sqlstate``.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
+import re
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
 
-from penstock.engine.values.errors import MissingExtraError, UsageError
+from penstock.engine.values.errors import MissingExtraError, OptionError, StorageError, UsageError
 
 _IS_INSTALLED = find_spec("asyncpg") is not None
 
@@ -18,8 +25,9 @@ if TYPE_CHECKING or _IS_INSTALLED:
     import asyncpg
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
     from typing import TypeAlias
+    from urllib.parse import SplitResult
 
     from asyncpg.pool import PoolConnectionProxy
 
@@ -28,24 +36,162 @@ if TYPE_CHECKING:
     Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
     Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
+
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:@/\[\]]*)(?::[0-9]{1,5})?")
+_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+
+
+class _Hidden:
+    """Stands for a value that must not be shown."""
+
+    def __repr__(self) -> str:
+        return "a text that is not shown (it may hold a password)"
+
+
+def check_schema(owner: str, schema: object) -> None:
+    """Check the name of a schema.
+
+    Raises:
+        OptionError: it is not made of 1 to 63 letters, digits and ``_``, or begins with a digit or with ``pg_``.
+    """
+    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.lower().startswith("pg_"):
+        allowed = "a name of up to 63 ASCII letters, digits and _ that does not begin with a digit or pg_"
+        raise OptionError(owner, "schema", schema, allowed)
+
+
+def shown_address(owner: str, url: object) -> str:
+    """Return the hosts and the database of a URL such as ``postgresql://user:password@host:5432/database``.
+
+    Raises:
+        OptionError: it is not such a URL. The error does not show it, since any part of it may be a password.
+    """
+    if not isinstance(url, str):
+        _refuse(owner)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        _refuse(owner)
+    hosts = parts.netloc.rpartition("@")[2]
+    if not _is_read_rightly(parts, hosts):
+        _refuse(owner)
+    named = parse_qs(parts.query)
+    database = unquote(parts.path[1:]) or next(iter(named.get("database", named.get("dbname", []))), "")
+    return f"{hosts or ','.join(named.get('host', [])) or 'the default host'}/{database}"
+
+
+def _is_read_rightly(parts: SplitResult, hosts: str) -> bool:
+    """Tell whether hosts and database cannot hold a piece of a password that was not percent-encoded."""
+    is_url = parts.scheme in {"postgresql", "postgres"} and not parts.fragment
+    return is_url and "@" not in parts.path and all(_HOST.fullmatch(host) for host in hosts.split(","))
+
+
+def _refuse(owner: str) -> NoReturn:
+    allowed = "a URL such as postgresql://user:password@host:5432/database, its password percent-encoded"
+    raise OptionError(owner, "url", _Hidden(), allowed) from None
+
+
+AGAIN = frozenset(
+    {
+        "25P03",  # the session was idle in a transaction for too long: this process was held up
+        "40001",  # a transaction could not be serialised
+        "40P01",  # a deadlock was found
+        "53300",  # the server has too many connections
+        "57P01",  # the server is being stopped
+        "57P02",  # the server crashed
+        "57P03",  # the server is starting, or cannot take connections now
+        "57P05",  # the session was idle for too long
+    }
+)
+"""Temporary errors: the same work is tried again on another connection. So are all errors of class 08, connection
+errors."""
+
+_SAID = {
+    "28000": "it does not accept this user; see its pg_hba.conf",
+    "28P01": "it refuses the user or the password",
+    "3D000": "there is no such database; create it first",
+    "3F000": "the schema was deleted; close the storage, and it is created again",
+    "42501": "the user lacks a right (tables are created at first use: CREATE on the database, or on an existing "
+    "schema, and CREATE EXTENSION vector for vectors)",
+    "42P01": "a table was deleted; close the storage, and it is created again",
+    "53100": "its disk is full",
+    "53200": "it is out of memory",
+    "53300": "it has too many connections; lower max_connections of the storages, or raise the server's",
+    "54000": "an id is longer than an index can hold (about 2,700 bytes)",
+    "25006": "it is read-only: a standby, or a read-only database",
+}
+
+_KEPT_NOTHING = "an id or a name holds what PostgreSQL cannot keep (a NUL character, or half a surrogate pair)"
+_CLASSES = {
+    "08": "it cannot be reached, or the connection broke",
+    "22": _KEPT_NOTHING,
+    "40": "other transactions were in the way at every attempt",
+    "57": "it is not taking connections now",
+}
+_WITH_DATA = frozenset({"22", "23"})
+
+
+def state(error: BaseException) -> str:
+    """Return the SQLSTATE of an error; an empty text if it has none."""
+    found: object = getattr(error, "sqlstate", None)
+    return found if isinstance(found, str) else ""
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Tell whether the same work may succeed later: the server was away, or other transactions were in the way."""
+    code = state(error)
+    if code:
+        return code in AGAIN or code.startswith("08")
+    return isinstance(error, (OSError, EOFError)) and not isinstance(error, TimeoutError)
+
+
+def quotes_data(error: BaseException) -> bool:
+    """Tell whether an error's text may quote stored content, so that it must not become a ``__cause__``.
+
+    That is true of the classes 22 (data) and 23 (constraints), and of the driver's own errors about values.
+    """
+    code = state(error)
+    return code[:2] in _WITH_DATA or (not code and isinstance(error, ValueError))
+
+
+def problem(error: BaseException, timeout: float) -> str:
+    """Return what went wrong, without stored content.
+
+    Args:
+        error: the exception.
+        timeout: the seconds that a statement may take.
+    """
+    code = state(error)
+    if isinstance(error, TimeoutError) or code == "57014":
+        return f"it took longer than {timeout:g} s (timeout=), or no connection was free (max_connections=)"
+    if type(error).__name__ == "ClientConfigurationError":  # the driver's own; it never quotes a password
+        return f"its URL, or an option of the driver, is wrong: {error}"
+    if not code and isinstance(error, ValueError):
+        return _KEPT_NOTHING
+    said = _SAID.get(code) or _CLASSES.get(code[:2])
+    if said is None:
+        said = _CLASSES["08"] if isinstance(error, OSError) else "it failed"
+    return f"{said} ({type(error).__name__}{f', SQLSTATE {code}' if code else ''})"
+
+
 DRIVER_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, UnicodeError)
 if _IS_INSTALLED:
     DRIVER_ERRORS += (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What the driver raises where the server, the network or a value is at fault."""
 
 AT_THE_END = 5.0
-"""Seconds in which a connection that is given back must have answered, or it is dropped; a pool that closes, too."""
+"""Seconds in which a connection that is given back must answer, or it is dropped; the same for a pool that is
+closed."""
 
 
 @dataclass(eq=False, slots=True)
-class Place:
-    """What a store has in one event loop.
+class LoopConnections:
+    """What a storage has in one event loop.
 
     Attributes:
         opening: held while the pool is opened.
-        preparing: held while the tables are made.
+        preparing: held while the tables are created.
         pool: the pool, once it is open.
-        is_ready: whether the tables are there.
+        is_ready: whether the tables exist.
     """
 
     opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -54,14 +200,15 @@ class Place:
     is_ready: bool = False
 
 
-class Connections:
-    """Connections to one server, opened as they are needed, at most so many in an event loop.
+class ServerConnections:
+    """Connections to one server, opened when needed, up to a limit for each event loop.
 
     Args:
-        url: where the server is.
-        most: how many connections there may be at most.
-        timeout: seconds for a connection to be made or to become free, and for one statement.
-        options: more for `asyncpg.create_pool`: ``ssl``, ``password`` (a function, too), ``statement_cache_size`` …
+        url: the address of the server.
+        most: the largest number of connections.
+        timeout: seconds to open a connection, to wait for a free one, and for one statement.
+        options: further options of `asyncpg.create_pool`: ``ssl``, ``password`` (or a function),
+            ``statement_cache_size`` …
 
     Raises:
         MissingExtraError: asyncpg is not installed.
@@ -74,28 +221,28 @@ class Connections:
         self._most = most
         self._timeout = timeout
         self._options = options
-        self._places: dict[asyncio.AbstractEventLoop, Place] = {}
+        self._places: dict[asyncio.AbstractEventLoop, LoopConnections] = {}
 
-    def place(self) -> Place:
-        """Return what there is in the running event loop; what was in loops that are closed is dropped.
+    def place(self) -> LoopConnections:
+        """Return what the running event loop has; drop what closed loops had.
 
         Raises:
-            UsageError: the loop is not asyncio's.
+            UsageError: the event loop is not asyncio's.
         """
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            cure = "run on asyncio, or take SQLiteStorage"
+            cure = "run on asyncio, or use SQLiteStorage"
             raise UsageError(
-                f"PostgresStorage runs on asyncio alone, as its driver asyncpg does, not on trio: {cure}"
+                f"PostgresStorage runs on asyncio alone, like its driver asyncpg, not on trio: {cure}"
             ) from None
         found = self._places.get(loop)
         if found is None:
             self._places = {each: place for each, place in self._places.items() if not each.is_closed()}
-            found = self._places[loop] = Place()
+            found = self._places[loop] = LoopConnections()
         return found
 
-    async def _pool(self, place: Place) -> Pool:
+    async def _pool(self, place: LoopConnections) -> Pool:
         async with place.opening:
             if place.pool is None:
                 options: dict[str, Value] = {
@@ -112,12 +259,13 @@ class Connections:
             return place.pool
 
     @asynccontextmanager
-    async def connection(self, place: Place) -> AsyncGenerator[Connection]:
-        """Give a connection, and take it back whatever happens.
+    async def connection(self, place: LoopConnections) -> AsyncGenerator[Connection]:
+        """Yield a connection, and take it back in every case.
 
         Raises:
-            TimeoutError: none could be made or became free in time.
-            ConnectionError: it broke, or the pool was closed meanwhile; also where the driver has other words for it.
+            TimeoutError: no connection could be opened, or became free, in time.
+            ConnectionError: it broke, or the pool was closed meanwhile; the driver's own exceptions for this are
+                converted.
         """
         pool = await self._pool(place)
         try:
@@ -133,7 +281,7 @@ class Connections:
             if not _is_lost(connection):
                 raise
             raise ConnectionResetError from error
-        except asyncpg.InternalClientError as error:  # so it is where the server says good-bye between two statements
+        except asyncpg.InternalClientError as error:  # when the server closes the connection between two statements
             _drop(connection)
             raise ConnectionResetError from error
         finally:
@@ -141,7 +289,7 @@ class Connections:
                 await pool.release(connection, timeout=AT_THE_END)
 
     async def close(self) -> None:
-        """Close the running event loop's pool, once its connections are free, or at last without waiting."""
+        """Close the running event loop's pool when its connections are free, or after `AT_THE_END` seconds."""
         place = self.place()
         pool, place.pool, place.is_ready = place.pool, None, False
         if pool is None:
@@ -152,12 +300,12 @@ class Connections:
 
 
 async def _leave(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Reset nothing: no session is left with a setting, a listener or a cursor, so the question is spared."""
+    """Reset nothing: no session keeps a setting, a listener or a cursor, so the round trip is saved."""
 
 
 @asynccontextmanager
 async def transaction(connection: Connection, timeout: float) -> AsyncGenerator[None]:
-    """Begin a transaction; commit it, or roll it back if something was raised, a cancellation included.
+    """Begin a transaction; commit it, or roll it back after any exception, including a cancellation.
 
     Raises:
         InterfaceError: asyncpg's: it could not be committed.
@@ -175,17 +323,17 @@ async def transaction(connection: Connection, timeout: float) -> AsyncGenerator[
 
 async def _commit(connection: Connection) -> None:
     told = await connection.execute("COMMIT")
-    if told != "COMMIT":  # the server's word for a transaction in which something failed is ROLLBACK
+    if told != "COMMIT":  # for a transaction in which something failed, the server answers ROLLBACK
         raise asyncpg.InterfaceError("a transaction could not be committed")
 
 
 async def _roll_back(connection: Connection) -> None:
-    """End a transaction that is not wanted, in bounded time; where that is not to be had, end the connection."""
+    """End a transaction in bounded time; if that fails, end the connection."""
     with anyio.CancelScope(shield=True):
         try:
             if not _is_lost(connection):
                 await connection.execute("ROLLBACK", timeout=AT_THE_END)
-        except DRIVER_ERRORS:  # what was raised before says more
+        except DRIVER_ERRORS:  # the exception before says more
             _drop(connection)
         except BaseException:
             _drop(connection)
@@ -198,8 +346,141 @@ def _drop(connection: Connection) -> None:
 
 
 def _is_lost(connection: Connection) -> bool:
-    """Tell whether a connection is closed; one that broke has left its pool, which does not let it be asked."""
+    """Tell whether a connection is closed. One that broke has left its pool, and cannot be asked."""
     try:
         return connection.is_closed()
     except asyncpg.InterfaceError:
         return True
+
+
+T = TypeVar("T")
+
+FIRST_WAIT = 0.02
+LONGEST_WAIT = 1.0
+"""The longest wait between two attempts, in seconds: waits double up to it, and are shortened by up to a half at
+random."""
+
+
+class Session:
+    """A connection in use. In statements, ``{schema}`` stands for the storage's schema."""
+
+    __slots__ = ("_connection", "schema")
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self.schema = f'"{schema}"'
+
+    def _named(self, sql: str) -> str:
+        return sql.replace("{schema}", self.schema)
+
+    async def rows(self, sql: str, *args: Value) -> Sequence[Values]:
+        """Return the rows of a statement's result."""
+        return [dict(row.items()) for row in await self._connection.fetch(self._named(sql), *args)]
+
+    async def row(self, sql: str, *args: Value) -> Values | None:
+        """Return the first row of a statement's result, or None."""
+        found = await self._connection.fetchrow(self._named(sql), *args)
+        return None if found is None else dict(found.items())
+
+    async def value(self, sql: str, *args: Value) -> Value:
+        """Return the first value of the first row, or None."""
+        return await self._connection.fetchval(self._named(sql), *args)
+
+    async def run(self, sql: str, *args: Value, timeout: float | None = None) -> None:
+        """Run a statement; without arguments, several. ``timeout`` replaces the storage's own, in seconds."""
+        await self._connection.execute(self._named(sql), *args, timeout=timeout)
+
+    async def run_each(self, sql: str, args: Iterable[Sequence[Value]]) -> None:
+        """Run a statement with each of several rows of arguments."""
+        await self._connection.executemany(self._named(sql), args)
+
+
+class PostgresDatabase:
+    """Runs work on a server, on one connection, and again after temporary errors.
+
+    So work may have been done already, by an attempt whose end was not received: it must have the same effect twice.
+
+    Args:
+        label: names the storage in errors, without passwords.
+        connections: the connections.
+        schema: the schema of the tables.
+        timeout: seconds for one statement.
+        retry_for: seconds after the first attempt in which new attempts begin.
+        prepare: creates the tables, in a transaction of the session that it is given.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        connections: ServerConnections,
+        *,
+        schema: str,
+        timeout: float,
+        retry_for: float,
+        prepare: Callable[[Session], Awaitable[None]],
+    ) -> None:
+        self.label = label
+        self._connections = connections
+        self._schema = schema
+        self._timeout = timeout
+        self._retry_for = retry_for
+        self._prepare = prepare
+
+    async def read(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Return what the work returns; each of its statements is a transaction.
+
+        Raises:
+            StorageError: it failed, or could not be done in time.
+        """
+        return await self._tried(self._read, work)
+
+    async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Return what the work returns, once its one transaction is committed.
+
+        Raises:
+            StorageError: it failed, or could not be done in time.
+        """
+        return await self._tried(self._write, work)
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._connections.close()
+
+    async def _read(self, place: LoopConnections, work: Callable[[Session], Awaitable[T]]) -> T:
+        async with self._connections.connection(place) as connection:
+            return await work(Session(connection, self._schema))
+
+    async def _write(self, place: LoopConnections, work: Callable[[Session], Awaitable[T]]) -> T:
+        async with self._connections.connection(place) as connection, transaction(connection, self._timeout):
+            return await work(Session(connection, self._schema))
+
+    async def _tried(
+        self,
+        attempt: Callable[[LoopConnections, Callable[[Session], Awaitable[T]]], Awaitable[T]],
+        work: Callable[[Session], Awaitable[T]],
+    ) -> T:
+        """Attempt the work until it is done, an error is not temporary, or the time is up."""
+        until = anyio.current_time() + self._retry_for
+        wait = FIRST_WAIT
+        while True:
+            place = self._connections.place()
+            try:
+                await self._make_ready(place)
+                return await attempt(place, work)
+            except DRIVER_ERRORS as error:
+                if anyio.current_time() + wait > until or not is_temporary(error):
+                    raise self._told(error) from (None if quotes_data(error) else error)
+            await anyio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - so that waiting tasks do not retry at the same time
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _make_ready(self, place: LoopConnections) -> None:
+        """Create the tables if needed, once for all tasks that wait for them."""
+        if place.is_ready:
+            return
+        async with place.preparing:
+            if not place.is_ready:
+                await self._write(place, self._prepare)
+                place.is_ready = True
+
+    def _told(self, error: BaseException) -> StorageError:
+        return StorageError(self.label, problem(error, self._timeout))

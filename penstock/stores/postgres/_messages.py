@@ -1,4 +1,4 @@
-"""The statements about messages, on a session; they know neither pools nor retries."""
+"""Read and write messages on a PostgreSQL session."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import OwnershipError
 from penstock.engine.values.stored import Page, StoredMessage
-from penstock.stores.bodies import read_message, write_message
-from penstock.stores.cursors import cursor, place
+from penstock.stores.checks import cursor, place
+from penstock.stores.encoding import read_message, write_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message
-    from penstock.stores.postgres._sessions import Session
+    from penstock.stores.postgres._connections import Session
 
 _LOCK_THREADS = """
     INSERT INTO {schema}.threads AS kept (id, resource_id, title, metadata, created_at, updated_at, last_order)
@@ -26,9 +26,9 @@ _LOCK_THREADS = """
     SET last_order = kept.last_order + excluded.last_order, updated_at = greatest(kept.updated_at, excluded.updated_at)
     RETURNING id, resource_id, last_order
 """
-"""Makes the threads that are missing, and locks all of them until the end of the transaction: whoever else stores
-messages in one of them waits, so that places in a thread come in the order of commits. Places are set aside for all
-messages, those that will turn out to have theirs included: there are enough numbers."""
+"""Creates missing threads, and locks all of them until the end of the transaction: others that store messages in one of
+them wait, so that places in a thread are in the order of commits. A place is reserved for every message, also for those
+that have one already: there are enough numbers."""
 
 _STORE = """
     INSERT INTO {schema}.messages AS kept (id, thread_id, order_key, created_at, body)
@@ -42,7 +42,7 @@ _STORE = """
     WHERE kept.thread_id = excluded.thread_id
     RETURNING id, order_key, created_at
 """
-"""In the order of ids, so that two who store the same ones cannot wait for each other."""
+"""In the order of ids, so that two transactions that store the same messages cannot deadlock."""
 
 _PAGE = """
     SELECT order_key, created_at, body FROM {schema}.messages
@@ -77,16 +77,16 @@ _AROUND = """
 """
 
 
-class Saving(NamedTuple):
-    """What is to be stored: messages, their threads with whom they are said to be of, and the time."""
+class MessageBatch(NamedTuple):
+    """Messages to be stored, the resources that they name by thread, and the time."""
 
     messages: Sequence[Message]
     owners: Mapping[str, str | None]
     at: datetime
 
 
-class Asked(NamedTuple):
-    """Which messages are asked for; see `Storage.messages`."""
+class MessageQuery(NamedTuple):
+    """Which messages to return; see `Storage.messages`."""
 
     thread_id: str
     resource_id: str | None
@@ -95,8 +95,8 @@ class Asked(NamedTuple):
     oldest_first: bool
 
 
-async def save(session: Session, saving: Saving, label: str) -> tuple[StoredMessage, ...]:
-    """Store messages, all or none, and return them as they are kept, in the order given."""
+async def save(session: Session, saving: MessageBatch, label: str) -> tuple[StoredMessage, ...]:
+    """Store messages, all or none, and return them as they are stored, in the given order."""
     final = {message.id: message for message in saving.messages}
     written = [write_message(message, f"message {message.id!r}") for message in final.values()]
     places = await _places(session, saving, label)
@@ -111,15 +111,15 @@ async def save(session: Session, saving: Saving, label: str) -> tuple[StoredMess
         [message.id for message in final.values() if message.created_at is None],
     )
     if len(rows) < len(final):
-        raise OwnershipError(label, "the id of a message is that of another thread's; nothing was stored")
+        raise OwnershipError(label, "an id belongs to a message of another thread; nothing was stored")
     kept: dict[str, StoredMessage] = {
         row["id"]: StoredMessage(_timed(final[row["id"]], row["created_at"]), row["order_key"]) for row in rows
     }
     return tuple(kept[message.id] for message in saving.messages)
 
 
-async def _places(session: Session, saving: Saving, label: str) -> dict[str, int]:
-    """Return a place for each message, the next of its thread in the order given; the threads are locked."""
+async def _places(session: Session, saving: MessageBatch, label: str) -> dict[str, int]:
+    """Return a place for each message, the next of its thread in the given order. The threads are locked."""
     owners = saving.owners
     ids: dict[str, dict[str, None]] = {thread: {} for thread in owners}
     for message in saving.messages:
@@ -127,7 +127,7 @@ async def _places(session: Session, saving: Saving, label: str) -> dict[str, int
     counts = [len(ids[thread]) for thread in owners]
     rows = await session.rows(_LOCK_THREADS, list(owners), list(owners.values()), saving.at, counts)
     if any(owners[row["id"]] not in {None, row["resource_id"]} for row in rows):
-        raise OwnershipError(label, "a thread is another resource's; nothing was stored")
+        raise OwnershipError(label, "a thread belongs to another resource; nothing was stored")
     places: dict[str, int] = {}
     for row in rows:
         own = ids[row["id"]]
@@ -144,8 +144,8 @@ def _stored(row: Mapping[str, Value]) -> StoredMessage:
     return StoredMessage(_timed(read_message(row["body"]), row["created_at"]), row["order_key"])
 
 
-async def page(session: Session, asked: Asked) -> Page[StoredMessage]:
-    """Return messages of a thread, the newest first, or the oldest."""
+async def page(session: Session, asked: MessageQuery) -> Page[StoredMessage]:
+    """Return messages of a thread, the newest or the oldest first."""
     kind = "oldest" if asked.oldest_first else "newest"
     values: list[Value] = [asked.thread_id, asked.limit + 1]
     where = ["thread_id = $1"]
@@ -162,7 +162,7 @@ async def page(session: Session, asked: Asked) -> Page[StoredMessage]:
 
 
 async def by_id(session: Session, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
-    """Return those of the messages that there are, each once, by thread and order."""
+    """Return the messages that exist, each once, by thread and order."""
     return tuple(_stored(row) for row in await session.rows(_BY_ID, list(ids)))
 
 
@@ -172,5 +172,5 @@ async def around(session: Session, ids: Sequence[str], before: int, after: int) 
 
 
 async def delete(session: Session, ids: Sequence[str]) -> Sequence[str]:
-    """Delete messages, and their vectors with them; return the ids of those that there were."""
+    """Delete messages with their vectors; return the ids of those that existed."""
     return [row["id"] for row in await session.rows(_DELETE, list(ids))]

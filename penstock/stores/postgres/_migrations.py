@@ -1,8 +1,8 @@
-"""The tables of a store, version by version, forward only; it knows no connection.
+"""The tables of the storage, version by version, forward only.
 
-Every process that opens a store looks which versions are there, and makes what is missing in one transaction, under a
-lock of the whole database. The tables of vectors are a part of their own, made when vectors are first stored: a server
-without pgvector keeps messages all the same.
+Each process that opens the storage looks which versions exist, and creates what is missing in one transaction, under a
+lock of the whole database. The tables of vectors are a separate part, created when vectors are first stored: a server
+without pgvector can still store messages.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from penstock.engine.values.errors import StorageError
 
 if TYPE_CHECKING:
-    from penstock.stores.postgres._sessions import Session
+    from penstock.stores.postgres._connections import Session
 
 LOCK = 0x70656E73746F636B
-"""The key of the lock under which tables are made: the bytes of "penstock"."""
+"""The key of the lock under which tables are created: the bytes of "penstock"."""
 
 MEMORY = (
     """
@@ -52,7 +52,7 @@ MEMORY = (
     );
     """,
 )
-"""Titles, metadata, messages and memories are JSON as text: unlike ``jsonb``, it holds every character there is."""
+"""Titles, metadata, messages and memories are JSON as text, which can hold every character, unlike ``jsonb``."""
 
 VECTORS = (
     """
@@ -85,18 +85,24 @@ VECTORS = (
 )
 """A trigger deletes the vectors of deleted messages, in the same transaction, whoever deletes them and how.
 
-Vectors of up to 2,000 numbers stand in their rows: fetching each from where PostgreSQL puts long values by itself takes
-several times as long as comparing it.
+Vectors of up to 2,000 numbers are stored in their rows: fetching each from the separate storage that PostgreSQL uses
+for long values takes several times as long as comparing it.
 """
 
 _PARTS = {"memory": MEMORY, "vectors": VECTORS}
 
 
 async def migrate(session: Session, part: str, label: str, **names: str) -> None:
-    """Bring a part of the tables to the newest version; ``names``: what stands in its statements for what.
+    """Bring a part of the tables to the newest version.
+
+    Args:
+        session: a session in a transaction.
+        part: ``memory`` or ``vectors``.
+        label: names the storage in errors.
+        names: the values of further placeholders in the statements.
 
     Raises:
-        StorageError: the tables are of a newer Penstock.
+        StorageError: the tables are of a newer version of Penstock.
     """
     versions = _PARTS[part]
     if await version(session, part) == len(versions):
@@ -105,7 +111,7 @@ async def migrate(session: Session, part: str, label: str, **names: str) -> None
     await _make_schema(session)
     there = await version(session, part)
     if there > len(versions):
-        told = f"its tables ({part}) are of version {there}, but this Penstock knows {len(versions)}"
+        told = f"its tables ({part}) have version {there}, but this Penstock supports {len(versions)}"
         raise StorageError(label, f"{told}: use a newer Penstock")
     for sql in versions[there:]:
         for name, stands_for in names.items():
@@ -120,7 +126,7 @@ async def migrate(session: Session, part: str, label: str, **names: str) -> None
 
 
 async def version(session: Session, part: str) -> int:
-    """Return the version of a part of the tables; 0 if there is none."""
+    """Return the version of a part of the tables; 0 if it does not exist."""
     if await session.value("SELECT to_regclass($1)::text", f"{session.schema}.versions") is None:
         return 0
     found: int | None = await session.value("SELECT version FROM {schema}.versions WHERE part = $1", part)
@@ -128,7 +134,10 @@ async def version(session: Session, part: str) -> int:
 
 
 async def _make_schema(session: Session) -> None:
-    """Make the schema and the table of versions; who may not make a schema may use one that is there."""
+    """Create the schema and the table of versions.
+
+    A user without the right to create a schema can use an existing one.
+    """
     name = session.schema.strip('"')
     if not await session.value("SELECT 1 FROM pg_namespace WHERE nspname = $1", name):
         await session.run("CREATE SCHEMA {schema}")

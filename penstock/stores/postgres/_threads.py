@@ -1,21 +1,24 @@
-"""The statements about threads, on a session; they know neither pools nor retries."""
+"""Read and write threads and working memories on a PostgreSQL session."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
-from penstock.engine.values.stored import Page, Thread
-from penstock.stores.bodies import read_time, read_values, write_time, write_values
-from penstock.stores.cursors import cursor, place
+from penstock.engine.values.stored import MemoryRecord, Page, Thread
+from penstock.stores.checks import cursor, place
+from penstock.stores.encoding import read_time, read_values, write_time, write_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from penstock.engine.values.frozen import Value, Values
-    from penstock.stores.postgres._sessions import Session
+    from penstock.engine.values.stored import MemoryScope
+    from penstock.stores.postgres._connections import Session
+
 
 _COLUMNS = "id, resource_id, title, metadata, created_at, updated_at, version"
 _READ = "SELECT {columns} FROM {schema}.threads WHERE id = $1".replace("{columns}", _COLUMNS)
@@ -37,14 +40,14 @@ _DELETE_OF = """
         SELECT id FROM {schema}.threads WHERE resource_id = $1 ORDER BY id FOR UPDATE
     ) RETURNING id
 """
-"""In the order of ids, as they are locked by who stores messages in several of them."""
+"""In the order of ids, in which they are locked when messages are stored in several of them."""
 _CURSOR = "threads"
 
 
-class Change(NamedTuple):
-    """A change of a thread: its title and metadata (None: as before), the version it must have, its name, its time.
+class ThreadChange(NamedTuple):
+    """A change of a thread: title and metadata (None: unchanged), the expected version, the change's name, the time.
 
-    By its name it is known if an attempt has made it before, of which nobody heard the end.
+    By the name, an attempt sees whether an earlier one has made the change already.
     """
 
     title: str | None
@@ -73,27 +76,27 @@ async def read(session: Session, thread_id: str) -> Thread | None:
 
 
 async def create(session: Session, thread: Thread, now: datetime, label: str) -> Thread:
-    """Return the thread of that id as it is kept; it is stored if there is none."""
+    """Store the thread if there is none with its id; return the stored one."""
     title, metadata = json.dumps(thread.title), write_values(thread.metadata, "metadata")
     times = (thread.created_at or now, thread.updated_at or now)
     await session.run(_CREATE, thread.id, thread.resource_id, title, metadata, *times)
     kept = await read(session, thread.id)
     if kept is None:
-        raise NotStoredError(label, "the thread was deleted by somebody else while it was made")
+        raise NotStoredError(label, "the thread was deleted while it was created")
     if kept.resource_id != thread.resource_id:
-        raise OwnershipError(label, "there is a thread of that id, and it is another resource's")
+        raise OwnershipError(label, "there is a thread with that id, and it belongs to another resource")
     return kept
 
 
-async def update(session: Session, thread_id: str, change: Change, label: str) -> Thread:
-    """Make a change, unless it is made."""
+async def update(session: Session, thread_id: str, change: ThreadChange, label: str) -> Thread:
+    """Make a change, unless it was made already."""
     row = await session.row(_LOCK, thread_id)
     if row is None:
-        raise NotStoredError(label, "there is no such thread to change")
+        raise NotStoredError(label, "there is no thread with that id")
     if row["change"] == change.name:
         return _thread(row)
     if change.expected not in {None, row["version"]}:
-        raise StorageConflictError(label, "the thread has been changed by now: read it again", row["version"])
+        raise StorageConflictError(label, "the thread has changed: read it again", row["version"])
     if change.title is None and change.metadata is None:
         return _thread(row)
     title = row["title"] if change.title is None else json.dumps(change.title)
@@ -122,16 +125,16 @@ def _time(text: str) -> datetime:
     """Return the time of a cursor.
 
     Raises:
-        UsageError: it is none; nobody was given such a cursor.
+        UsageError: it is invalid: no page has returned such a cursor.
     """
     try:
         return read_time(text)
     except ValueError:
-        raise UsageError("that is no place to go on from here: give a page's `following`") from None
+        raise UsageError("that is not a cursor of this list: pass the `following` of a page") from None
 
 
 def _page(threads: Sequence[Thread], limit: int) -> Page[Thread]:
-    """Return the page of threads of which there is one more if others follow."""
+    """Return a page; there is one thread more than the limit if others follow."""
     if len(threads) <= limit:
         return Page(tuple(threads))
     shown = threads[:limit]
@@ -141,15 +144,90 @@ def _page(threads: Sequence[Thread], limit: int) -> Page[Thread]:
 
 
 async def delete(session: Session, thread_id: str) -> bool:
-    """Delete a thread with all that is its own; tell whether there was one."""
+    """Delete a thread with everything in it; return whether there was one."""
     found = await session.value("DELETE FROM {schema}.threads WHERE id = $1 RETURNING 1", thread_id)
     await session.run("DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = $1", thread_id)
     return found is not None
 
 
 async def delete_of(session: Session, resource_id: str) -> Sequence[str]:
-    """Delete a resource's threads with all that is their own; return their ids."""
+    """Delete a resource's threads with everything in them; return their ids."""
     ids = [row["id"] for row in await session.rows(_DELETE_OF, resource_id)]
     gone = "DELETE FROM {schema}.working_memories WHERE scope = 'thread' AND key = ANY($1::text[])"
     await session.run(gone, ids)
     return ids
+
+
+_VERSIONS = """
+    SELECT body, version, updated_at, author FROM {schema}.working_memories
+    WHERE scope = $1 AND key = $2 ORDER BY version DESC LIMIT $3
+"""
+
+_MADE = """
+    SELECT body, version, updated_at, author FROM {schema}.working_memories
+    WHERE scope = $1 AND key = $2 AND change = $3
+"""
+
+_STORE = """
+    INSERT INTO {schema}.working_memories (scope, key, version, body, author, updated_at, change)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+
+_PRUNE = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key = $2 AND version <= $3"
+
+_DELETE_MEMORY = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key = $2 RETURNING 1"
+
+
+class MemoryChange(NamedTuple):
+    """A change of a working memory: its whole text, its author, the expected version, the change's name, the time.
+
+    By the name, an attempt sees whether an earlier one has made the change already.
+    """
+
+    text: str
+    author: str
+    expected: int | None
+    name: str
+    at: datetime
+
+
+def _record(row: Values) -> MemoryRecord:
+    return MemoryRecord(json.loads(row["body"]), row["version"], row["updated_at"], json.loads(row["author"]))
+
+
+async def memory_versions(session: Session, scope: MemoryScope, key: str, limit: int) -> tuple[MemoryRecord, ...]:
+    """Return the last versions, the newest first."""
+    return tuple(_record(row) for row in await session.rows(_VERSIONS, scope, key, limit))
+
+
+async def put_memory(
+    session: Session, scope: MemoryScope, key: str, change: MemoryChange, *, kept: int, label: str
+) -> MemoryRecord:
+    """Store a version, unless it was stored already; ``kept`` versions remain, including this one."""
+    await _lock_memory(session, scope, key)
+    made = await session.row(_MADE, scope, key, change.name)
+    if made is not None:
+        return _record(made)
+    rows = await session.rows(_VERSIONS, scope, key, 1)
+    there: int = rows[0]["version"] if rows else 0
+    if change.expected not in {None, there}:
+        raise StorageConflictError(label, "the working memory has changed: read it again", there)
+    record = MemoryRecord(change.text, there + 1, change.at.astimezone(UTC), change.author)
+    body, author = json.dumps(record.text), json.dumps(record.author)
+    await session.run(_STORE, scope, key, record.version, body, author, record.updated_at, change.name)
+    await session.run(_PRUNE, scope, key, record.version - kept)
+    return record
+
+
+async def delete_memory(session: Session, scope: MemoryScope, key: str) -> bool:
+    """Delete all versions; return whether there were any.
+
+    A transaction that is storing one commits before, or starts anew.
+    """
+    await _lock_memory(session, scope, key)
+    return await session.value(_DELETE_MEMORY, scope, key) is not None
+
+
+async def _lock_memory(session: Session, scope: MemoryScope, key: str) -> None:
+    """Lock a working memory until the end of the transaction."""
+    await session.run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{session.schema}/{scope}/{key}")

@@ -1,7 +1,7 @@
-"""The statements about vectors, on a session, with pgvector; they know neither pools nor retries.
+"""Store and search vectors on a PostgreSQL session, with pgvector.
 
-All indexes are in one table, as vectors of length 1, whose inner product is the cosine. Those of zeros have no
-direction: they are kept, and never found. Scores are rounded to 6 digits, since numbers of 32 bits know seven.
+All indexes are in one table, as vectors of length 1, whose inner product is the cosine. Vectors of zeros have no
+direction: they are stored, and never found. Scores are rounded to 6 decimals, since 32-bit numbers have seven digits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import NotStoredError, StorageError
 from penstock.engine.values.stored import VectorHit
-from penstock.stores.blobs import blob
+from penstock.stores.encoding import blob
 from penstock.stores.postgres._migrations import LOCK, migrate, version
 
 if TYPE_CHECKING:
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.stored import VectorEntry
-    from penstock.stores.postgres._sessions import Session
+    from penstock.stores.postgres._connections import Session
 
 log = logging.getLogger("penstock")
 
 MOST_HNSW = 4000
-"""How many numbers a vector of an index with HNSW has at most; from 2,001 on they are indexed with 16 bits each.
+"""The most numbers of a vector in an index with HNSW; from 2,001 on they are indexed with 16 bits each.
 
 Source: pgvector's documentation, "HNSW".
 """
 
 MOST_WHOLE = 2000
-"""How many numbers a vector has at most that HNSW indexes with 32 bits each."""
+"""The most numbers of a vector that HNSW indexes with 32 bits each."""
 
 LOOKED_THROUGH = 20_000
-"""Up to how many vectors of one resource are looked through, one by one, though there is an HNSW index: that takes
-few milliseconds, and finds what an index that was made for all resources together may miss."""
+"""Up to this number, the vectors of one resource are compared one by one although there is an HNSW index: that takes a
+few milliseconds, and finds what an index over all resources may miss."""
 
 BUILT_AT_ONCE = 1000
-"""Over up to how many vectors an HNSW index is built when something is stored: that takes a second or less, and who
-stores something else waits for it. Over more it is built when that is asked for, while others go on."""
+"""Up to this number of vectors, an HNSW index is built when vectors are stored: that takes a second or less, and others
+that store vectors wait for it. For more, it is built by `build_hnsw`, while others go on."""
 
 BUILDING = 7 * 86400.0
-"""Seconds that building an HNSW index may take."""
+"""The longest time, in seconds, that building an HNSW index may take: a week."""
 
 _PGVECTOR = """
     SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
@@ -99,8 +99,8 @@ _WALK = """
 """
 
 
-class Search(NamedTuple):
-    """What is looked for; see `VectorStore.query_vectors`."""
+class VectorQuery(NamedTuple):
+    """A search; see `VectorStore.query_vectors`."""
 
     vector: Sequence[float]
     limit: int
@@ -109,8 +109,8 @@ class Search(NamedTuple):
     threshold: float | None
 
 
-class Index(NamedTuple):
-    """An index as it is: its number, the length of its vectors, what searches it, and where pgvector's types are."""
+class VectorIndex(NamedTuple):
+    """An index: its number, the length of its vectors, whether it has HNSW, and the schema of pgvector's types."""
 
     id: int
     length: int
@@ -119,7 +119,7 @@ class Index(NamedTuple):
     goes_on: bool
 
     def filled(self, sql: str) -> str:
-        """Return a statement with what is the index's own filled in: numbers, and names that the server quoted."""
+        """Return a statement with the index's values filled in: numbers, and names that the server has quoted."""
         name = "vector" if self.length <= MOST_WHOLE else "halfvec"
         sql = sql.replace("{kind}", f"{self.pgvector}.{name}").replace("{name}", name)
         sql = sql.replace("{pgvector}", self.pgvector)
@@ -127,17 +127,17 @@ class Index(NamedTuple):
 
 
 def _direction(vector: Sequence[float], label: str, length: int | None = None) -> list[float] | None:
-    """Return a vector of length 1 that points where this one does; None if it points nowhere."""
+    """Return the vector scaled to length 1; None for a vector of zeros."""
     numbers: tuple[float, ...] = struct.unpack(f"<{len(vector)}f", blob(vector, label, length))
     size = hypot(*numbers)
     return [number / size for number in numbers] if size else None
 
 
 class Vectors:
-    """The vectors of one store, searched through, or with an HNSW index.
+    """The vectors of one storage, compared one by one, or searched with an HNSW index.
 
     Attributes:
-        needs_settings: whether a query has settings of its own, as one with HNSW does: it needs a transaction.
+        needs_settings: whether queries need settings of their own, as those with HNSW do, and so a transaction.
     """
 
     def __init__(self, label: str, *, hnsw: bool) -> None:
@@ -147,11 +147,11 @@ class Vectors:
         self._has_told = False
 
     def forget(self) -> None:
-        """Look again whether there are tables: the store was closed."""
+        """Look for the tables again: the storage was closed."""
         self._are_there = False
 
     async def upsert(self, session: Session, index: str, entries: Sequence[VectorEntry]) -> None:
-        """Store vectors, all or none; the tables, and the index, are made at first use."""
+        """Store vectors, all or none; tables and index are created at first use."""
         length = len(entries[0].vector)
         directions = [_direction(entry.vector, self._label, length) for entry in entries]
         if not await self._is_ready(session):
@@ -170,8 +170,8 @@ class Vectors:
             ],
         )
 
-    async def query(self, session: Session, index: str, search: Search) -> tuple[VectorHit, ...]:
-        """Return the nearest by cosine, the nearest first; of equal ones by id."""
+    async def query(self, session: Session, index: str, search: VectorQuery) -> tuple[VectorHit, ...]:
+        """Return the nearest vectors by cosine, the nearest first, equal ones by id."""
         direction = _direction(search.vector, self._label)
         found = await self._index(session, index) if await self._is_ready(session) else None
         if found is None:
@@ -209,7 +209,7 @@ class Vectors:
         return [row["id"] for row in rows]
 
     async def delete_thread(self, session: Session, thread_id: str) -> None:
-        """Delete the vectors of a thread from all indexes, those of messages that are kept elsewhere included."""
+        """Delete the vectors of a thread from all indexes, also those of messages that are stored elsewhere."""
         if await self._is_ready(session):
             await session.run("DELETE FROM {schema}.vectors WHERE thread_id = $1", thread_id)
 
@@ -228,16 +228,16 @@ class Vectors:
         pgvector: str | None = await session.value(_PGVECTOR)
         if pgvector is None:
             if not await session.value("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
-                raise StorageError(self._label, "the server has no pgvector, which keeps vectors; install it there")
+                raise StorageError(self._label, "the server has no pgvector, which vectors need; install it there")
             await session.run("CREATE EXTENSION IF NOT EXISTS vector")
             pgvector = await session.value(_PGVECTOR)
         await migrate(session, "vectors", self._label, vector=str(pgvector))
 
-    async def _index(self, session: Session, name: str) -> Index | None:
+    async def _index(self, session: Session, name: str) -> VectorIndex | None:
         row = await session.row(_INDEX, name)
-        return None if row is None else Index(*row.values())
+        return None if row is None else VectorIndex(*row.values())
 
-    async def _make_index(self, session: Session, name: str, length: int) -> Index:
+    async def _make_index(self, session: Session, name: str, length: int) -> VectorIndex:
         await session.run(
             "INSERT INTO {schema}.vector_indexes (name, length) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
             name,
@@ -245,43 +245,45 @@ class Vectors:
         )
         found = await self._index(session, name)
         if found is None:
-            raise StorageError(self._label, "pgvector was taken out of the database")
+            raise StorageError(self._label, "pgvector was removed from the database")
         return found
 
     async def build(self, session: Session, index: str) -> None:
-        """Build the HNSW index over an index's vectors while others read and write; not in a transaction."""
+        """Build the HNSW index of an index's vectors while others read and write; not in a transaction."""
         found = await self._index(session, index) if await self._is_ready(session) else None
         if found is None:
-            raise NotStoredError(self._label, "there is no index of that name to build; it is made by storing in it")
+            raise NotStoredError(
+                self._label, "there is no index of that name; it is created when vectors are stored in it"
+            )
         self._check_length(found)
-        await session.run("SET statement_timeout = 0")  # every transaction of the store sets its own
+        await session.run("SET statement_timeout = 0")  # transactions of the storage set their own
         await session.run(found.filled(_BUILD).replace("{concurrently}", "CONCURRENTLY"), timeout=BUILDING)
         name = f"{session.schema}.vectors_hnsw_{found.id}"
         if not await session.value(_IS_WHOLE, name):
-            told = "the HNSW index is being built by somebody else, or a build of it broke off"
+            told = "the HNSW index is being built, or an earlier build did not finish"
             raise StorageError(self._label, f"{told}: wait, or DROP INDEX {name}")
         await session.run(_BUILT, found.id)
 
-    async def _build_if_small(self, session: Session, index: Index) -> None:
-        """Build the HNSW index where that takes no time; else say, once, that it is to be built."""
+    async def _build_if_small(self, session: Session, index: VectorIndex) -> None:
+        """Build the HNSW index if that is fast; otherwise log once that it must be built."""
         self._check_length(index)
         some = "SELECT 1 FROM {schema}.vectors WHERE index_id = $1 OFFSET $2 LIMIT 1"
         if await session.value(some, index.id, BUILT_AT_ONCE):
             if not self._has_told:
                 self._has_told = True
-                log.warning("%s: vectors are looked through until `await build_hnsw(index)` was called", self._label)
+                log.warning("%s: vectors are compared one by one until you call `await build_hnsw(index)`", self._label)
             return
         await session.run("SELECT pg_advisory_xact_lock($1)", LOCK)
         await session.run(index.filled(_BUILD).replace("{concurrently}", ""))
         await session.run(_BUILT, index.id)
 
-    def _check_length(self, index: Index) -> None:
+    def _check_length(self, index: VectorIndex) -> None:
         if index.length > MOST_HNSW:
             told = f"vectors of {index.length} numbers are too long for HNSW ({MOST_HNSW} at most)"
             raise StorageError(self._label, f"{told}; use vector_search='exact'")
 
-    async def _are_many(self, session: Session, index: Index, search: Search) -> bool:
-        """Tell whether so many vectors are asked for that they are not looked through."""
+    async def _are_many(self, session: Session, index: VectorIndex, search: VectorQuery) -> bool:
+        """Tell whether a query covers too many vectors to compare them one by one."""
         if search.thread_id is not None:
             return False
         if search.resource_id is None:
@@ -290,8 +292,8 @@ class Vectors:
         return bool(await session.value(few, index.id, search.resource_id, LOOKED_THROUGH))
 
 
-async def _look_wide(session: Session, index: Index, limit: int) -> None:
-    """Let HNSW look at more than the few it does by itself; from pgvector 0.8 on until there are enough."""
+async def _look_wide(session: Session, index: VectorIndex, limit: int) -> None:
+    """Let HNSW visit more candidates than by default; from pgvector 0.8 on, until there are enough."""
     wide = str(min(1000, max(100, limit * 2 + 20)))
     await session.run("SELECT set_config('hnsw.ef_search', $1, true)", wide)
     if index.goes_on:

@@ -1,4 +1,4 @@
-"""`PostgresStorage`: threads, messages, working memories and vectors in a PostgreSQL server; it knows no processor."""
+"""`PostgresStorage`: threads, messages, working memories and vectors in a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.stores import checks
-from penstock.stores.postgres import _memories as memories, _messages as said, _threads as threads
-from penstock.stores.postgres._address import check_schema, shown
-from penstock.stores.postgres._connections import Connections
+from penstock.stores.postgres import _messages, _threads
+from penstock.stores.postgres._connections import PostgresDatabase, ServerConnections, check_schema, shown_address
 from penstock.stores.postgres._migrations import migrate
-from penstock.stores.postgres._sessions import Database
-from penstock.stores.postgres._vectors import Search, Vectors
+from penstock.stores.postgres._vectors import VectorQuery, Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
         VectorEntry,
         VectorHit,
     )
-    from penstock.stores.postgres._sessions import Session
+    from penstock.stores.postgres._connections import Session
 
 VectorSearch = Literal["exact", "hnsw"]
 """How vectors are searched: one by one, or with an index that may miss some."""
@@ -42,35 +40,36 @@ _NAME = "PostgresStorage"
 _FOREVER = 1_000_000
 
 LEAST_VERSIONS = 10
-"""How many versions of a working memory a store keeps at least; see `Storage.working_memory_history`."""
+"""How many versions of a working memory a storage keeps at least; see `Storage.working_memory_history`."""
 
 
 class PostgresStorage:
-    """A store in a PostgreSQL server, from version 13 on, for any number of processes; a `Storage` and a `VectorStore`.
+    """A storage in a PostgreSQL server (13 or newer), for many processes: a `Storage` and a `VectorStore`.
 
-    It opens connections, and makes its tables, at first use. Vectors need the server's extension pgvector. Where the
-    server goes away, work is tried again for a while: what was awaited is kept, and nothing is stored twice.
+    It connects, and creates its tables, at first use. Vectors need the server's extension pgvector. If the server goes
+    away, calls are tried again for a while: what a call has stored when it returns stays stored, and nothing is stored
+    twice.
 
-    It runs on asyncio alone, and in several event loops at once: each has connections of its own.
+    It runs on asyncio only. Several event loops can use it: each has its own connections.
 
     Args:
-        url: where the server is: ``postgresql://user:password@host:5432/database``. No text of the store shows user or
-            password.
-        schema: the schema that holds the tables; it is made if it is missing.
-        max_connections: how many connections one event loop opens at most.
-        timeout: seconds that one statement may take, and that a connection may take to be made or to become free.
-        retry_for: seconds for which work is tried again while the server is away or others are in the way; 0: it is
-            tried once.
-        vector_search: ``exact`` looks through the vectors asked for, one by one; ``hnsw`` has an index for millions,
-            which may miss some.
-        memory_versions: how many versions of a working memory are kept, the current one included; 10 or more.
-        connect_options: more for asyncpg's ``create_pool``: ``ssl``, ``password`` (also a function, for tokens that
+        url: the server: ``postgresql://user:password@host:5432/database``. No error or repr shows user or password.
+        schema: the schema of the tables; it is created if it is missing.
+        max_connections: the most connections of one event loop, 1 or more. Default: 10.
+        timeout: seconds for one statement, for opening a connection, and for waiting for a free one, 0.001 or more.
+            Default: 30.
+        retry_for: seconds in which a call is tried again while the server is away or other transactions are in the way;
+            0: no retries. Default: 10.
+        vector_search: ``exact`` compares vectors one by one; ``hnsw`` uses an index for millions of vectors, which may
+            miss some.
+        memory_versions: how many versions of a working memory are kept, including the current one; 10 or more.
+        connect_options: further options of asyncpg's ``create_pool``: ``ssl``, ``password`` (a function for tokens that
             change), ``statement_cache_size=0`` (for pgbouncer), ``server_settings`` …
-        clock: what tells the time.
+        clock: tells when something was stored.
 
     Raises:
-        OptionError: an option cannot be meant.
-        MissingExtraError: asyncpg is not installed.
+        OptionError: an option has a value that is not allowed.
+        MissingExtraError: the extra ``postgres`` is not installed.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class PostgresStorage:
             connect_options=connect_options,
             clock=clock,
         )
-        where = shown(_NAME, url)
+        where = shown_address(_NAME, url)
         check_schema(_NAME, schema)
         _check_limits(max_connections, timeout, retry_for)
         if vector_search not in get_args(VectorSearch):
@@ -108,9 +107,9 @@ class PostgresStorage:
         self._clock = clock
         self._versions = memory_versions
         self._vectors = Vectors(self._label, hnsw=vector_search == "hnsw")
-        self._database = Database(
+        self._database = PostgresDatabase(
             self._label,
-            Connections(url, max_connections, timeout, connect_options),
+            ServerConnections(url, max_connections, timeout, connect_options),
             schema=schema,
             timeout=timeout,
             retry_for=retry_for,
@@ -119,79 +118,81 @@ class PostgresStorage:
 
     async def thread(self, thread_id: str) -> Thread | None:
         """Return a thread, or None."""
-        return await self._database.read(partial(threads.read, thread_id=thread_id))
+        return await self._database.read(partial(_threads.read, thread_id=thread_id))
 
     async def create_thread(self, thread: Thread) -> Thread:
-        """Return the thread of that id as it is kept; it is stored if there is none.
+        """Store the thread if there is none with its id; return the stored one.
 
         Raises:
-            OwnershipError: there is one, and it is another resource's.
+            OwnershipError: the stored one belongs to another resource.
         """
         checks.check_name(thread.id, "a thread's id")
         checks.check_name(thread.resource_id, "a thread's resource_id")
         now = self._clock.now()
-        return await self._database.write(partial(threads.create, thread=thread, now=now, label=self._label))
+        return await self._database.write(partial(_threads.create, thread=thread, now=now, label=self._label))
 
     async def update_thread(
         self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
     ) -> Thread:
-        """Store a title, or metadata in place of the ones before, and return the thread; see `Storage.update_thread`.
+        """Store a title, or metadata that replace the old ones, and return the thread; see `Storage.update_thread`.
 
         Raises:
-            StorageConflictError: it has another version than the expected one by now.
+            StorageConflictError: the thread has another version than expected.
             NotStoredError: there is no such thread.
         """
         checks.check_version(expected)
-        change = threads.Change(title, metadata, expected, RANDOM_IDS.next(), self._clock.now())
+        change = _threads.ThreadChange(title, metadata, expected, RANDOM_IDS.next(), self._clock.now())
         return await self._database.write(
-            partial(threads.update, thread_id=thread_id, change=change, label=self._label)
+            partial(_threads.update, thread_id=thread_id, change=change, label=self._label)
         )
 
     async def threads(
         self, *, resource_id: str | None = None, limit: int = 50, after: str | None = None
     ) -> Page[Thread]:
-        """Return threads, the last changed first; ``after``: a page's ``following``."""
+        """Return threads, the last changed first; ``after``: the ``following`` of a page."""
         checks.check_limit(limit)
         return await self._database.read(
-            partial(threads.page, resource_id=resource_id, limit=limit, after=after),
+            partial(_threads.page, resource_id=resource_id, limit=limit, after=after),
         )
 
     async def delete_thread(self, thread_id: str) -> bool:
-        """Delete a thread with its messages, their vectors, and its working memory; tell whether there was one."""
+        """Delete a thread with its messages, their vectors, and its working memory; return whether there was one."""
         was_there = False
 
         async def work(session: Session) -> bool:
             nonlocal was_there
-            was_there |= await threads.delete(session, thread_id)  # also by an attempt whose end nobody heard
+            was_there |= await _threads.delete(
+                session, thread_id
+            )  # also by an earlier attempt whose result was not received
             await self._vectors.delete_thread(session, thread_id)
             return was_there
 
         return await self._database.write(work)
 
     async def delete_resource(self, resource_id: str) -> int:
-        """Delete all that is a resource's; see `Storage.delete_resource`."""
+        """Delete everything of a resource; see `Storage.delete_resource`."""
         gone: set[str] = set()
 
         async def work(session: Session) -> int:
-            gone.update(await threads.delete_of(session, resource_id))
-            await memories.delete(session, "resource", resource_id)
+            gone.update(await _threads.delete_of(session, resource_id))
+            await _threads.delete_memory(session, "resource", resource_id)
             await self._vectors.delete_resource(session, resource_id, sorted(gone))
             return len(gone)
 
         return await self._database.write(work)
 
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
-        """Store messages, all or none, and return them as they are kept; see `Storage.save_messages`.
+        """Store messages, all or none, and return them as they are stored; see `Storage.save_messages`.
 
         Raises:
-            MessageError: one has no id or no thread.
-            OwnershipError: a thread is another resource's, or the id is that of another thread's message.
+            MessageError: a message has no id or no thread.
+            OwnershipError: a thread belongs to another resource, or an id to a message of another thread.
         """
         owners = checks.owners(messages, self._label)
         if not owners:
             return ()
-        saving = said.Saving(messages, owners, self._clock.now())
-        return await self._database.write(partial(said.save, saving=saving, label=self._label))
+        saving = _messages.MessageBatch(messages, owners, self._clock.now())
+        return await self._database.write(partial(_messages.save, saving=saving, label=self._label))
 
     async def messages(
         self,
@@ -204,31 +205,31 @@ class PostgresStorage:
     ) -> Page[StoredMessage]:
         """Return messages of a thread, the newest first; see `Storage.messages`."""
         checks.check_limit(limit)
-        asked = said.Asked(thread_id, resource_id, limit, before, oldest_first)
-        return await self._database.read(partial(said.page, asked=asked))
+        asked = _messages.MessageQuery(thread_id, resource_id, limit, before, oldest_first)
+        return await self._database.read(partial(_messages.page, asked=asked))
 
     async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
-        """Return those of the messages that there are, each once, by thread and order."""
-        return await self._database.read(partial(said.by_id, ids=ids))
+        """Return the messages that exist, each once, by thread and order."""
+        return await self._database.read(partial(_messages.by_id, ids=ids))
 
     async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
         """Return messages and their neighbours in their threads, each once, by thread and order."""
         checks.check_limit(before, "before", 0)
         checks.check_limit(after, "after", 0)
-        return await self._database.read(partial(said.around, ids=ids, before=before, after=after))
+        return await self._database.read(partial(_messages.around, ids=ids, before=before, after=after))
 
     async def delete_messages(self, ids: Sequence[str]) -> int:
         """Delete messages with their vectors; return how many there were."""
         gone: set[str] = set()
 
         async def work(session: Session) -> int:
-            gone.update(await said.delete(session, ids))
+            gone.update(await _messages.delete(session, ids))
             return len(gone)
 
         return await self._database.write(work)
 
     async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
-        """Return the working memory of a thread or a resource as it stands, or None."""
+        """Return the current working memory of a thread or a resource, or None."""
         return next(iter(await self.working_memory_history(scope, key, limit=1)), None)
 
     async def put_working_memory(
@@ -237,42 +238,42 @@ class PostgresStorage:
         """Store a working memory, and return it; see `Storage.put_working_memory`.
 
         Raises:
-            StorageConflictError: it has another version than the expected one by now: read it again.
+            StorageConflictError: it has another version than expected: read it again.
         """
         checks.check_scope(scope)
         checks.check_name(key, "the key of a working memory")
         checks.check_version(expected)
-        change = memories.Change(text, author, expected, RANDOM_IDS.next(), self._clock.now())
+        change = _threads.MemoryChange(text, author, expected, RANDOM_IDS.next(), self._clock.now())
         return await self._database.write(
-            partial(memories.put, scope=scope, key=key, change=change, kept=self._versions, label=self._label)
+            partial(_threads.put_memory, scope=scope, key=key, change=change, kept=self._versions, label=self._label)
         )
 
     async def working_memory_history(
         self, scope: MemoryScope, key: str, *, limit: int = 10
     ) -> tuple[MemoryRecord, ...]:
-        """Return a working memory's last versions, the newest first; ``memory_versions`` of them are kept."""
+        """Return the last versions of a working memory, the newest first; ``memory_versions`` are kept."""
         checks.check_scope(scope)
         checks.check_limit(limit)
-        return await self._database.read(partial(memories.versions, scope=scope, key=key, limit=limit))
+        return await self._database.read(partial(_threads.memory_versions, scope=scope, key=key, limit=limit))
 
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
-        """Delete a working memory with all its versions; tell whether there was one."""
+        """Delete a working memory with all its versions; return whether there was one."""
         checks.check_scope(scope)
         was_there = False
 
         async def work(session: Session) -> bool:
             nonlocal was_there
-            was_there |= await memories.delete(session, scope, key)
+            was_there |= await _threads.delete_memory(session, scope, key)
             return was_there
 
         return await self._database.write(work)
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
-        """Store vectors, all or none; the index is made at first use, of their length.
+        """Store vectors, all or none. An index is created at first use, for vectors of that length.
 
         Raises:
-            StorageError: a vector has another length than the index's, is empty, or holds what is no finite number; or
-                the server has no pgvector.
+            StorageError: a vector has another length than the index's, is empty, or holds a value that is not finite;
+                or the server has no pgvector.
         """
         checks.check_name(index, "the name of an index")
         if entries:
@@ -288,13 +289,13 @@ class PostgresStorage:
         resource_id: str | None = None,
         threshold: float | None = None,
     ) -> tuple[VectorHit, ...]:
-        """Return the nearest by cosine, the nearest first; of equal ones by id. See `VectorStore.query_vectors`.
+        """Return the nearest vectors by cosine, the nearest first, equal ones by id. See `VectorStore.query_vectors`.
 
         Raises:
-            StorageError: the vector has another length than the index's, is empty, or holds what is no finite number.
+            StorageError: the vector has another length than the index's, is empty, or holds a value that is not finite.
         """
         checks.check_limit(limit)
-        search = Search(vector, limit, thread_id, resource_id, threshold)
+        search = VectorQuery(vector, limit, thread_id, resource_id, threshold)
         query = partial(self._vectors.query, index=index, search=search)
         return await (self._database.write if self._vectors.needs_settings else self._database.read)(query)
 
@@ -309,23 +310,24 @@ class PostgresStorage:
         return await self._database.write(work)
 
     async def build_hnsw(self, index: str) -> None:
-        """Build the HNSW index over vectors that are there already; others read and write meanwhile.
+        """Build the HNSW index over vectors that are stored already, while others read and write.
 
-        Only needed where ``vector_search`` became ``hnsw`` after more than 1,000 were stored. It may take minutes.
+        It is only needed if ``vector_search`` became ``hnsw`` after more than 1,000 vectors were stored. It may take
+        minutes.
 
         Raises:
             NotStoredError: there is no index of that name.
-            StorageError: it is being built by somebody else, or was left half built; or the vectors are too long.
+            StorageError: it is being built, or an earlier build did not finish; or the vectors are too long.
         """
         await self._database.read(partial(self._vectors.build, index=index))
 
     async def close(self) -> None:
-        """Close the connections of the running event loop; the store may be used again."""
+        """Close the connections of the running event loop. The storage can be used again."""
         self._vectors.forget()
         await self._database.close()
 
     async def __aenter__(self) -> Self:
-        """Return itself: it opens at first use."""
+        """Return itself; it connects at first use."""
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -333,24 +335,24 @@ class PostgresStorage:
         await self.close()
 
     def __copy__(self) -> Self:
-        """Return itself: it is a handle to one place."""
+        """Return itself: copies would share the server anyway."""
         return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return itself: copied workflows share what is remembered."""
+        """Return itself: copied workflows share their storage."""
         return self
 
     def __reduce__(self) -> tuple[partial[PostgresStorage], tuple[()]]:
-        """Pickle as its URL, with the password that is in it, and its options; without connections."""
+        """Pickle the URL (with its password) and the options, without connections."""
         return self._again, ()
 
     def __repr__(self) -> str:
-        """Show where it is, without user and password."""
+        """Show the address, without user and password."""
         return f"<{self._label}>"
 
 
 def _check_limits(max_connections: int, timeout: object, retry_for: object) -> None:
-    """Refuse limits that cannot be meant."""
+    """Check the limits."""
     if type(max_connections) is not int or max_connections < 1:
         raise OptionError(_NAME, "max_connections", max_connections, "an int, 1 or more")
     for option, value, least in (("timeout", timeout, 0.001), ("retry_for", retry_for, 0.0)):
@@ -359,7 +361,7 @@ def _check_limits(max_connections: int, timeout: object, retry_for: object) -> N
 
 
 def _check_options(memory_versions: int, options: object) -> None:
-    """Refuse too few versions, and what is no mapping, without showing it."""
+    """Check the number of versions, and that the options are a mapping, without showing them."""
     if type(memory_versions) is not int or memory_versions < LEAST_VERSIONS:
         raise OptionError(_NAME, "memory_versions", memory_versions, f"an int, {LEAST_VERSIONS} or more")
     if not isinstance(options, Mapping):

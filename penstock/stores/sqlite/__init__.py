@@ -1,1 +1,1 @@
-"""The embedded stores: SQLite in a file, shared by tasks and processes, or in memory; they know no processor."""
+"""`SQLiteStorage`, which keeps a file that tasks, threads and processes can share, and `InMemoryStorage`."""

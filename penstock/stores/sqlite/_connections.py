@@ -1,34 +1,87 @@
-"""`Connections`: the connections of one process to one file, for any of its threads; they know no task and no table."""
+"""SQLite connections: transactions in a file, by worker threads, or in memory, at once; and SQLite's errors in words.
+
+Work is a function of a connection. It runs completely or not at all: if it fails, or its process is killed, nothing is
+stored; once it was awaited, it is on the disk.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
-from weakref import WeakSet, finalize
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet, finalize
 
-from penstock.stores.sqlite._failures import BusyError, in_words, is_busy
-from penstock.stores.sqlite._opening import opened
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import RunVar, checkpoint
+
+from penstock.engine.values.errors import StorageError
+from penstock.stores.sqlite._schema import IN_MEMORY, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from sqlite3 import Connection
+
+
+_PRIMARY = 0xFF
+"""The bits of an error code that give its kind; the others are details."""
+
+_OTHERS_ARE_AT_IT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+
+_IN_WORDS = {
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that its folder exists and can be written to",
+    sqlite3.SQLITE_READONLY: "it cannot be written to, or the file was moved or deleted while it was open",
+    sqlite3.SQLITE_PERM: "there is no permission to open it",
+    sqlite3.SQLITE_NOTADB: "the file is not a SQLite database",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: check it with `PRAGMA integrity_check`, or restore a copy",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk could not be read or written",
+    sqlite3.SQLITE_NOMEM: "there is no memory left",
+    sqlite3.SQLITE_TOOBIG: "a value is too large for SQLite",
+}
+
+
+class BusyError(Exception):
+    """Other connections use the file, and nothing has happened: try again."""
+
+
+def _kind(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether others had locked the file, so that trying again may help."""
+    return _kind(error) in _OTHERS_ARE_AT_IT
+
+
+def in_words(error: Exception, store: str) -> StorageError:
+    """Return the `StorageError` for an exception of SQLite, without stored content."""
+    if isinstance(error, UnicodeEncodeError):
+        return StorageError(store, "a text holds half of a surrogate pair, which SQLite cannot store")
+    if not isinstance(error, sqlite3.Error):
+        return StorageError(store, f"a value cannot be stored ({type(error).__name__})")
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    said = _IN_WORDS.get(_kind(error), "SQLite failed")
+    return StorageError(store, f"{said} ({name})")
+
 
 T = TypeVar("T")
 
 
-class Connections:
-    """One connection that writes, and those that read.
+class FileConnections:
+    """The connections of one process to one file: one that writes, and those that read. Any thread can use them.
 
-    A connection that failed is closed: the next work has a new one. A process that was forked opens its own: SQLite's
-    must not cross a fork, nor be closed there.
+    A connection that failed is closed, and the next work opens a new one. A forked process opens its own: SQLite's
+    connections must not be used, nor closed, across a fork.
 
     Args:
-        path: where the file is.
+        path: the file.
         synchronous: how SQLite writes to the disk: ``FULL`` or ``NORMAL``.
-        store: what errors call it.
-        forget: is called whenever the file may be another one afterwards: what is known of it may not hold any more.
+        store: names the store in errors.
+        forget: called when the file may be another one afterwards, so that nothing that was read from it is valid.
     """
 
     def __init__(self, path: str, synchronous: str, store: str, forget: Callable[[], None]) -> None:
@@ -47,11 +100,11 @@ class Connections:
         self._idle: list[sqlite3.Connection] = []
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what the work returns, once it is on the disk.
+        """Return what the work returns, once its changes are on the disk.
 
         Raises:
-            BusyError: others are at it; nothing has happened.
-            StorageError: the work failed in SQLite; nothing of it is kept.
+            BusyError: others use the file; nothing has happened.
+            StorageError: SQLite failed; nothing is stored.
         """
         with self._writing, self._explaining():
             connection = self._writer = self._writer or self._opened()
@@ -65,7 +118,7 @@ class Connections:
                 raise
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what the work returns; all that it reads is of one moment. See `write` for what is raised."""
+        """Return what the work returns. It reads from one snapshot. See `write` for the exceptions."""
         with self._explaining():
             idle = self._idle
             connection = _popped(idle) or self._opened()
@@ -82,7 +135,7 @@ class Connections:
                     self._drop(connection)
 
     def close(self) -> None:
-        """Close all; those that are read from just now are closed as soon as that is done."""
+        """Close all connections; those in use for reading are closed when they are done."""
         with self._writing:
             connections = [*self._idle, *([self._writer] if self._writer else [])]
             self._idle, self._writer = [], None
@@ -91,7 +144,7 @@ class Connections:
             self._forget()
 
     def leave(self) -> None:
-        """Touch none of the connections again: they are those of the process that this one was forked from."""
+        """Abandon all connections without closing them: they belong to the process that this one was forked from."""
         _LEFT.extend(self._open)
         self._open.clear()
         self._start_anew()
@@ -114,11 +167,11 @@ class Connections:
         except sqlite3.Error as error:
             raise (BusyError() if is_busy(error) else in_words(error, self._store)) from error
         except (UnicodeEncodeError, OverflowError) as error:
-            raise in_words(error, self._store) from None  # the first quotes what was to be stored
+            raise in_words(error, self._store) from None  # UnicodeEncodeError quotes the content
 
 
 def _popped(idle: list[sqlite3.Connection]) -> sqlite3.Connection | None:
-    """Return the last one; None if there is none, or another thread was faster."""
+    """Return the last connection; None if there is none, or another thread took it."""
     try:
         return idle.pop()
     except IndexError:
@@ -126,7 +179,7 @@ def _popped(idle: list[sqlite3.Connection]) -> sqlite3.Connection | None:
 
 
 def _transaction(connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
-    """Run the work whole, or not at all."""
+    """Run work in a transaction."""
     connection.execute(begin)
     try:
         done = work(connection)
@@ -143,9 +196,9 @@ def _close_all(connections: set[sqlite3.Connection]) -> None:
         connections.pop().close()
 
 
-_ALL: WeakSet[Connections] = WeakSet()
+_ALL: WeakSet[FileConnections] = WeakSet()
 _LEFT: list[sqlite3.Connection] = []
-"""What a forked process must neither use nor close: closing would take the locks of its parent away."""
+"""Connections that a forked process must neither use nor close: closing would release the locks of its parent."""
 
 
 def _leave_all() -> None:
@@ -153,5 +206,123 @@ def _leave_all() -> None:
         connections.leave()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_leave_all)
+
+
+MOST_READERS = 4
+"""How many connections of an event loop read at the same time: Python decodes what they read one after the other."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+"""Seconds between two tries for a file that another process writes to."""
+
+
+class SQLiteDatabase(Protocol):
+    """Runs work in transactions."""
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Return what the work returns, once its changes are on the disk."""
+        ...
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Return what the work returns; it reads from one snapshot."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; the next work opens new ones."""
+        ...
+
+
+class FileDatabase:
+    """A file that processes, event loops and threads can use at the same time.
+
+    Args:
+        connections: the connections to the file.
+        patience: the seconds that work waits for other processes, above 0.
+        store: names the store in errors.
+    """
+
+    def __init__(self, connections: FileConnections, patience: float, store: str) -> None:
+        self._connections = connections
+        self._patience = patience
+        self._store = store
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run work alone; see `SQLiteDatabase`."""
+        desk = _loop_locks(self)
+        async with desk.turn:
+            return await self._patiently(partial(self._connections.write, work), desk.writer)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run work beside other reads; see `SQLiteDatabase`."""
+        return await self._patiently(partial(self._connections.read, work), _loop_locks(self).readers)
+
+    async def close(self) -> None:
+        """Close all connections, after the work that is running."""
+        desk = _loop_locks(self)
+        async with desk.turn:
+            await to_thread.run_sync(self._connections.close, limiter=desk.writer)
+
+    async def _patiently(self, attempt: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
+        """Try until no other process uses the file. It can be cancelled between attempts, never within one."""
+        give_up = anyio.current_time() + self._patience
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await to_thread.run_sync(attempt, limiter=limiter)
+            except BusyError as busy:
+                if anyio.current_time() >= give_up:
+                    waited = f"other processes kept it locked for {self._patience:g} seconds"
+                    raise StorageError(self._store, f"{waited}; nothing was stored or read") from busy.__cause__
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+class MemoryDatabase:
+    """A database in the memory of the process, as long as this object exists. Work runs at once, without threads.
+
+    Args:
+        store: names the store in errors.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._connections = FileConnections(IN_MEMORY, "OFF", store, lambda: None)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run the work; see `SQLiteDatabase`. Other tasks run first, as they do when a file is written."""
+        await checkpoint()
+        return self._connections.write(work)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run the work; see `SQLiteDatabase`."""
+        return await self.write(work)
+
+    async def close(self) -> None:
+        """Do nothing: closing would delete everything."""
+        await checkpoint()
+
+
+class _LoopLocks:
+    """What the tasks of one event loop share of a database: the lock of writers, and limits of threads."""
+
+    __slots__ = ("readers", "turn", "writer")
+
+    def __init__(self) -> None:
+        self.turn = anyio.Lock()
+        self.writer = anyio.CapacityLimiter(1)
+        self.readers = anyio.CapacityLimiter(MOST_READERS)
+
+
+_LOOP_LOCKS: RunVar[WeakKeyDictionary[FileDatabase, _LoopLocks] | None] = RunVar("penstock_sqlite")
+
+
+def _loop_locks(database: FileDatabase) -> _LoopLocks:
+    desks = _LOOP_LOCKS.get(None)
+    if desks is None:
+        desks = WeakKeyDictionary[FileDatabase, _LoopLocks]()
+        _LOOP_LOCKS.set(desks)
+    desk = desks.get(database)
+    if desk is None:
+        desk = desks[database] = _LoopLocks()
+    return desk

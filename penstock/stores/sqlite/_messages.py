@@ -1,4 +1,4 @@
-"""What is read and written of messages, on a connection; it knows no task."""
+"""Read and write messages on a SQLite connection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import MessageError, OwnershipError, StorageError
 from penstock.engine.values.stored import Page, StoredMessage
-from penstock.stores.bodies import read_message, write_message
-from penstock.stores.cursors import cursor, place
+from penstock.stores.checks import cursor, place
+from penstock.stores.encoding import read_message, write_message
 from penstock.stores.sqlite import _threads
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message
 
 _LATEST = 2**63 - 1
-"""No place is later."""
+"""The last possible place."""
 
 
 class _Draft(NamedTuple):
-    """A message that is to be stored: itself with a time, as JSON text, and whether the time is only a guess."""
+    """A message that is to be stored: with a time, as JSON text, and whether its time was missing."""
 
     message: Message
     body: str
@@ -33,10 +33,10 @@ class _Draft(NamedTuple):
 
 
 def _drafts(messages: Sequence[Message], now: datetime) -> list[_Draft]:
-    """Return what is to be stored.
+    """Return the messages to be stored.
 
     Raises:
-        MessageError: one holds what is no JSON value.
+        MessageError: a message holds a value that is no JSON value.
     """
     timed = [_timed(message, now) for message in messages]
     return [
@@ -46,7 +46,7 @@ def _drafts(messages: Sequence[Message], now: datetime) -> list[_Draft]:
 
 
 def _timed(message: Message, now: datetime) -> Message:
-    """Return the message with a time and its zone: if it has none, it is of now, and in UTC."""
+    """Return the message with a time and a time zone: now if it has no time, UTC if it has no zone."""
     at = message.created_at
     if at is not None and at.tzinfo is not None:
         return message
@@ -56,11 +56,11 @@ def _timed(message: Message, now: datetime) -> Message:
 def saved(
     connection: Connection, messages: Sequence[Message], owners: Mapping[str, str | None], now: datetime, store: str
 ) -> tuple[StoredMessage, ...]:
-    """Store messages, and return them as they are kept.
+    """Store messages, and return them as they are stored.
 
     Raises:
-        MessageError: one holds what is no JSON value.
-        OwnershipError: a thread is another resource's, or an id that of another thread's message.
+        MessageError: a message holds a value that is no JSON value.
+        OwnershipError: a thread belongs to another resource, or an id to a message of another thread.
     """
     given = _drafts(messages, now)
     last = _threads.owned(connection, owners, now, store)
@@ -70,7 +70,7 @@ def saved(
         message, thread_id = draft.message, str(draft.message.thread_id)
         row = known.get(message.id)
         if row is not None and row[1] != thread_id:
-            raise OwnershipError(store, "an id is that of another thread's message; nothing was stored")
+            raise OwnershipError(store, "an id belongs to a message of another thread; nothing was stored")
         if row is None and message.id not in kept:
             last[thread_id] += 1
         at = row[2] if row is not None else kept[message.id][1] if message.id in kept else last[thread_id]
@@ -84,7 +84,7 @@ def saved(
 
 
 def _as_old(draft: _Draft, before: str, store: str) -> _Draft:
-    """Return the draft with the time that the message was first stored with, if it has none of its own."""
+    """Return the draft with the time at which the message was first stored, if it has no time of its own."""
     if not draft.guessed:
         return draft
     message = replace(draft.message, created_at=_read([(0, before)], store)[0].message.created_at)
@@ -100,7 +100,7 @@ def page(
     oldest_first: bool,  # noqa: FBT001
     store: str,
 ) -> Page[StoredMessage]:
-    """Return a page of a thread's messages; an empty one if the thread is not the resource's."""
+    """Return a page of a thread's messages; an empty one if the thread does not belong to the resource."""
     if resource_id is not None and _threads.owner(connection, thread_id) != resource_id:
         return Page()
     beyond, order, first = (">", "ASC", -1) if oldest_first else ("<", "DESC", _LATEST)
@@ -118,10 +118,10 @@ def _kind(oldest_first: bool) -> str:  # noqa: FBT001
 
 
 def place_beyond(text: str | None, oldest_first: bool) -> int | None:  # noqa: FBT001
-    """Return where a page of messages goes on.
+    """Return where a page of messages continues.
 
     Raises:
-        UsageError: the text is no place in that order.
+        UsageError: the text is not a cursor of that order.
     """
     if text is None:
         return None
@@ -139,7 +139,7 @@ def _read(rows: Sequence[tuple[int, str]], store: str) -> tuple[StoredMessage, .
 
 
 def by_id(connection: Connection, ids: Iterable[str], store: str) -> tuple[StoredMessage, ...]:
-    """Return the messages that there are, by thread and order."""
+    """Return the messages that exist, by thread and order."""
     rows = _rows(connection, ids)
     return _read([row[2:] for row in rows], store)
 
@@ -169,11 +169,11 @@ def around(
 
 
 def deleted(connection: Connection, ids: Iterable[str]) -> int:
-    """Delete messages alone; return how many there were."""
+    """Delete messages, without their vectors; return how many there were."""
     statement = "DELETE FROM penstock_messages WHERE id IN (SELECT value FROM json_each(?))"
     return connection.execute(statement, (json.dumps(list(ids)),)).rowcount
 
 
 def deleted_of(connection: Connection, thread_id: str) -> None:
-    """Delete a thread's messages alone."""
+    """Delete a thread's messages, without their vectors."""
     connection.execute("DELETE FROM penstock_messages WHERE thread_id = ?", (thread_id,))

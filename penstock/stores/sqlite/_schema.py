@@ -1,17 +1,19 @@
-"""The tables, and how a file gets from one version of them to the next; it knows no message.
+"""Open a SQLite file, with its tables and their migrations.
 
-The tables' names begin with ``penstock_``: an application may keep its own in the same file. A version is only ever
-added: what stands here has been applied to files out there.
+All names of tables begin with ``penstock_``, since an application may keep its own tables in the file. Versions are
+only ever added: those that exist have been applied to users' files.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import StorageError
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
+
 
 _FIRST = (
     """CREATE TABLE penstock_threads (
@@ -65,7 +67,7 @@ _FIRST = (
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
-"""The statements that lead from version n to n + 1, by n."""
+"""The statements from version n to n + 1, by n."""
 
 _VERSIONS = (
     "CREATE TABLE IF NOT EXISTS penstock_schema (version INTEGER NOT NULL PRIMARY KEY, applied_at TEXT NOT NULL)"
@@ -73,10 +75,10 @@ _VERSIONS = (
 
 
 def migrate(connection: Connection, store: str) -> None:
-    """Bring the tables to this version, all or nothing; of several processes that try, one does it.
+    """Bring the tables to this version, in one transaction. If several processes try, one does it.
 
     Raises:
-        StorageError: a newer version has written the file.
+        StorageError: a newer version of Penstock has written the file.
     """
     if _version(connection, store) == len(MIGRATIONS):
         return
@@ -97,6 +99,38 @@ def _version(connection: Connection, store: str) -> int:
     known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'penstock_schema'").fetchone()
     version: int = connection.execute("SELECT max(version) FROM penstock_schema").fetchone()[0] or 0 if known else 0
     if version > len(MIGRATIONS):
-        problem = f"its tables have version {version}, this Penstock knows {len(MIGRATIONS)}"
-        raise StorageError(store, f"{problem}: a newer one wrote it; update Penstock")
+        problem = f"its tables have version {version}, but this Penstock supports {len(MIGRATIONS)}"
+        raise StorageError(store, f"{problem}: a newer version wrote it; update Penstock")
     return version
+
+
+IN_MEMORY = ":memory:"
+
+WAITS = 0.1
+"""Seconds that SQLite itself waits for a lock, in its thread. The rest of the wait can be cancelled."""
+
+_LOG_BYTES = 64 * 1024 * 1024
+"""The size, in bytes, to which the log beside the file is cut when it was larger."""
+
+
+def opened(path: str, synchronous: str, store: str) -> sqlite3.Connection:
+    """Return a connection to the file, which is created if it is missing, with the tables of this version.
+
+    Transactions are explicit. Deleted content is overwritten. Any thread can use the connection, one at a time.
+
+    Raises:
+        sqlite3.Error: the file cannot be opened.
+        StorageError: a newer version of Penstock has written the file.
+    """
+    connection = sqlite3.connect(path, timeout=WAITS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("PRAGMA secure_delete = ON").fetchone()
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchone()
+        connection.execute("PRAGMA trusted_schema = OFF")
+        migrate(connection, store)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

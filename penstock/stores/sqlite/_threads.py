@@ -1,14 +1,14 @@
-"""What is read and written of threads, on a connection; it knows no message and no task."""
+"""Read and write threads and working memories on a SQLite connection."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError
-from penstock.engine.values.stored import Page, Thread
-from penstock.stores.bodies import read_time, read_values, write_time
-from penstock.stores.cursors import cursor, place
+from penstock.engine.values.stored import MemoryRecord, Page, Thread
+from penstock.stores.checks import cursor, place
+from penstock.stores.encoding import read_time, read_values, write_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from penstock.engine.values.frozen import Value
+
 
 _COLUMNS = "id, resource_id, title, metadata, created_at, updated_at, version"
 
@@ -32,16 +33,16 @@ def found(connection: Connection, thread_id: str) -> Thread | None:
 
 
 def owner(connection: Connection, thread_id: str) -> str | None:
-    """Return whose a thread is; None if there is none."""
+    """Return the resource of a thread; None if there is no such thread."""
     row = connection.execute("SELECT resource_id FROM penstock_threads WHERE id = ?", (thread_id,)).fetchone()
     return None if row is None else row[0]
 
 
 def created(connection: Connection, thread: Thread, metadata: str, now: datetime, store: str) -> Thread:
-    """Store a thread if there is none of its id, and return the one that is kept.
+    """Store a thread if there is none with its id, and return the stored one.
 
     Raises:
-        OwnershipError: it is another resource's.
+        OwnershipError: the stored one belongs to another resource.
     """
     at = thread.created_at or now
     values = (
@@ -55,7 +56,7 @@ def created(connection: Connection, thread: Thread, metadata: str, now: datetime
     connection.execute("INSERT INTO penstock_threads VALUES (?, ?, ?, ?, ?, ?, 1, 0) ON CONFLICT DO NOTHING", values)
     kept = found(connection, thread.id)
     if kept is None or kept.resource_id != thread.resource_id:
-        raise OwnershipError(store, "there is a thread of that id, and it is another resource's")
+        raise OwnershipError(store, "there is a thread with that id, and it belongs to another resource")
     return kept
 
 
@@ -70,14 +71,14 @@ def updated(
     """Store columns of a thread, and return it.
 
     Raises:
-        NotStoredError: there is none.
-        StorageConflictError: it has another version than was expected.
+        NotStoredError: there is no such thread.
+        StorageConflictError: it has another version than expected.
     """
     kept = found(connection, thread_id)
     if kept is None:
-        raise NotStoredError(store, "there is no thread of that id")
+        raise NotStoredError(store, "there is no thread with that id")
     if expected not in {None, kept.version}:
-        raise StorageConflictError(store, "the thread was changed meanwhile: read it again", kept.version)
+        raise StorageConflictError(store, "the thread has changed: read it again", kept.version)
     if not change:
         return kept
     columns = ", ".join(f"{name} = ?" for name in change)
@@ -107,10 +108,10 @@ def _following(last: Thread) -> str | None:
 
 
 def place_after(text: str | None) -> tuple[str, str] | None:
-    """Return where a page of threads goes on.
+    """Return where a page of threads continues.
 
     Raises:
-        UsageError: the text is no such place.
+        UsageError: the text is not a cursor of threads.
     """
     if text is None:
         return None
@@ -119,14 +120,14 @@ def place_after(text: str | None) -> tuple[str, str] | None:
 
 
 def owned(connection: Connection, owners: Mapping[str, str | None], now: datetime, store: str) -> dict[str, int]:
-    """Store threads that are missing, and return the last place that was given in each of them.
+    """Store threads that are missing, and return the last place in each thread.
 
     Raises:
-        OwnershipError: one is there and is another resource's than was said.
+        OwnershipError: a thread belongs to another resource than given.
     """
     kept = {name: (resource, last) for name, resource, last in _kept(connection, owners)}
     if any(owner not in {None, kept[name][0]} for name, owner in owners.items() if name in kept):
-        raise OwnershipError(store, "a thread is another resource's; nothing was stored")
+        raise OwnershipError(store, "a thread belongs to another resource; nothing was stored")
     missing = [(name, owner or name, *[write_time(now)] * 2) for name, owner in owners.items() if name not in kept]
     connection.executemany("INSERT INTO penstock_threads VALUES (?, ?, '', '{}', ?, ?, 1, 0)", missing)
     return {name: kept[name][1] if name in kept else 0 for name in owners}
@@ -138,7 +139,7 @@ def _kept(connection: Connection, names: Iterable[str]) -> list[tuple[str, str, 
 
 
 def touch(connection: Connection, places: Mapping[str, int], now: datetime) -> None:
-    """Note the last place that was given in each thread, and that it was changed."""
+    """Store the last place in each thread, and that it was changed."""
     at = write_time(now)
     connection.executemany(
         "UPDATE penstock_threads SET last_place = ?, updated_at = max(updated_at, ?) WHERE id = ?",
@@ -147,7 +148,7 @@ def touch(connection: Connection, places: Mapping[str, int], now: datetime) -> N
 
 
 def deleted(connection: Connection, thread_id: str) -> bool:
-    """Delete a thread alone; tell whether there was one."""
+    """Delete a thread without its messages; return whether there was one."""
     return connection.execute("DELETE FROM penstock_threads WHERE id = ?", (thread_id,)).rowcount > 0
 
 
@@ -155,3 +156,53 @@ def of_resource(connection: Connection, resource_id: str) -> list[str]:
     """Return the ids of a resource's threads."""
     rows = connection.execute("SELECT id FROM penstock_threads WHERE resource_id = ?", (resource_id,))
     return [name for (name,) in rows.fetchall()]
+
+
+class MemoryKey(NamedTuple):
+    """Identifies a working memory."""
+
+    scope: str
+    key: str
+
+
+def memory_versions(connection: Connection, place: MemoryKey, limit: int) -> tuple[MemoryRecord, ...]:
+    """Return the last versions of a working memory, the newest first."""
+    rows = connection.execute(
+        "SELECT text, version, updated_at, author FROM penstock_working_memory WHERE scope = ? AND key = ? "
+        "ORDER BY version DESC LIMIT ?",
+        (*place, limit),
+    )
+    return tuple([MemoryRecord(text, version, read_time(at), author) for text, version, at, author in rows])
+
+
+def put_memory(
+    connection: Connection,
+    place: MemoryKey,
+    text: str,
+    author: str,
+    *,
+    expected: int | None,
+    keep: int,
+    now: datetime,
+    store: str,
+) -> MemoryRecord:
+    """Store a version of a working memory, delete all but the last ``keep``, and return it.
+
+    Raises:
+        StorageConflictError: it has another version than expected.
+    """
+    query = "SELECT max(version) FROM penstock_working_memory WHERE scope = ? AND key = ?"
+    version: int = connection.execute(query, place).fetchone()[0] or 0
+    if expected not in {None, version}:
+        raise StorageConflictError(store, "the working memory has changed: read it again", version)
+    version += 1
+    values = (*place, version, text, author, write_time(now))
+    connection.execute("INSERT INTO penstock_working_memory VALUES (?, ?, ?, ?, ?, ?)", values)
+    old = "DELETE FROM penstock_working_memory WHERE scope = ? AND key = ? AND version <= ?"
+    connection.execute(old, (*place, version - keep))
+    return MemoryRecord(text, version, read_time(write_time(now)), author)
+
+
+def delete_memory(connection: Connection, place: MemoryKey) -> bool:
+    """Delete a working memory with all its versions; return whether there was one."""
+    return connection.execute("DELETE FROM penstock_working_memory WHERE scope = ? AND key = ?", place).rowcount > 0

@@ -1,4 +1,4 @@
-"""`SQLiteStorage`, the embedded store; what its methods do stands in the modules beside it, by what they are about."""
+"""`SQLiteStorage`: a storage in a SQLite file; `InMemoryStorage`: the same in memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.ports import SYSTEM_CLOCK
 from penstock.stores import checks
-from penstock.stores.blobs import blob
-from penstock.stores.bodies import write_values
-from penstock.stores.matrices import Search
-from penstock.stores.sqlite import _messages, _threads, _vectors, _working
-from penstock.stores.sqlite._connections import Connections
-from penstock.stores.sqlite._databases import FileDatabase, MemoryDatabase
-from penstock.stores.sqlite._opening import IN_MEMORY
-from penstock.stores.sqlite._searches import Searches
+from penstock.stores.encoding import blob, write_values
+from penstock.stores.matrices import MatrixQuery
+from penstock.stores.sqlite import _messages, _threads, _vectors
+from penstock.stores.sqlite._connections import FileConnections, FileDatabase, MemoryDatabase
+from penstock.stores.sqlite._schema import IN_MEMORY
+from penstock.stores.sqlite._vectors import Searches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,35 +34,36 @@ if TYPE_CHECKING:
         VectorEntry,
         VectorHit,
     )
-    from penstock.stores.sqlite._databases import Database
+    from penstock.stores.sqlite._connections import SQLiteDatabase
 
 Synchronous = Literal["full", "normal"]
 
 LEAST_VERSIONS = 10
-"""So many versions of a working memory every store keeps."""
+"""How many versions of a working memory every store keeps at least."""
 
 
 class SQLiteStorage:
-    """Keeps threads, messages, working memories and vectors in one SQLite file: a `Storage` and a `VectorStore`.
+    """Stores threads, messages, working memories and vectors in one SQLite file: a `Storage` and a `VectorStore`.
 
-    Safe under many tasks, threads and event loops, and under several processes of one machine (not over a network file
-    system, where SQLite cannot lock). What was awaited is on the disk. A call that is cancelled or killed is done whole
-    or not at all. A call that finds the file locked by another process waits, and can be cancelled meanwhile.
-    Statements run in worker threads, so event loops go on. It opens itself, and makes the file, at first use.
+    Tasks, threads, event loops and the processes of one machine can share the file (not over a network file system,
+    where SQLite cannot lock). When a call has returned, its changes are on the disk. A call that is cancelled or killed
+    is done completely or not at all. A call that finds the file locked by another process waits, and can be cancelled
+    meanwhile. Statements run in worker threads, so event loops are not blocked. The file is created and opened at first
+    use.
 
-    Vectors are compared one and all, with numpy where it is installed (extra ``vectors``), and are then held in memory:
-    4 bytes a number. What is deleted is overwritten in the file.
+    Vectors are compared one by one, with numpy if it is installed (extra ``vectors``), and are kept in memory for that:
+    4 bytes a number. Deleted content is overwritten in the file.
 
     Args:
-        path: the file; its folder must be there. ``":memory:"``: no file, but the memory of this object.
-        synchronous: ``"full"``: what was awaited survives a loss of power, too; ``"normal"``: only that of the process
-            (a few writes may be lost with the power, the file stays whole), for less waiting.
-        busy_timeout: for how many seconds a call waits for other processes before it gives up; more than 0.
-        memory_versions: how many versions of a working memory are kept, the current one included; 10 or more.
-        clock: what tells when something was stored.
+        path: the file, in a folder that exists. ``":memory:"``: no file; everything is in the memory of this object.
+        synchronous: ``"full"``: changes survive a loss of power. ``"normal"``: calls wait less, and changes survive the
+            end of the process; a loss of power may lose the last writes, but does not damage the file.
+        busy_timeout: the seconds that a call waits for other processes before it fails, above 0. Default: 30.
+        memory_versions: how many versions of a working memory are kept, including the current one; 10 or more.
+        clock: tells when something was stored.
 
     Raises:
-        OptionError: an option is not allowed.
+        OptionError: an option has a value that is not allowed.
     """
 
     def __init__(
@@ -91,12 +90,12 @@ class SQLiteStorage:
         self._versions = memory_versions
         self._clock = clock
         self._searches = Searches()
-        self._database: Database = self._file(synchronous, busy_timeout)
+        self._database: SQLiteDatabase = self._file(synchronous, busy_timeout)
 
-    def _file(self, synchronous: str, patience: float) -> Database:
+    def _file(self, synchronous: str, patience: float) -> SQLiteDatabase:
         if self.path == IN_MEMORY:
             return MemoryDatabase(self._name)
-        connections = Connections(self.path, synchronous.upper(), self._name, self._searches.forget)
+        connections = FileConnections(self.path, synchronous.upper(), self._name, self._searches.forget)
         return FileDatabase(connections, patience, self._name)
 
     async def thread(self, thread_id: str) -> Thread | None:
@@ -104,7 +103,7 @@ class SQLiteStorage:
         return await self._database.read(partial(_threads.found, thread_id=thread_id))
 
     async def create_thread(self, thread: Thread) -> Thread:
-        """Store a thread if there is none of its id; see `Storage.create_thread`."""
+        """Store a thread if there is none with its id; see `Storage.create_thread`."""
         checks.check_name(thread.id, "the id of a thread")
         checks.check_name(thread.resource_id, "the resource of a thread")
         metadata = write_values(thread.metadata, "thread.metadata")
@@ -114,7 +113,7 @@ class SQLiteStorage:
     async def update_thread(
         self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
     ) -> Thread:
-        """Store a title, or metadata; see `Storage.update_thread`."""
+        """Store a title or metadata; see `Storage.update_thread`."""
         checks.check_version(expected)
         change = {} if title is None else {"title": title}
         if metadata is not None:
@@ -138,11 +137,11 @@ class SQLiteStorage:
         return await self._database.read(partial(_threads.listed, resource_id=resource_id, limit=limit, after=start))
 
     async def delete_thread(self, thread_id: str) -> bool:
-        """Delete a thread with all that is its own; see `Storage.delete_thread`."""
+        """Delete a thread with everything in it; see `Storage.delete_thread`."""
         return await self._database.write(partial(_delete_thread, thread_id=thread_id))
 
     async def delete_resource(self, resource_id: str) -> int:
-        """Delete all that is a resource's; see `Storage.delete_resource`."""
+        """Delete everything of a resource; see `Storage.delete_resource`."""
         return await self._database.write(partial(_delete_resource, resource_id=resource_id))
 
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
@@ -178,7 +177,7 @@ class SQLiteStorage:
         return await self._database.read(work)
 
     async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
-        """Return those of the messages that there are; see `Storage.messages_by_id`."""
+        """Return the messages that exist; see `Storage.messages_by_id`."""
         return await self._database.read(partial(_messages.by_id, ids=tuple(ids), store=self._name))
 
     async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
@@ -193,7 +192,7 @@ class SQLiteStorage:
         return await self._database.write(partial(_delete_messages, ids=tuple(ids)))
 
     async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
-        """Return a working memory as it stands; see `Storage.working_memory`."""
+        """Return the current working memory; see `Storage.working_memory`."""
         history = await self.working_memory_history(scope, key, limit=1)
         return history[0] if history else None
 
@@ -205,8 +204,8 @@ class SQLiteStorage:
         checks.check_name(key, "the key of a working memory")
         checks.check_version(expected)
         work = partial(
-            _working.put,
-            place=_working.Place(scope, key),
+            _threads.put_memory,
+            place=_threads.MemoryKey(scope, key),
             text=text,
             author=author,
             expected=expected,
@@ -222,12 +221,14 @@ class SQLiteStorage:
         """Return a working memory's last versions; see `Storage.working_memory_history`."""
         checks.check_scope(scope)
         checks.check_limit(limit)
-        return await self._database.read(partial(_working.history, place=_working.Place(scope, key), limit=limit))
+        return await self._database.read(
+            partial(_threads.memory_versions, place=_threads.MemoryKey(scope, key), limit=limit)
+        )
 
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
         """Delete a working memory with all its versions; see `Storage.delete_working_memory`."""
         checks.check_scope(scope)
-        return await self._database.write(partial(_working.deleted, place=_working.Place(scope, key)))
+        return await self._database.write(partial(_threads.delete_memory, place=_threads.MemoryKey(scope, key)))
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
         """Store vectors, all or none; see `VectorStore.upsert_vectors`."""
@@ -246,9 +247,9 @@ class SQLiteStorage:
         resource_id: str | None = None,
         threshold: float | None = None,
     ) -> tuple[VectorHit, ...]:
-        """Return the nearest; see `VectorStore.query_vectors`."""
+        """Return the nearest vectors; see `VectorStore.query_vectors`."""
         checks.check_limit(limit)
-        search = Search(blob(vector, self._name), limit, thread_id, resource_id, threshold)
+        search = MatrixQuery(blob(vector, self._name), limit, thread_id, resource_id, threshold)
         return await self._database.read(partial(self._searches.found, name=index, search=search, store=self._name))
 
     async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
@@ -256,11 +257,11 @@ class SQLiteStorage:
         return await self._database.write(partial(_vectors.deleted_from, name=index, messages=tuple(message_ids)))
 
     async def close(self) -> None:
-        """Close the file, once the calls that are running are done; it may be used again. In memory, do nothing."""
+        """Close the file after the calls that are running; it can be used again. In memory, do nothing."""
         await self._database.close()
 
     async def __aenter__(self) -> Self:
-        """Return itself; it opens at first use."""
+        """Return itself; the file is opened at first use."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -268,50 +269,50 @@ class SQLiteStorage:
         await self.close()
 
     def __copy__(self) -> Self:
-        """Return itself: it is a handle to one place."""
+        """Return itself: copies would share the file anyway."""
         return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return itself: copied workflows share what is remembered."""
+        """Return itself: copied workflows share their storage."""
         return self
 
     def __reduce__(self) -> tuple[partial[SQLiteStorage], tuple[()]]:
-        """Pickle as its path and options.
+        """Pickle the path and the options.
 
         Raises:
-            TypeError: it is in memory: what it keeps is in this process alone.
+            TypeError: it is in memory, so another process could not use it.
         """
         if self.path == IN_MEMORY:
-            raise TypeError(f"{self!r} cannot be pickled: what it keeps is in the memory of this process")
+            raise TypeError(f"{self!r} cannot be pickled: its content is in the memory of this process")
         return self._again, ()
 
     def __repr__(self) -> str:
-        """Show where it is, and nothing of what it keeps."""
+        """Show the path, and no content."""
         return f"{type(self).__name__}({self.path!r})"
 
 
 class InMemoryStorage(SQLiteStorage):
-    """Keeps threads, messages, working memories and vectors in the process's memory: for tests, and to try things out.
+    """Stores threads, messages, working memories and vectors in memory: for tests, and to try things out.
 
-    It is `SQLiteStorage` without a file, and does all that it does. Its calls are done at once, without threads; what
-    it keeps is gone when it is, and closing does nothing.
+    It is `SQLiteStorage` without a file, and behaves the same. Its calls run at once, without threads. Its content is
+    gone with the object; closing it does nothing.
 
     Args:
-        clock: what tells when something was stored.
+        clock: tells when something was stored.
     """
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(IN_MEMORY, clock=clock)
 
     def __repr__(self) -> str:
-        """Show nothing of what it keeps."""
+        """Show no content."""
         return "InMemoryStorage()"
 
 
 def _delete_thread(connection: Connection, thread_id: str) -> bool:
     _vectors.deleted_of(connection, thread_id)
     _messages.deleted_of(connection, thread_id)
-    _working.deleted(connection, _working.Place("thread", thread_id))
+    _threads.delete_memory(connection, _threads.MemoryKey("thread", thread_id))
     return _threads.deleted(connection, thread_id)
 
 
@@ -320,7 +321,7 @@ def _delete_resource(connection: Connection, resource_id: str) -> int:
     for thread_id in threads:
         _delete_thread(connection, thread_id)
     _vectors.deleted_of_resource(connection, resource_id)
-    _working.deleted(connection, _working.Place("resource", resource_id))
+    _threads.delete_memory(connection, _threads.MemoryKey("resource", resource_id))
     return len(threads)
 
 
@@ -335,7 +336,7 @@ def _path(name: str, path: str | os.PathLike[str]) -> str:
     except TypeError:
         given = None
     if not isinstance(given, str) or not given:
-        raise OptionError(name, "path", path, "where the file is, or ':memory:'")
+        raise OptionError(name, "path", path, "the path of a file, or ':memory:'")
     return given
 
 
@@ -343,6 +344,6 @@ def _check_options(name: str, synchronous: object, busy_timeout: object, memory_
     if synchronous not in get_args(Synchronous):
         raise OptionError(name, "synchronous", synchronous, "'full' or 'normal'")
     if not isinstance(busy_timeout, (int, float)) or isinstance(busy_timeout, bool) or not 0 < busy_timeout < inf:
-        raise OptionError(name, "busy_timeout", busy_timeout, "seconds, more than 0")
+        raise OptionError(name, "busy_timeout", busy_timeout, "a number of seconds above 0")
     if type(memory_versions) is not int or memory_versions < LEAST_VERSIONS:
         raise OptionError(name, "memory_versions", memory_versions, f"an int, {LEAST_VERSIONS} or more")

@@ -1,7 +1,7 @@
-"""A fake provider of models for tests: a server that speaks HTTP, and the values its script is made of."""
+"""`FakeProvider`: an HTTP server that answers like a provider of models, by a script."""
 
-from penstock.testing.provider.endpoints import embed
 from penstock.testing.provider.received import Received
+from penstock.testing.provider.routing import embed
 from penstock.testing.provider.server import FakeProvider
 from penstock.testing.provider.wire import Gate, Reply, Sent, Wire, failing, rate_limited, recorded
 

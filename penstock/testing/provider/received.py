@@ -1,4 +1,4 @@
-"""A request as the fake provider got it. It knows no script and no socket."""
+"""`Received`: a request as the fake provider got it, with keys masked."""
 
 from __future__ import annotations
 
@@ -7,15 +7,29 @@ import json
 import re
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from penstock.testing.provider.reading import items, mapping, objects
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.frozen import Value, Values
+
+
+def mapping(told: Value) -> Values:
+    """Return the value if it is an object, else an empty one."""
+    return cast("Values", told) if isinstance(told, dict) else {}
+
+
+def items(told: Value) -> list[Value]:
+    """Return the items of an array; none for any other value."""
+    return list(cast("Sequence[Value]", told)) if isinstance(told, list) else []
+
+
+def objects(told: Value) -> list[Values]:
+    """Return the items of an array that are objects."""
+    return [mapping(item) for item in items(told) if isinstance(item, dict)]
+
 
 SECRET = frozenset({"authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"})
 """The headers whose values are masked."""
@@ -27,16 +41,16 @@ _KEY_IN_QUERY = re.compile(r"([?&](?:api[-_]?)?key=)[^&]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Received:
-    """A request, and what became of its answer.
+    """A request, and what happened to its answer.
 
     Attributes:
-        method: ``POST`` …
-        target: path and query; keys are masked.
-        headers: by lower-case name; keys are masked.
+        method: the HTTP method.
+        target: path and query, with keys masked.
+        headers: the headers by lower-case name, with keys masked.
         body: the body, as it was sent.
-        connection: which of the server's connections it came in on, counted from 0.
-        answered: set once the answer has gone out, or was cut as the script says.
-        hung_up: set if the client closed the connection before its answer was whole.
+        connection: the number of the connection, from 0.
+        answered: set when the answer was sent, or cut as the script says.
+        hung_up: set if the client closed the connection before the answer was complete.
     """
 
     method: str
@@ -50,12 +64,12 @@ class Received:
 
     @property
     def path(self) -> str:
-        """The path."""
+        """The path, without the query."""
         return urlsplit(self.target).path
 
     @property
     def json(self) -> Value:
-        """The body as JSON; None if it is none."""
+        """The body as JSON; None if it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -63,23 +77,23 @@ class Received:
 
     @property
     def fields(self) -> Values:
-        """The fields of the body; none if it is no JSON object."""
+        """The fields of the body; none if it is not a JSON object."""
         return mapping(self.json)
 
     @property
     def streamed(self) -> bool:
-        """Whether a stream is asked for."""
+        """Whether the request asks for a stream."""
         return self.fields.get("stream") is True
 
     @property
     def text(self) -> str:
-        """The text of its last message, or of all its inputs, a line each."""
+        """The text of the last message, or of all inputs, one a line."""
         messages = self._messages
         return _text(messages[-1].get("content") if messages else self.fields.get("input"))
 
     @property
     def all_text(self) -> str:
-        """The text of all its messages, or of all its inputs, a line each."""
+        """The text of all messages, or of all inputs, one a line."""
         return "\n".join(_text(message.get("content")) for message in self._messages) or self.text
 
     @property
@@ -87,12 +101,12 @@ class Received:
         return objects(self.fields.get("messages"))
 
     def has_key(self, key: str) -> bool:
-        """Tell whether this key came with it, as a bearer's token or by itself."""
+        """Tell whether the request had this key, as a bearer token or in another header."""
         return any(hmac.compare_digest(sent.encode(), key.encode()) for sent in self._keys)
 
 
 def received(method: str, target: str, headers: Iterable[tuple[str, str]], body: bytes, connection: int) -> Received:
-    """Return a request, its keys masked."""
+    """Return a request with its keys masked."""
     given = [(name.lower(), value) for name, value in headers]
     keys = tuple(value.removeprefix("Bearer ") for name, value in given if name in SECRET)
     shown = {name: MASK if name in SECRET else value for name, value in given}

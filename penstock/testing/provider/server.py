@@ -1,28 +1,206 @@
-"""The fake provider: its socket, its threads, and what they have seen. What it answers is the routing's."""
+"""`FakeProvider`: its socket, its threads, its connections, and how answers are sent."""
 
 from __future__ import annotations
 
 import contextlib
+import http.client
+import os
+import select
 import socket
+import struct
 import threading
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Self
 
 from penstock.engine.values.errors import UsageError
-from penstock.testing.provider.connection import Connection
-from penstock.testing.provider.encode import encoded
+from penstock.testing.provider.received import received
 from penstock.testing.provider.routing import Routing
-from penstock.testing.provider.wire import Wire, failing
+from penstock.testing.provider.wire import Reply, Wire, encoded, error, failing
 from penstock.testing.turns import Script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from penstock.testing.provider.encode import Encoded
+    from penstock.engine.values.frozen import Value
     from penstock.testing.provider.received import Received
     from penstock.testing.provider.routing import ScriptItems
+    from penstock.testing.provider.wire import Encoded, Gate
 
-_PATIENCE = 5.0  # seconds that a thread has for its end
+
+_LOOK = 0.01  # seconds between two checks whether the client is still connected, while a gate is closed
+_RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # linger for no time: closing then sends a reset
+
+
+class CutError(Exception):
+    """The script cuts the connection here."""
+
+
+class HungUpError(Exception):
+    """The client closed the connection before the answer was complete."""
+
+
+class Sender:
+    """Sends one answer over a socket."""
+
+    __slots__ = ("_body_left", "_left", "_socket", "_wire")
+
+    def __init__(self, socket: socket.socket, wire: Wire) -> None:
+        self._socket = socket
+        self._wire = wire
+        self._left = wire.cut_at
+        self._body_left = wire.cut_body_at
+
+    def send(self, answer: Encoded) -> bool:
+        """Send an answer; return whether the connection can be used again.
+
+        Raises:
+            CutError: it was cut, as the script says.
+            HungUpError: the client closed the connection.
+        """
+        status, headers, pieces = answer
+        framing = self._framing(headers)
+        if framing == "length":
+            whole = list(pieces)
+            pieces = iter(whole)
+            headers = {**headers, "content-length": str(sum(map(len, whole)))}
+        else:
+            told = {"chunked": {"transfer-encoding": "chunked"}, "close": {"connection": "close"}}
+            headers = {**headers, **told[framing]}
+        self._send(_head(status, headers))
+        self._send_body(pieces, chunked=framing == "chunked")
+        return framing != "close"
+
+    def _framing(self, headers: dict[str, str]) -> str:
+        wire = self._wire
+        if wire.framing is not None and not (wire.endless and wire.framing == "length"):
+            return wire.framing
+        return "chunked" if wire.endless or "event-stream" in headers["content-type"] else "length"
+
+    def _send_body(self, pieces: Iterator[bytes], *, chunked: bool) -> None:
+        if self._body_left == 0:
+            raise CutError
+        for piece in pieces:
+            if self._wire.gate is not None:
+                self._wait_at(self._wire.gate)
+            kept = piece[: self._body_left]
+            self._send(b"%x\r\n%b\r\n" % (len(kept), kept) if chunked else kept)
+            if self._body_left is not None:
+                self._body_left -= len(kept)
+                if not self._body_left:
+                    raise CutError
+        if self._wire.endless:
+            self._wait_for_the_end()
+        if chunked:
+            self._send(b"0\r\n\r\n")
+
+    def _send(self, data: bytes) -> None:
+        kept = data[: self._left]
+        try:
+            self._socket.sendall(kept)
+        except OSError:
+            raise HungUpError from None
+        if self._left is not None:
+            self._left -= len(kept)
+            if not self._left:
+                raise CutError
+
+    def _wait_at(self, gate: Gate) -> None:
+        while not gate.take(_LOOK):
+            if _gone(self._socket):
+                raise HungUpError
+
+    def _wait_for_the_end(self) -> None:
+        """Wait until the client hangs up, or the server is closed."""
+        with contextlib.suppress(OSError):
+            while self._socket.recv(1024):
+                pass
+        raise HungUpError
+
+
+def reset(socket_: socket.socket) -> None:
+    """Close a connection so that the other side gets a reset, and not an end."""
+    socket_.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def _gone(socket_: socket.socket) -> bool:
+    """Tell whether the client has closed the connection."""
+    try:
+        readable, _, _ = select.select([socket_], [], [], 0)
+        return bool(readable) and socket_.recv(1, socket.MSG_PEEK) == b""
+    except OSError:
+        return True
+
+
+def _head(status: int, headers: dict[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} {http.client.responses.get(status, 'Unknown')}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+_MOST_OF_A_LINE = 65_537
+_PLAIN = Wire()
+
+
+class Connection(BaseHTTPRequestHandler):
+    """One connection to the fake provider: reads requests as the standard library does, and answers them.
+
+    Args:
+        socket_: the connection.
+        index: its number.
+        take: returns the answer to a request, and how it is sent.
+    """
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, socket_: socket.socket, index: int, take: Callable[[Received], tuple[Encoded, Wire]]) -> None:
+        self._index = index
+        self._take = take
+        socket_.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().__init__(socket_, ("127.0.0.1", index), None)  # type: ignore[arg-type]
+
+    def handle(self) -> None:
+        """Answer requests until one side closes the connection."""
+        self.close_connection = False
+        with contextlib.suppress(OSError, ValueError):  # a client that disconnects within a request, or sends no length
+            while not self.close_connection and self._read():
+                self._answer()
+
+    def log_message(self, format: str, *args: Value) -> None:  # noqa: A002 - the base calls it so
+        """Print nothing: `FakeProvider.requests` has all requests."""
+
+    def _read(self) -> bool:
+        self.raw_requestline = self.rfile.readline(_MOST_OF_A_LINE)
+        return bool(self.raw_requestline) and self.parse_request()
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        request = received(self.command, self.path, self.headers.items(), body, self._index)
+        answer, wire = self._taken(request)
+        try:
+            stays = Sender(self.connection, wire).send(answer)
+            self.close_connection = self.close_connection or not stays
+        except CutError:
+            self._cut(wire)
+        except HungUpError:
+            self.close_connection = True
+            request.hung_up.set()
+        finally:
+            request.answered.set()
+
+    def _taken(self, request: Received) -> tuple[Encoded, Wire]:
+        if "transfer-encoding" in request.headers:
+            self.close_connection = True
+            return encoded(Reply(error("this server wants a content-length"), 411), _PLAIN), _PLAIN
+        return self._take(request)
+
+    def _cut(self, wire: Wire) -> None:
+        self.close_connection = True
+        if wire.ending == "reset":
+            reset(self.connection)
+
+
+_PATIENCE = 5.0  # seconds that a thread may take to end
 
 
 class FakeProvider:
@@ -81,7 +259,7 @@ class FakeProvider:
 
     @property
     def url(self) -> str:
-        """What clients call the base URL: ``http://127.0.0.1:<port>/v1``.
+        """The base URL for clients: ``http://127.0.0.1:<port>/v1``.
 
         Raises:
             UsageError: it does not serve.
@@ -92,22 +270,22 @@ class FakeProvider:
 
     @property
     def connections(self) -> int:
-        """How many connections clients have made so far."""
+        """How many connections clients have opened so far."""
         return self._made
 
     @property
     def open_connections(self) -> int:
-        """How many of them are open now."""
+        """How many connections are open now."""
         with self._changed:
             return len(self._open)
 
     def wait_until_idle(self, timeout: float = _PATIENCE) -> bool:
-        """Wait until no connection is open any more, at most so many seconds; tell whether that is so."""
+        """Wait until no connection is open, at most ``timeout`` seconds; return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._open, timeout)
 
     def __enter__(self) -> Self:
-        """Begin to serve."""
+        """Start to serve."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._acceptor = threading.Thread(
             target=self._accept, args=(self._listener,), name="fake provider", daemon=True
@@ -118,21 +296,21 @@ class FakeProvider:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End to serve, whatever is still being sent; raise what a callable of the script raised, if all else is well.
+        """Stop to serve. If no other exception was raised, raise the first one of the script's functions.
 
         Raises:
-            Exception: the first one that a callable of the script raised; its request got a 500.
+            Exception: the first exception that a function of the script raised; its request got a 500.
         """
         self.close()
         if problem is None and self._problems:
             raise self._problems[0]
 
     def close(self) -> None:
-        """End to serve: no thread and no connection is left."""
+        """Stop to serve: all threads end, all connections are closed."""
         listener, self._listener = self._listener, None
         if listener is None:
             return
-        with contextlib.suppress(OSError):  # wakes the acceptor, which sees that nobody listens any more
+        with contextlib.suppress(OSError):  # wakes the acceptor, which then sees that the server is closed
             socket.create_connection(listener.getsockname(), _PATIENCE).close()
         self._acceptor.join(_PATIENCE)
         listener.close()
@@ -170,6 +348,6 @@ class FakeProvider:
             self.requests.append(request)
         try:
             return self._routing.answer(request)
-        except Exception as problem:  # noqa: BLE001 - the script's own; it comes out where the server is left
+        except Exception as problem:  # noqa: BLE001 - an exception of the script; raised again when the server is left
             self._problems.append(problem)
             return encoded(failing(500, f"the script raised {type(problem).__name__}"), Wire()), Wire()

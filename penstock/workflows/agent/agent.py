@@ -15,7 +15,7 @@ from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.ports import Model
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
-from penstock.tools.tool_sets import as_tools
+from penstock.tools.tool import as_tools
 from penstock.workflows.agent.options import AGENT_OPTIONS, LIST_OPTIONS, RequestOptions, check_names
 from penstock.workflows.agent.processor_lists import AgentMemory, ProcessorLists
 from penstock.workflows.agent.request import RequestTask, as_model, starting_messages

@@ -13,8 +13,8 @@ from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ModelRequest
 from penstock.engine.values.ports import Model
-from penstock.models.naming import model as model_named
-from penstock.tools.tool_sets import as_tools
+from penstock.models.openai.model import model as model_named
+from penstock.tools.tool import as_tools
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import anyio
 
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import freeze
-from penstock.tools.context import ToolContext
-from penstock.tools.errors import ToolError
+from penstock.tools.context import ToolContext, ToolError
 from penstock.workflows.agent.client_chunks import keep_data, send_chunks
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import anyio
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.stored import Thread
 from penstock.processors.memory.working_memory_update import working_memory_tool
-from penstock.tools.context import ToolContext
-from penstock.tools.errors import ToolError
+from penstock.tools.context import ToolContext, ToolError
 from penstock.tools.tool import Tool
 from tests.conformance.builtin import working_memory_invented, working_memory_tool_rules
 from tests.conformance.builtin.frame import Family, Fields, Given

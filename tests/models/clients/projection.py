@@ -10,7 +10,7 @@ from typing import Any
 from penstock import Message
 from penstock.engine import ModelRequest, ResponseFormat, ToolSpec
 from penstock.engine.formats import openai_chat
-from penstock.models.providers import ANY, PROVIDERS, Provider
+from penstock.models.openai.providers import ANY, PROVIDERS, Provider
 
 HOSTS = {
     "api.cerebras.ai": "cerebras",

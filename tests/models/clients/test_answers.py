@@ -12,9 +12,9 @@ from penstock.engine.values.answers import Assembly
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import AudioPart, UnknownPart
+from penstock.models.openai.providers import ANY, PROVIDERS
 from penstock.models.openai.reading import AnswerReader
 from penstock.models.openai.requests import body_of
-from penstock.models.providers import ANY, PROVIDERS
 
 
 def chunks(*deltas: dict[str, Any], **last: Any) -> list[Chunk]:

@@ -127,7 +127,7 @@ async def test_a_model_that_breaks_is_a_failure_of_the_judge() -> None:
                 raise RuntimeError("the content")
             yield Chunk("finish")
 
-    with pytest.raises(JudgeError, match=r"the model broke \(RuntimeError\)") as raised:
+    with pytest.raises(JudgeError, match=r"the model failed \(RuntimeError\)") as raised:
         await Judge(Broken(), Verdict, "Is it bad?").ask("text")
     assert (raised.value.reason, raised.value.attempts) == ("model", 1)
 

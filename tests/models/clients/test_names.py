@@ -12,7 +12,7 @@ from penstock.engine import MissingExtraError, ModelRequest
 from penstock.engine.values.ports import Embedder, Model
 from penstock.models import TimeLimits
 from penstock.models.openai import http
-from penstock.models.providers import PROVIDERS, Provider, filled
+from penstock.models.openai.providers import PROVIDERS, Provider, filled
 
 
 @pytest.fixture(autouse=True)

@@ -55,8 +55,8 @@ from penstock.engine.values.model import ModelAnswer, ModelRequest, ResponseForm
 from penstock.engine.values.ports import Model
 from penstock.models.judges import Judge
 from penstock.models.pydantic_ai import PydanticAIModel
-from penstock.models.pydantic_ai.answers import Answer
-from penstock.models.pydantic_ai.prompts import written
+from penstock.models.pydantic_ai.answers import EventReader
+from penstock.models.pydantic_ai.requests import written
 from penstock.testing import FakeProvider, Sent, Wire, failing
 
 
@@ -259,7 +259,7 @@ def test_a_conversation_is_written_as_it_went() -> None:
     assert [part.part_kind for part in third.parts] == ["file", "text", "tool-call"]
     assert [part.part_kind for part in last.parts] == ["tool-return", "user-prompt"]
     json.dumps([part.args for part in first.parts if isinstance(part, ToolCallPart)])
-    with pytest.raises(MessageError, match="no base64"):
+    with pytest.raises(MessageError, match="not base64"):
         written([Message.user([ImagePart(data="?")])])
 
 
@@ -522,7 +522,7 @@ async def test_a_real_client_speaks_to_a_real_server() -> None:
 
 def test_a_text_that_goes_on_behind_its_end_is_a_text_of_its_own() -> None:
     """Some providers say more when all seems said; a call that does is whole by then."""
-    answer = Answer()
+    answer = EventReader()
     text, call = TheirText("Hello"), ToolCallPart("web", "{}", "c1")
     events = [
         PartStartEvent(index=0, part=text),

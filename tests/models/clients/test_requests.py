@@ -15,8 +15,8 @@ from penstock.engine import (
     ToolSpec,
     UsageError,
 )
+from penstock.models.openai.providers import ANY, PROVIDERS
 from penstock.models.openai.requests import body_of
-from penstock.models.providers import ANY, PROVIDERS
 
 A, B = ToolSpec("a", {"type": "object"}, "does a", strict=True), ToolSpec("b")
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock.models.openai.sse import EventTooLongError, ServerEvent, SSEReader
+from penstock.models.openai.wire import EventTooLongError, ServerEvent, SSEReader
 
 STREAM = (
     "\ufeff: hello\r\n"

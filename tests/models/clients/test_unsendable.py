@@ -42,8 +42,8 @@ async def test_a_number_that_is_none_cannot_be_sent(asking: Making) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "problem"),
     [
-        ("HTTP_PROXY", f"odd://me:{PASSWORD}@box", "a proxy's address"),
-        ("HTTP_PROXY", f"http://me:{PASSWORD}@box:port", "a proxy's address"),
+        ("HTTP_PROXY", f"odd://me:{PASSWORD}@box", "the address of a proxy"),
+        ("HTTP_PROXY", f"http://me:{PASSWORD}@box:port", "the address of a proxy"),
         ("HTTP_PROXY", f"socks5://me:{PASSWORD}@box:1", "socks"),
         ("HTTP_PROXY", f"http://me:{PASSWORD}@127.0.0.1:1", "ConnectError"),
         ("SSL_CERT_FILE", "/there/is/none", "certificates"),

@@ -145,7 +145,7 @@ async def test_an_embedder_that_loses_texts_has_failed():
     """Vectors would belong to others' texts."""
     asked = Counting()
     asked.wrong = True
-    with pytest.raises(ModelError, match="asked for 2 vectors, and gave 1"):
+    with pytest.raises(ModelError, match="asked for 2 vectors, but returned 1"):
         await CachedEmbedder(asked).embed(["a", "bb"])
 
 

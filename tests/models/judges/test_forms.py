@@ -7,8 +7,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from penstock.models.judges import Score
-from penstock.models.judges._forms import Form, Reading
-from penstock.models.judges._json import UnreadableError
+from penstock.models.judges.forms import VerdictData, VerdictForm
+from penstock.models.judges.lenient_json import UnreadableError
 
 
 def loud(text: str) -> str:
@@ -41,11 +41,11 @@ class Scores(BaseModel):
     flagged: bool = False
 
 
-VERDICT = Form(Verdict, several=False)
-SCORES = Form(Scores, several=False)
+VERDICT = VerdictForm(Verdict, several=False)
+SCORES = VerdictForm(Scores, several=False)
 
 
-def read(form: Form[object], value: object) -> Reading:
+def read(form: VerdictForm[object], value: object) -> VerdictData:
     """Read a value as the answer about one content."""
     return form.read(json.dumps(value), 1)
 
@@ -75,7 +75,7 @@ def test_a_list_of_which_nothing_is_left_takes_its_holder_with_it() -> None:
     """An empty list would say that there is nothing."""
     bad, good = {"category": "hate", "score": 1, "words": ["secret"]}, {"category": "violence", "score": 0}
     assert read(VERDICT, {"findings": [bad, good]}).data == {"findings": [good]}
-    with pytest.raises(UnreadableError, match="findings is not as the schema says"):
+    with pytest.raises(UnreadableError, match="findings does not fit the schema"):
         read(VERDICT, {"findings": [bad]})
 
 
@@ -145,7 +145,7 @@ def test_thoughts_before_an_answer_are_overlooked() -> None:
 
 def test_types_that_are_no_objects_stand_in_a_field() -> None:
     """Providers want an object."""
-    form = Form(list[Finding], several=False)
+    form = VerdictForm(list[Finding], several=False)
     assert list(form.schema["properties"]) == ["verdict"]
     good = {"category": "hate", "score": "90%"}
     data = read(form, {"verdict": [good, {}]}).data
@@ -157,7 +157,7 @@ def test_types_that_are_no_objects_stand_in_a_field() -> None:
 
 def test_verdicts_about_several_contents_are_told_by_number() -> None:
     """In any order; one about each, and none twice."""
-    form = Form(Scores, several=True)
+    form = VerdictForm(Scores, several=True)
 
     def answer(*numbers: int) -> object:
         return {"verdicts": [{"content": number, "verdict": {"scores": {"a": number / 10}}} for number in numbers]}
@@ -187,7 +187,7 @@ def test_the_schema_is_one_that_providers_can_hold_a_model_to() -> None:
         title: str = "none"
         findings: list[Finding] = []
 
-    form = Form(Titled, several=False)
+    form = VerdictForm(Titled, several=False)
     assert form.strict
     assert form.schema["required"] == ["title", "findings"]
     assert form.schema["properties"]["title"] == {"type": "string"}
@@ -199,7 +199,7 @@ def test_the_schema_is_one_that_providers_can_hold_a_model_to() -> None:
 @pytest.mark.parametrize("type", [Scores, tuple[int, str], list, dict[str, int]])
 def test_a_schema_beyond_what_providers_can_is_not_called_strict(type: type) -> None:
     """Mappings, tuples, and anything at all."""
-    assert not Form(type, several=False).strict
+    assert not VerdictForm(type, several=False).strict
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ class Nested(BaseModel):
 def test_entries_of_several_kinds_and_in_each_other_are_told_apart() -> None:
     """The broken one is left out where it stands; the schema is one that providers take."""
     Scam.model_rebuild()
-    form = Form(Nested, several=False)
+    form = VerdictForm(Nested, several=False)
     spam = {"kind": "spam", "links": 1}
     scam = {"kind": "scam", "parts": [spam, {"kind": "scam", "parts": [{"kind": "spam"}, spam]}]}
     reading = read(form, {"found": [{"kind": "secret"}, scam, {"kind": "spam", "links": "many"}]})

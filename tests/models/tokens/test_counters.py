@@ -16,9 +16,8 @@ from penstock import OptionError
 from penstock.engine import UsageError
 from penstock.engine.values.ports import TokenCounter
 from penstock.models.tokens import BPECounter, Counting, HeuristicCounter, bpe
-from penstock.models.tokens.boundaries import boundaries, last_boundary, slices
-from penstock.models.tokens.counters import counting
-from penstock.models.tokens.memo import MOST, Memo
+from penstock.models.tokens.bpe import boundaries, last_boundary, slices
+from penstock.models.tokens.counters import MOST, Memo, counting
 
 BPE = BPECounter()
 HEURISTIC = HeuristicCounter()

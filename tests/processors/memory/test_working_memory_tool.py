@@ -12,8 +12,7 @@ from penstock import OptionError
 from penstock.engine.values.stored import Thread
 from penstock.processors.memory import _working_records
 from penstock.processors.memory.working_memory_update import working_memory_tool
-from penstock.tools.context import ToolContext
-from penstock.tools.errors import ToolError
+from penstock.tools.context import ToolContext, ToolError
 from tests.processors.memory.small_store import SmallStore
 
 CONTEXT = {"thread_id": "t", "resource_id": "ann"}

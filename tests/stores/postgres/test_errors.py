@@ -7,7 +7,7 @@ import pytest
 from penstock import OptionError, StorageError
 from penstock.engine import MissingExtraError
 from penstock.stores.postgres import PostgresStorage
-from penstock.stores.postgres._failures import passes, problem, quotes_data
+from penstock.stores.postgres._connections import is_temporary, problem, quotes_data
 
 URL = "postgresql://user:pass-word@127.0.0.1:1/data"
 
@@ -100,13 +100,13 @@ class Failure(Exception):  # noqa: N818 - as the driver names them
 @pytest.mark.parametrize("code", ["08006", "57P01", "57P03", "40P01", "40001", "53300"])
 def test_what_passes_is_tried_again(code):
     """The server is away, or others are in the way."""
-    assert passes(Failure(code))
+    assert is_temporary(Failure(code))
 
 
 @pytest.mark.parametrize("code", ["28P01", "3D000", "42501", "22021", "23505", "57014", "53100", "XX000"])
 def test_what_does_not_pass_is_said_at_once(code):
     """In words that quote nothing."""
-    assert not passes(Failure(code))
+    assert not is_temporary(Failure(code))
     assert "secret" not in problem(Failure(code), 30)
 
 

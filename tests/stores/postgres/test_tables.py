@@ -110,7 +110,7 @@ async def test_a_large_index_is_given_hnsw_when_that_is_asked_for(server, schema
             await walking.upsert_vectors("i", VECTORS[:1])
         assert await hnsw_indexes(looking, schema) == 0
         assert [record.message.rpartition(": ")[2] for record in caplog.records] == [
-            "vectors are looked through until `await build_hnsw(index)` was called"
+            "vectors are compared one by one until you call `await build_hnsw(index)`"
         ]
         assert await walking.query_vectors("i", [3, 2, 1], limit=5) == nearest
         for _ in range(2):

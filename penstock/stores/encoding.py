@@ -1,24 +1,29 @@
-"""Messages and mappings as the JSON text that a store keeps, and times as ISO text; it knows no store.
+"""Messages and mappings as JSON text, times as ISO text, vectors as bytes: the forms in which stores keep them.
 
-Messages have Penstock's own form (`penstock.engine.formats.native`). What a store wrote itself is built without asking
-pydantic, which takes a fifth of the time; whatever does not fit is left to the format, which says what is wrong.
+Messages have Penstock's own format (`penstock.engine.formats.native`). A stored message is built without pydantic's
+validation, in a fifth of the time; if it does not fit, the format's reader says what is wrong.
 """
 
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats import native
-from penstock.engine.values.errors import MessageError
+from penstock.engine.values.errors import MessageError, StorageError
 from penstock.engine.values.frozen import Value, Values, thaw
 from penstock.engine.values.messages import PART_TYPES, Message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.engine.values.messages import Part
+
 
 _KINDS: dict[str, type[Part]] = {
     str(next(field.default for field in fields(kind) if field.name == "type")): kind for kind in PART_TYPES
@@ -28,8 +33,12 @@ _KINDS: dict[str, type[Part]] = {
 def write_message(message: Message, place: str = "message") -> str:
     """Return a message as JSON text.
 
+    Args:
+        message: the message.
+        place: names the message in errors.
+
     Raises:
-        MessageError: it holds what is no JSON value; ``place`` says where the message stands.
+        MessageError: the message holds a value that is no JSON value.
     """
     return _written(native.write([message])[0], place)
 
@@ -37,18 +46,22 @@ def write_message(message: Message, place: str = "message") -> str:
 def write_values(values: Values, place: str) -> str:
     """Return a mapping as JSON text.
 
+    Args:
+        values: the mapping.
+        place: names it in errors.
+
     Raises:
-        MessageError: it holds what is no JSON value.
+        MessageError: it holds a value that is no JSON value.
     """
     return _written(thaw(dict(values)), place)
 
 
 def _written(item: Value, place: str) -> str:
-    """Return the JSON text; characters are themselves, unless halves of surrogates are among them."""
+    """Return the JSON text; non-ASCII characters are escaped only if halves of surrogate pairs are among them."""
     try:
         text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise MessageError(place, "it holds a value that JSON has no form for; convert it first") from error
+        raise MessageError(place, "it holds a value that cannot be written as JSON; convert it first") from error
     if text.isascii() or _encodes(text):
         return text
     return json.dumps(item, separators=(",", ":"))
@@ -63,18 +76,18 @@ def _encodes(text: str) -> bool:
 
 
 LONGEST_HELD = 2_000
-"""Of how many characters a text may be whose message is held, in case it is read again: a conversation is read again at
-each of its turns, and messages are values. With `MOST_HELD`, some megabytes at most."""
+"""The longest stored message, in characters of its JSON text, that is cached after reading: a conversation is read
+again at each of its turns, and messages are immutable. With `MOST_HELD`, this takes some megabytes at most."""
 
 MOST_HELD = 2_048
-"""How many messages are held; those that were not read for longest have to go."""
+"""How many messages are cached; the least recently read are dropped."""
 
 
 def read_message(text: str) -> Message:
     """Return the message that `write_message` wrote.
 
     Raises:
-        MessageError: it is none, or has what this version does not know.
+        MessageError: the text is no message, or holds something that this version does not know.
     """
     return held(text) if len(text) <= LONGEST_HELD else _read(text)
 
@@ -87,7 +100,7 @@ def _read(text: str) -> Message:
 
 
 held = lru_cache(MOST_HELD)(_read)
-"""Reads a message, or gives it again."""
+"""Reads a message, or returns it from the cache."""
 
 _DOES_NOT_FIT = (TypeError, ValueError, KeyError, AttributeError, MessageError)
 
@@ -107,7 +120,7 @@ def _explained(text: str) -> Message:
     try:
         item = json.loads(text)
     except ValueError:
-        raise MessageError("message", "it is no JSON") from None
+        raise MessageError("message", "it is not JSON") from None
     return native.read([item])[0]
 
 
@@ -118,7 +131,7 @@ def read_values(text: str) -> Values:
 
 
 def write_time(time: datetime) -> str:
-    """Return a time as ISO text in UTC, to the microsecond and of one length, so that texts sort as times do."""
+    """Return a time as ISO text in UTC, with microseconds and of a fixed length: texts sort as times do."""
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return aware.astimezone(UTC).isoformat(timespec="microseconds")
 
@@ -126,3 +139,29 @@ def write_time(time: datetime) -> str:
 def read_time(text: str) -> datetime:
     """Return the time that `write_time` wrote."""
     return datetime.fromisoformat(text)
+
+
+def blob(vector: Sequence[float], store: str, length: int | None = None) -> bytes:
+    """Return a vector as little-endian 32-bit floats, four bytes a number.
+
+    Args:
+        vector: the numbers.
+        store: names the store in errors.
+        length: how many numbers it must have; None: any number above 0.
+
+    Raises:
+        StorageError: it is empty, of another length, or holds a value that is not a finite 32-bit number.
+    """
+    if not len(vector):
+        raise StorageError(store, "a vector is empty; check the embedder")
+    if length is not None and len(vector) != length:
+        problem = f"a vector has {len(vector)} numbers, but those of its index have {length}"
+        raise StorageError(store, f"{problem}: use one index for each embedder")
+    try:
+        written = struct.pack(f"<{len(vector)}f", *vector)
+        finite = all(map(isfinite, vector))
+    except (struct.error, OverflowError, TypeError):
+        finite, written = False, b""
+    if not finite:
+        raise StorageError(store, "a vector holds a value that is not a finite 32-bit number")
+    return written

@@ -1,8 +1,8 @@
-"""JSON as models write it, found in their answers; it knows no verdict.
+"""Read JSON objects from text that models write.
 
-Read beyond JSON itself: prose and fences around it, trailing commas, comments, single quotes, bare keys, the words
-True, False and None, line ends inside of strings. Refused: what is cut off (nothing is made up), a key that stands
-twice, numbers that are none (NaN) or infinite.
+Accepted beyond JSON: prose and fences around an object, trailing commas, comments, single quotes, keys without quotes,
+the words True, False and None, line ends inside strings. Refused: an object that is cut off, a key that appears twice,
+NaN and infinite numbers.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None, "True": 
 
 
 class UnreadableError(ValueError):
-    """An answer that is no verdict; the text says why, without quoting it."""
+    """An answer that is no verdict. The text says why, without quoting the answer."""
 
 
 def objects(text: str) -> list[dict[str, Value]]:
-    """Return the JSON objects of a text, the outermost ones, in order.
+    """Return the outermost JSON objects of a text, in order.
 
     Raises:
         UnreadableError: an object begins, but cannot be read.
@@ -59,7 +59,7 @@ def _object(text: str, at: int) -> tuple[dict[str, Value], int]:
 def _once(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise UnreadableError("a key stands twice in one object")
+        raise UnreadableError("an object has the same key twice")
     return made
 
 
@@ -71,14 +71,14 @@ def _finite(text: str) -> float:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise UnreadableError(f"{word} is no number")
+    raise UnreadableError(f"{word} is not a JSON number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite)
 
 
 class _Reader:
-    """Reads one value of a text. Each method takes where it begins, and returns it with where it ends."""
+    """Reads one value of a text. Methods take the index where it begins, and return it with the index where it ends."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -119,7 +119,7 @@ class _Reader:
             return _number(number[0]), number.end()
         word = _WORD.match(self.text, at)
         if word is None or word[0] not in _WORDS:
-            raise UnreadableError("a value is none of JSON's")
+            raise UnreadableError("a value is not a JSON value")
         return _WORDS[word[0]], word.end()
 
     def key(self, at: int) -> tuple[str, int]:
@@ -134,17 +134,17 @@ class _Reader:
         try:
             return str(json.loads(f'"{inner}"', strict=False)), found.end()
         except ValueError:
-            raise UnreadableError("a string has an escape that JSON does not know") from None
+            raise UnreadableError("a string has an escape that JSON does not have") from None
 
     def separator(self, at: int, end: str) -> int:
-        """Go behind a comma, or to the end; a comma may stand before it."""
+        """Skip a comma with blanks around it, or stop at the closing sign; a trailing comma is allowed."""
         at = self.skip(at)
         return at if self.peek(at) == end else self.skip(self.expect(",", at))
 
     def expect(self, sign: str, at: int) -> int:
         at = self.skip(at)
         if self.peek(at) != sign:
-            raise UnreadableError(f"there is no {sign!r} where one belongs")
+            raise UnreadableError(f"{sign!r} is missing")
         return at + 1
 
     def peek(self, at: int) -> str:
@@ -153,13 +153,13 @@ class _Reader:
         return self.text[at]
 
     def skip(self, at: int) -> int:
-        """Go behind blanks and comments."""
+        """Skip blanks and comments."""
         found = _BLANK.match(self.text, at)
         return at if found is None else found.end()
 
 
 def _double_quoted(found: re.Match[str]) -> str:
-    """Write a piece of a single-quoted string as it stands in a double-quoted one."""
+    """Rewrite a piece of a single-quoted string for a double-quoted one."""
     return {"\\'": "'", '"': '\\"'}.get(found[0], found[0])
 
 

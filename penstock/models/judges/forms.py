@@ -1,7 +1,7 @@
-"""What a verdict must look like, and reading one from an answer; it knows no model.
+"""The JSON form of a verdict, and reading a verdict from a model's answer.
 
-Every verdict is asked for as a JSON object: a type that is none stands in one of a single field, ``verdict``; verdicts
-about several contents stand in a list, each with its content's number.
+Every verdict is requested as a JSON object. A type that is not an object is put into one with the single field
+``verdict``; verdicts about several contents are a list, each with the number of its content.
 """
 
 from __future__ import annotations
@@ -14,52 +14,58 @@ from pydantic import TypeAdapter, ValidationError, create_model
 from pydantic_core.core_schema import ErrorType
 
 from penstock.engine.values.frozen import Value, is_mapping
-from penstock.models.judges._json import UnreadableError, objects
-from penstock.models.judges._schemas import is_strict, tightened
-from penstock.models.judges._shapes import Shape
+from penstock.models.judges.lenient_json import UnreadableError, objects
+from penstock.models.judges.schemas import SchemaPaths, is_strict, tightened
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+
 V = TypeVar("V")
 
 ROUNDS = 10
-"""How often broken entries are left out of one answer: what is then still broken may be so inside of another union."""
+"""How often broken entries are removed from one answer. What is broken after that may be broken inside another
+union."""
 
-_TOLD = 5  # errors that a model is told of
-_TELLING = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}  # those may quote
+_TOLD = 5  # the errors that a model is told
+_TELLING = frozenset(get_args(ErrorType)) - {
+    "value_error",
+    "assertion_error",
+    "union_tag_invalid",
+}  # whose messages may quote the answer
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """The data of a verdict, as JSON values that fit the type, and what was left out of it."""
+class VerdictData:
+    """The data of a verdict: JSON values that fit the type, and the entries that were left out."""
 
     data: Value
     dropped: tuple[str, ...] = ()
 
 
-class Form(Generic[V]):
-    """How verdicts of a type are written about so many contents: one, or several. Lives as long as its judge."""
+class VerdictForm(Generic[V]):
+    """How verdicts of a type are written, about one content or several. It lives as long as its judge."""
 
     def __init__(self, verdict: type[V], *, several: bool) -> None:
         own = TypeAdapter(verdict)
         schema = own.json_schema()
-        shape = Shape(schema)
+        shape = SchemaPaths(schema)
         self._fields = shape.fields(schema)
         self._several = several
         self._bare = not several and shape.is_object(schema)
         self._adapter: TypeAdapter[Value] = own if self._bare else TypeAdapter(_holder(verdict, several=several))
         whole = schema if self._bare else self._adapter.json_schema()
-        self._shape = Shape(whole)
+        self._shape = SchemaPaths(whole)
         self._keys = self._shape.fields(whole)
         self.schema = tightened(whole)
         self.strict = is_strict(self.schema)
 
-    def read(self, text: str, count: int) -> Reading:
-        """Return the verdict that stands in an answer.
+    def read(self, text: str, count: int) -> VerdictData:
+        """Return the verdict in an answer.
 
         Raises:
-            UnreadableError: there is none, or there are several that differ; the text tells the model what is wrong.
+            UnreadableError: there is no verdict, or there are several that differ. Its text tells the model what is
+                wrong.
         """
         data = _only(objects(_spoken(text)), self._keys)
         dropped: list[str] = []
@@ -67,25 +73,25 @@ class Form(Generic[V]):
             errors = self._errors(data)
             if not errors:
                 self._check(data, count)
-                return Reading(data, tuple(dropped))
+                return VerdictData(data, tuple(dropped))
             left = self._shape.without(data, [error["loc"] for error in errors])
             dropped += [f"{self._shape.named(data, error['loc'])}: {error['type']}" for error in errors]
             data = left
-        raise UnreadableError("it is not as the schema says in too many places")
+        raise UnreadableError("it does not fit the schema in too many places")
 
     def verdicts(self, data: Value, count: int) -> list[V]:
-        """Return the verdicts that data hold, made anew, in the order of the contents.
+        """Return the verdicts that the data hold, as new objects, in the order of the contents.
 
         Raises:
-            UnreadableError: the data are of another type, or about other contents.
+            UnreadableError: the data do not fit the type, or are about other contents.
         """
         try:
             whole = self._adapter.validate_json(json.dumps(data))
         except ValidationError:
-            pass  # it quotes the answer, so it is to be no context of what is raised
+            pass  # it quotes the answer, so it must not become the context of what is raised
         else:
             return self._parts(whole, count)
-        raise UnreadableError("it is not as the schema says")
+        raise UnreadableError("it does not fit the schema")
 
     def _parts(self, whole: Value, count: int) -> list[V]:
         if self._bare:
@@ -94,7 +100,7 @@ class Form(Generic[V]):
             return [whole.verdict]
         numbers: dict[int, V] = {entry.content: entry.verdict for entry in whole.verdicts}
         if sorted(entry.content for entry in whole.verdicts) != list(range(1, count + 1)):
-            raise UnreadableError(f"there must be one verdict about each content, 1 to {count}, and none twice")
+            raise UnreadableError(f"there must be exactly one verdict about each content, 1 to {count}")
         return [numbers[number] for number in range(1, count + 1)]
 
     def _errors(self, data: Value) -> list[ErrorDetails]:
@@ -104,13 +110,13 @@ class Form(Generic[V]):
             errors = error.errors(include_url=False, include_input=False, include_context=False)
         else:
             return []
-        return self._entries_only(data, errors)  # out here: what is raised has no context, which would quote the answer
+        return self._entries_only(data, errors)  # outside the handler: a context would quote the answer
 
     def _entries_only(self, data: Value, errors: list[ErrorDetails]) -> list[ErrorDetails]:
-        """Return the errors if each is in an entry that can be left out.
+        """Return the errors if each of them is inside an entry that can be left out.
 
         Raises:
-            UnreadableError: some are in no entry.
+            UnreadableError: some are not.
         """
         fatal = [error for error in errors if self._shape.entry(data, error["loc"]) is None]
         if fatal:
@@ -123,7 +129,7 @@ class Form(Generic[V]):
         return f"{self._shape.named(data, error['loc'])}: {what}{missing}"
 
     def _check(self, data: Value, count: int) -> None:
-        """Refuse a verdict that holds none of its type's fields: with defaults, it would say that nothing was found."""
+        """Refuse a verdict with none of its type's fields: with defaults alone, it would say that nothing was found."""
         self.verdicts(data, count)
         held = [entry["verdict"] for entry in data["verdicts"]] if self._several else [data]
         for verdict in held if self._several or self._bare else [data["verdict"]]:
@@ -140,16 +146,16 @@ def _holder(verdict: type[object], *, several: bool) -> type:
 
 
 def _spoken(text: str) -> str:
-    """Leave out what an open model thinks aloud before it answers."""
+    """Remove the reasoning that an open model writes before its answer."""
     thought, end, said = text.partition("</think>")
     return said if end and thought.lstrip().startswith("<think>") else text
 
 
 def _only(found: list[dict[str, Value]], keys: frozenset[str]) -> dict[str, Value]:
-    """Return the one object that is meant as the verdict.
+    """Return the one object that is the verdict.
 
     Raises:
-        UnreadableError: there is none; or there are several, and they differ: one may be quoted from the content.
+        UnreadableError: there is none; or there are several that differ: one may be quoted from the content.
     """
     if not found:
         raise UnreadableError("there is no JSON object in it")

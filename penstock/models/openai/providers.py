@@ -1,6 +1,6 @@
-"""Who offers models by OpenAI's protocol: where, under which key, and in what they differ; it knows no connection.
+"""The providers that speak OpenAI's protocol: their addresses, the variables of their keys, and how they differ.
 
-Addresses, variables and differences are taken from the providers' own documentation and from recorded exchanges.
+Everything is taken from the providers' own documentation and from recorded exchanges.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from penstock.engine.values.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Thoughts = Literal["as they came", "left out", "reasoning_content", "reasoning", "details", "thinking"]
-"""How a provider wants earlier thoughts back: in the field in which they came (a provider that nobody told us about);
-not at all (it refuses the field); under that name; in ``reasoning_details``, if they came there, else under
-``reasoning``; among the content, in parts of the type ``thinking``."""
+ReasoningReturn = Literal["as received", "left out", "reasoning_content", "reasoning", "details", "thinking"]
+"""How a provider wants earlier reasoning back. ``as received``: in the field in which it came (unknown providers).
+``left out``: not at all, since it refuses the field. ``reasoning_content``, ``reasoning``: in the field of that name.
+``details``: in ``reasoning_details`` if it came there, else in ``reasoning``. ``thinking``: in parts of the content of
+that type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider, or a server of one's own.
+    """A provider, or a server of your own.
 
     Attributes:
-        name: what stands before the slash of a model's name.
-        url: its address; ``{NAME}`` stands for a variable of the environment, ``{NAME|text}`` for one that may lack.
-        keys: the variables that may hold the key; the first that is set counts.
-        keyless: whether it may do without a key.
-        header: the header that the key goes into; with ``Bearer`` before it, if that is ``Authorization``.
-        query: what every address ends in, by name; variables as in ``url``.
-        thoughts: how it wants earlier thoughts back.
-        limit: what it calls the largest number of tokens of an answer.
-        required: what it calls the choice of any tool.
-        schemas: whether it keeps answers to a JSON Schema; if not, the schema is told to the model.
-        stream_options: whether it can be asked to count what a stream took.
+        name: the part of a model's name before the slash.
+        url: the address; ``{NAME}`` stands for an environment variable, ``{NAME|text}`` for one with a default.
+        keys: the environment variables that may hold the key; the first that is set is used.
+        keyless: whether it works without a key.
+        header: the header of the key; in ``Authorization`` the key follows the word ``Bearer``.
+        query: the query of every address, as pairs; variables as in ``url``.
+        reasoning: how it wants earlier reasoning back.
+        limit: its name of the setting ``max_tokens``.
+        required: its name of the tool choice ``required``.
+        schemas: whether it enforces JSON Schemas; if not, the schema is written into the prompt.
+        stream_options: whether it can be asked for the usage of a stream.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Provider:
     keyless: bool = False
     header: str = "Authorization"
     query: tuple[tuple[str, str], ...] = ()
-    thoughts: Thoughts = "as they came"
+    reasoning: ReasoningReturn = "as received"
     limit: str = "max_tokens"
     required: str = "required"
     schemas: bool = True
@@ -54,7 +55,7 @@ class Provider:
 
 
 ANY = Provider("openai-compatible", "", keyless=True)
-"""A server that nobody told us about."""
+"""An unknown server."""
 
 _OPENAI_LIMIT = "max_completion_tokens"
 
@@ -65,33 +66,33 @@ PROVIDERS: Mapping[str, Provider] = {
             "openai",
             "{OPENAI_BASE_URL|https://api.openai.com/v1}",
             ("OPENAI_API_KEY",),
-            thoughts="left out",
+            reasoning="left out",
             limit=_OPENAI_LIMIT,
         ),
         Provider("alibaba", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", ("DASHSCOPE_API_KEY",)),
         Provider(
-            "anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",), thoughts="left out", schemas=False
+            "anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",), reasoning="left out", schemas=False
         ),
         Provider(
             "azure",
             "{AZURE_OPENAI_ENDPOINT}/openai/v1",
             ("AZURE_OPENAI_API_KEY",),
             header="api-key",
-            thoughts="left out",
+            reasoning="left out",
             limit=_OPENAI_LIMIT,
         ),
         Provider("bedrock", "https://bedrock-mantle.{AWS_REGION|us-east-1}.api.aws/v1", ("AWS_BEARER_TOKEN_BEDROCK",)),
         Provider(
-            "cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), thoughts="reasoning", limit=_OPENAI_LIMIT
+            "cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), reasoning="reasoning", limit=_OPENAI_LIMIT
         ),
-        Provider("cohere", "https://api.cohere.ai/compatibility/v1", ("CO_API_KEY",), thoughts="left out"),
+        Provider("cohere", "https://api.cohere.ai/compatibility/v1", ("CO_API_KEY",), reasoning="left out"),
         Provider("crusoe", "https://api.inference.crusoecloud.com/v1", ("CRUSOE_API_KEY",)),
         Provider("deepinfra", "https://api.deepinfra.com/v1/openai", ("DEEPINFRA_API_KEY",)),
         Provider(
             "deepseek",
             "https://api.deepseek.com",
             ("DEEPSEEK_API_KEY",),
-            thoughts="reasoning_content",
+            reasoning="reasoning_content",
             schemas=False,
         ),
         Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
@@ -99,11 +100,11 @@ PROVIDERS: Mapping[str, Provider] = {
             "gemini",
             "https://generativelanguage.googleapis.com/v1beta/openai",
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            thoughts="left out",
+            reasoning="left out",
         ),
-        Provider("github", "https://models.github.ai/inference", ("GITHUB_TOKEN",), thoughts="left out"),
+        Provider("github", "https://models.github.ai/inference", ("GITHUB_TOKEN",), reasoning="left out"),
         Provider(
-            "groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), thoughts="reasoning", limit=_OPENAI_LIMIT
+            "groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), reasoning="reasoning", limit=_OPENAI_LIMIT
         ),
         Provider("heroku", "{HEROKU_INFERENCE_URL|https://us.inference.heroku.com}/v1", ("HEROKU_INFERENCE_KEY",)),
         Provider("huggingface", "https://router.huggingface.co/v1", ("HF_TOKEN",)),
@@ -114,11 +115,11 @@ PROVIDERS: Mapping[str, Provider] = {
             "mistral",
             "https://api.mistral.ai/v1",
             ("MISTRAL_API_KEY",),
-            thoughts="thinking",
+            reasoning="thinking",
             required="any",
             stream_options=False,
         ),
-        Provider("moonshot", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), thoughts="reasoning_content"),
+        Provider("moonshot", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), reasoning="reasoning_content"),
         Provider("nebius", "https://api.studio.nebius.com/v1", ("NEBIUS_API_KEY",)),
         Provider("nvidia", "https://integrate.api.nvidia.com/v1", ("NVIDIA_API_KEY",)),
         Provider(
@@ -126,28 +127,28 @@ PROVIDERS: Mapping[str, Provider] = {
             "{OLLAMA_BASE_URL|http://127.0.0.1:11434/v1}",
             ("OLLAMA_API_KEY",),
             keyless=True,
-            thoughts="reasoning",
+            reasoning="reasoning",
         ),
-        Provider("ollama-cloud", "https://ollama.com/v1", ("OLLAMA_API_KEY",), thoughts="reasoning"),
-        Provider("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), thoughts="details"),
-        Provider("perplexity", "https://api.perplexity.ai", ("PERPLEXITY_API_KEY",), thoughts="left out"),
+        Provider("ollama-cloud", "https://ollama.com/v1", ("OLLAMA_API_KEY",), reasoning="reasoning"),
+        Provider("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), reasoning="details"),
+        Provider("perplexity", "https://api.perplexity.ai", ("PERPLEXITY_API_KEY",), reasoning="left out"),
         Provider("sambanova", "https://api.sambanova.ai/v1", ("SAMBANOVA_API_KEY",)),
         Provider(
             "snowflake",
             "https://{SNOWFLAKE_ACCOUNT}.snowflakecomputing.com/api/v2/cortex/v1",
             ("SNOWFLAKE_TOKEN", "SNOWFLAKE_PAT"),
-            thoughts="details",
+            reasoning="details",
             limit=_OPENAI_LIMIT,
         ),
         Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
-        Provider("vercel", "https://ai-gateway.vercel.sh/v1", ("AI_GATEWAY_API_KEY",), thoughts="details"),
+        Provider("vercel", "https://ai-gateway.vercel.sh/v1", ("AI_GATEWAY_API_KEY",), reasoning="details"),
         Provider("vllm", "{VLLM_BASE_URL|http://127.0.0.1:8000/v1}", ("VLLM_API_KEY",), keyless=True),
         Provider("voyage", "https://api.voyageai.com/v1", ("VOYAGE_API_KEY",)),
         Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
-        Provider("zai", "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), thoughts="reasoning_content", schemas=False),
+        Provider("zai", "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), reasoning="reasoning_content", schemas=False),
     )
 }
-"""The providers that are known by name."""
+"""The known providers, by name."""
 
 _ALIASES = {"z.ai": "zai", "google": "gemini", "hf": "huggingface", "azure-openai": "azure", "lm-studio": "lmstudio"}
 _VARIABLE = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
@@ -157,7 +158,7 @@ def provider_named(name: str) -> Provider:
     """Return the provider of a name.
 
     Raises:
-        OptionError: there is none; the known ones are told.
+        OptionError: there is none; the error lists the known ones.
     """
     known = name.lower()
     found = PROVIDERS.get(_ALIASES.get(known, known))
@@ -170,10 +171,10 @@ def provider_named(name: str) -> Provider:
 
 
 def filled(template: str, what: str) -> str:
-    """Return an address with the variables of the environment put in.
+    """Return an address with the environment variables filled in.
 
     Raises:
-        OptionError: one that is needed is not set.
+        OptionError: a variable without a default is not set.
     """
 
     def value(found: re.Match[str]) -> str:
@@ -186,10 +187,10 @@ def filled(template: str, what: str) -> str:
 
 
 def key_for(provider: Provider, what: str) -> str | None:
-    """Return the key that the environment holds for a provider; None where it may do without.
+    """Return the provider's key from the environment; None if there is none and the provider works without.
 
     Raises:
-        OptionError: it may not; the variable is named.
+        OptionError: there is none and the provider needs one; the error names the variable.
     """
     found = next((key for name in provider.keys if (key := os.environ.get(name))), None)
     if found is None and not provider.keyless:
