@@ -88,7 +88,7 @@ class HeldAnswers:
 
 def edited_chunks(chunks: list[Chunk], before: Message, after: Message | None) -> list[Chunk]:
     """Return the chunks of an answer as its message stands after a later stage; of a removed message, only its end."""
-    from penstock.engine.streams.resending import resent  # loaded where an answer is streamed
+    from penstock.engine.streams.chunk_texts import resent  # loaded where an answer is streamed
 
     return resent(chunks, before, after)
 

@@ -1,6 +1,30 @@
-"""Streams: drives `process_output_stream` over a source of chunks. It knows plans and guards, no run.
+"""Streams: `process_output_stream` over a source of chunks. No module here knows `Run`; a stream gets a `StreamHost`.
 
-`steps`: one step at work on one stream. `deltas`: what is decided of a text, and how it composes and merges. `tracks`:
-a graph at work on one text. `lanes`: what opens tracks, and judges what is no text. `pipes`: what chunks go through.
-`build`: makes pipes of a plan. `pull`: reads the source. `shape`: what leaves, block by block. `stream`: the whole.
+A chunk goes through *pipes*. A pipe that guards texts hands them to a *lane*, which opens a *track* for each text::
+
+    source           sources       an iterable of chunks, or a task that reads one
+      │ Chunk
+      ▼
+    pipes            build         made of the plan when the stream starts, in sequence
+      ├─ HookPipe    hooks         calls hooks on chunks
+      ├─ PolicyPipe  policy        hooks with a timeout, on_error= or a fallback
+      ├─ ShadowPipe  policy        steps that only watch
+      └─ TextPipe    text_pipe     holds text until it is decided
+           │ text                  ▲ Decided(edits, until)
+           ▼                       │
+         lane → track              tracks     a text guard, or a hook that edits nothing, on one text
+                  └─ tracks        combined   tracks in sequence, in parallel, under a policy, in a dag
+      │ Chunk
+      ▼
+    StreamNormalizer stream        no empty texts; keeps the answer
+      │ Chunk
+      ▼
+    client
+
+Pipe: takes a chunk and returns the chunks that leave. Lane: a part of the graph that judges texts; it lives as long as
+the stream. Track: the same part of the graph on one text; it is fed text and returns up to where the text is decided,
+and the edits to that. A chunk that holds whole texts, such as a tool call, is fed to a track in one final piece.
+
+`decided` composes and merges decisions, `chunk_texts` finds the whole texts in chunks, and `steps` holds what a step
+keeps during a stream: its context, effects and record.
 """

@@ -1,148 +1,150 @@
-"""Tracks made of tracks: in a row, beside each other, under a policy, in shadow. No step is called here.
+"""Tracks made of tracks: in sequence, in parallel, under a policy, and in a dag. No processor is called here.
 
-They speak deltas in positions of the text that they themselves are fed, so they combine to any depth.
+What such a track decides counts in positions of the text that it is fed itself, so tracks combine to any depth.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.streams.deltas import Composer, Delta, Merger, shifted
+from penstock.engine.merging.dag_state import DagState
+from penstock.engine.processor.payload import Changes, Payload
+from penstock.engine.streams.decided import Composer, Decided, Merger, by_part, merged_parts, shifted, split_at
 from penstock.engine.values import edits as edit_ops
-from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.errors import StepFailedError
+from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.streams.policy import Aside, StreamPolicy
-    from penstock.engine.streams.tracks import Track
-    from penstock.engine.values.edits import Edits
+    from penstock.engine.merging.dag_state import MergeBranches
+    from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.streams.decided import MergeEdits
+    from penstock.engine.streams.policy import StreamPolicy
+    from penstock.engine.streams.tracks import Subject, Track
+    from penstock.engine.values.edits import Edit, Edits
+    from penstock.engine.values.message_list import MessageList
 
-    Settle = Callable[[str, Sequence[Edits]], Edits]
-    Beside = Callable[[Sequence[Callable[[], Awaitable[object]]]], Awaitable[None]]
+    RunAll = Callable[[Sequence[Callable[[], Awaitable[object]]]], Awaitable[None]]
 
 
-class Follower:
-    """A track that is fed what something before it leaves; what both have decided counts from before both."""
+# In sequence
 
-    __slots__ = ("_borders", "_composer", "_seen", "_text", "_track", "_until")
+
+class FollowingTrack:
+    """A track that is fed what a track before it leaves.
+
+    What it decides is composed with what the track before decided, so it counts from the text before both.
+
+    Attributes:
+        own: what the track itself decided last, about the text that it was fed.
+    """
+
+    __slots__ = ("_borders", "_composer", "_fed", "_text", "_track", "_until", "own")
 
     def __init__(self, track: Track) -> None:
+        self.own = Decided((), 0)
         self._track = track
         self._composer = Composer()
-        self._text = ""  # what is not decided before it
+        self._text = ""  # what the track before has not decided
         self._until = 0
-        self._seen = 0
-        self._borders: list[int] = []  # where neighbours begin that the track does not know of yet
+        self._fed = 0
+        self._borders: list[int] = []  # where parts begin that the track was not told of yet
 
-    async def feed(self, delta: Delta, text: str, *, final: bool) -> Delta:
-        """Feed the track what the delta decides; ``text`` is what was added to the text before it."""
+    async def feed(self, before: Decided, text: str, borders: Sequence[int], *, final: bool) -> Decided:
+        """Feed the track what was decided before it; ``text`` and ``borders`` are what the track before was fed."""
+        if borders:
+            self._borders.extend([self._fed + border for border in borders])
         self._text += text
-        self._seen += len(text)
-        size = delta.until - self._until
-        decided, self._text = self._text[:size], self._text[size:]
-        begin, self._until = self._until, delta.until
-        self._composer.first(delta)
-        pieces, self._borders = cut_at(decided, shifted(delta.edits, -begin), self._borders, begin)
-        for piece in pieces[:-1]:
-            self._composer.second(await self._track.feed(piece, final=False))
-            await self._track.border()
-        self._composer.second(await self._track.feed(pieces[-1], final=final))
-        return self._composer.both(final=final)
+        self._fed += len(text)
+        begin, self._until = self._until, before.until
+        size = self._until - begin
+        ready, self._text = self._text[:size], self._text[size:]
+        self._composer.add_first(before)
+        at: Sequence[int] = ()
+        if self._borders:
+            known = [border - begin for border in self._borders if border <= self._until]
+            self._borders = self._borders[len(known) :]
+            ready, at = applied(ready, shifted(before.edits, -begin), known)
+        elif before.edits:
+            ready = edit_ops.apply(ready, shifted(before.edits, -begin))
+        self.own = await self._track.feed(ready, at, final=final)
+        self._composer.add_second(self.own)
+        return self._composer.take(final=final)
 
-    def border(self) -> None:
-        """Note where a neighbour begins; the track learns it once what is before it has decided so far."""
-        self._borders.append(self._seen)
+
+def applied(text: str, edits: Edits, borders: Sequence[int]) -> tuple[str, list[int]]:
+    """Return a text after its edits, and where its parts begin then; text written across a border stands before it."""
+    starts = [0, *borders]
+    pieces = [
+        edit_ops.apply(text[start:end], own)
+        for start, end, own in zip(
+            starts, [*borders, len(text)], by_part(split_at(edits, borders), starts), strict=True
+        )
+    ]
+    at = 0
+    moved: list[int] = []
+    for piece in pieces[:-1]:
+        at += len(piece)
+        moved.append(at)
+    return "".join(pieces), moved
 
 
-class RowTrack:
-    """Two tracks in a row: the second is fed what the first leaves."""
+class SequenceTrack:
+    """Two tracks in sequence: the second is fed what the first leaves."""
 
     __slots__ = ("_first", "_second")
 
     def __init__(self, first: Track, second: Track) -> None:
         self._first = first
-        self._second = Follower(second)
+        self._second = FollowingTrack(second)
 
-    async def feed(self, text: str, *, final: bool) -> Delta:
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Feed the first, and the second with what the first leaves."""
-        return await self._second.feed(await self._first.feed(text, final=final), text, final=final)
-
-    async def border(self) -> None:
-        """Tell both."""
-        await self._first.border()
-        self._second.border()
+        before = await self._first.feed(text, borders, final=final)
+        return await self._second.feed(before, text, borders, final=final)
 
 
-def cut_at(text: str, edits: Edits, borders: Sequence[int], begin: int) -> tuple[list[str], list[int]]:
-    """Return a text after its edits, cut where neighbours begin, and the borders that lie further on.
+# In parallel
 
-    What an edit writes across a border stands before it. ``begin``: the text's place, which the borders count with.
+
+class ParallelTrack:
+    """Parallel tracks: what all have decided is decided, with the edits of all merged."""
+
+    __slots__ = ("_fed", "_feeds", "_merger", "_run_all")
+
+    def __init__(self, subject: Subject, tracks: Sequence[Track], merge: MergeEdits, run_all: RunAll) -> None:
+        """Merge edits with ``merge``; ``run_all`` feeds the tracks, one after another or concurrently."""
+        self._run_all = run_all
+        self._merger = merger = Merger(len(tracks), merge, subject.gap)
+        self._fed: tuple[str, Sequence[int], bool] = ("", (), False)
+
+        def feeding(index: int, track: Track) -> Callable[[], Awaitable[object]]:
+            async def feed() -> None:
+                text, borders, final = self._fed
+                merger.add(index, await track.feed(text, borders, final=final))
+
+            return feed
+
+        self._feeds = [feeding(index, track) for index, track in enumerate(tracks)]
+
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+        """Feed all tracks, and merge what they have decided."""
+        self._fed = (text, borders, final)
+        await self._run_all(self._feeds)
+        return self._merger.take(text, borders, final=final)
+
+
+# Under a policy
+
+
+class PolicyTrack:
+    """A track under a policy. If it fails, the rest of the text is not its own: the fallback reads it, if there is one.
+
+    The fallback begins where the track had decided.
     """
-    pieces: list[str] = []
-    at = 0
-    ahead: list[int] = []
-    for border in borders:
-        place = border - begin
-        if place > len(text):
-            ahead.append(border)
-            continue
-        own = [edit for edit in edits if at <= edit.start < place]
-        stop = max([at, place, *(edit.end for edit in own)])
-        pieces.append(edit_ops.apply(text[at:stop], shifted(own, -at)))
-        at = stop
-    rest = [edit for edit in edits if edit.start >= at]
-    pieces.append(edit_ops.apply(text[at:], shifted(rest, -at)))
-    return pieces, ahead
 
-
-class ForkTrack:
-    """Tracks beside each other: what all have decided is decided, with the edits of all merged."""
-
-    __slots__ = ("_beside", "_feeds", "_given", "_merger", "_settle", "_tracks")
-
-    def __init__(self, tracks: Sequence[Track], settle: Settle, beside: Beside) -> None:
-        self._tracks = tracks
-        self._settle = settle
-        self._beside = beside
-        self._merger = Merger(len(tracks))
-        self._given = _Given()
-        self._feeds = [_feed_of(track, self._given, self._merger, index) for index, track in enumerate(tracks)]
-
-    async def feed(self, text: str, *, final: bool) -> Delta:
-        """Feed all, and merge what they have decided."""
-        self._given.text, self._given.final = text, final
-        await self._beside(self._feeds)
-        return self._merger.merged(text, self._settle, final=final)
-
-    async def border(self) -> None:
-        """Tell all."""
-        self._merger.border()
-        await self._beside([track.border for track in self._tracks])
-
-
-class _Given:
-    """What the tracks of a fork are to be fed."""
-
-    __slots__ = ("final", "text")
-
-    def __init__(self) -> None:
-        self.text = ""
-        self.final = False
-
-
-def _feed_of(track: Track, given: _Given, merger: Merger, index: int) -> Callable[[], Awaitable[object]]:
-    async def feed() -> None:
-        merger.add(index, await track.feed(given.text, final=given.final))
-
-    return feed
-
-
-class PlacedTrack:
-    """A track under a policy. If it fails, it is out for the text; its fallback begins where it had decided."""
-
-    __slots__ = ("_begun", "_early", "_fallback", "_out", "_policy", "_track", "_until", "_waiting")
+    __slots__ = ("_begun", "_borders", "_fallback", "_out", "_policy", "_track", "_until", "_waiting")
 
     def __init__(self, track: Track, policy: StreamPolicy, fallback: Track | None) -> None:
         self._track = track
@@ -150,68 +152,223 @@ class PlacedTrack:
         self._fallback = fallback
         self._out = False
         self._begun = 0  # where the fallback began
-        self._early: Edits = ()  # what it decided at a border, where nothing can leave
-        self._waiting = ""  # what is not decided
         self._until = 0
+        self._waiting = ""  # what is not decided …
+        self._borders: list[int] = []  # … and where parts begin in it
 
-    async def feed(self, text: str, *, final: bool) -> Delta:
-        """Feed the track; after its failure its fallback, or nobody."""
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+        """Feed the track; after its failure the fallback, or let the text pass."""
+        if borders:
+            self._borders.extend([len(self._waiting) + border for border in borders])
         self._waiting += text
         if not self._out:
-            try:
-                return self._told(await self._policy.limited(lambda: self._track.feed(text, final=final)))
-            except StepFailedError as error:
-                self._policy.failed(error)
-                self._out = True
-                self._begun = self._until
-            text = self._waiting
+            decided = await self._policy.attempt(lambda: self._track.feed(text, borders, final=final))
+            if decided is not None:
+                return self._noted(decided)
+            self._out = True
+            self._begun = self._until
+            text, borders = self._waiting, tuple(self._borders)
         if self._fallback is None:
-            return self._told(Delta((), self._until + len(self._waiting)))
-        delta = await self._fallback.feed(text, final=final)
-        edits, self._early = (*self._early, *delta.edits), ()
-        return self._told(Delta(shifted(edits, self._begun), delta.until + self._begun))
+            return self._noted(Decided((), self._until + len(self._waiting)))
+        decided = await self._fallback.feed(text, borders, final=final)
+        return self._noted(Decided(shifted(decided.edits, self._begun), decided.until + self._begun))
 
-    async def border(self) -> None:
-        """Tell whoever is at work."""
-        if not self._out:
-            try:
-                await self._policy.limited(self._track.border)
-            except StepFailedError as error:
-                self._policy.failed(error)
-                self._out = True
-                self._begun = self._until
-                if self._fallback is not None:
-                    self._early = (await self._fallback.feed(self._waiting, final=False)).edits
-        if self._out and self._fallback is not None:
-            await self._fallback.border()
-
-    def _told(self, delta: Delta) -> Delta:
-        self._waiting = self._waiting[delta.until - self._until :]
-        self._until = delta.until
-        return delta
+    def _noted(self, decided: Decided) -> Decided:
+        size = decided.until - self._until
+        self._waiting = self._waiting[size:]
+        if self._borders:
+            self._borders = [border - size for border in self._borders if border > size]
+        self._until = decided.until
+        return decided
 
 
-class ShadowTrack:
-    """Pipes that see a text and decide nothing: all of it is let go as it is."""
+# In a dag
 
-    __slots__ = ("_aside", "_fed", "_show", "_template")
+TEXT = "text"
+"""The field of a payload that holds a streamed text while its edits are merged."""
 
-    def __init__(self, show: Callable[[Chunk], Awaitable[object]], aside: Aside, template: Chunk) -> None:
-        self._show = show
-        self._aside = aside
-        self._template = template
+PLACE = TextPlace("", 0, (TEXT,))
+"""The place of that text in a merge."""
+
+
+class StreamDagMember(NamedTuple):
+    """A member of a dag that runs in a stream.
+
+    Attributes:
+        name: what merge policies call it.
+        path: the path that its changes go under.
+        above: the members that ran before it, as bits.
+        sources: the members that feed it, by number; none if the entry does.
+    """
+
+    name: str
+    path: str
+    above: int
+    sources: tuple[int, ...]
+
+
+class StreamDag(NamedTuple):
+    """A dag in a stream: the members that run, in topological order, and how their edits are merged."""
+
+    members: Sequence[StreamDagMember]
+    policy: MergePolicy
+    merge_branches: MergeBranches
+    messages: MessageList
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The members that feed no other."""
+        feeding = {source for member in self.members for source in member.sources}
+        return tuple(index for index in range(len(self.members)) if index not in feeding)
+
+    def merged(self, text: str, own: Mapping[int, Edits]) -> Edits:
+        """Return what members did to a text together, as edits of it.
+
+        Args:
+            text: the text before all of them.
+            own: by member its own edits, to the text as the members above it had left it; all of these are included.
+
+        Raises:
+            StepFailedError: they cannot be merged; or whatever else ``merge_branches`` raises then.
+        """
+        if not any(own.values()):
+            return ()
+        state = DagState(
+            Payload(self.messages, fields=FrozenDict({TEXT: text})).tracked(), self.policy, self.merge_branches
+        )
+        for index in sorted(own):
+            member = self.members[index]
+            seen = state.state(member.above)
+            if own[index]:
+                after = edit_ops.apply(str(seen.fields[TEXT]), own[index])
+                changes = Changes({PLACE: own[index]}, {})
+                end = Payload(self.messages, fields=FrozenDict({TEXT: after}), changes=changes)
+            else:
+                end = seen
+            state.add(index, member.name, member.path, member.above, end)
+        edits = state.changes(0, state.live).texts.get(PLACE)
+        after = str(state.state(state.live).fields[TEXT])
+        return edit_ops.difference(text, after) if edits is None else edits
+
+
+class DagTrack:
+    """The members of a dag: each is fed what those before it leave. Where several meet, their edits are merged."""
+
+    __slots__ = ("_dag", "_ends", "_fed", "_joins", "_tracks")
+
+    def __init__(self, subject: Subject, tracks: Sequence[Track], dag: StreamDag) -> None:
+        self._dag = dag
+        self._tracks = [FollowingTrack(track) for track in tracks]
+        self._joins = {
+            index: _DagJoin(dag, member.above, subject.gap)
+            for index, member in enumerate(dag.members)
+            if len(member.sources) > 1
+        }
+        self._ends = dag.ends
+        if len(self._ends) > 1:
+            self._joins[len(tracks)] = _DagJoin(dag, (1 << len(tracks)) - 1, subject.gap)
         self._fed = 0
 
-    async def feed(self, text: str, *, final: bool) -> Delta:
-        """Show them the piece, and the end of the text, aside."""
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+        """Feed each member what those before it have decided; return what the last have."""
+        for join in self._joins.values():
+            join.add_text(text, borders)
         self._fed += len(text)
-        if text:
-            piece = self._template.with_text(text)
-            await self._aside(lambda: self._show(piece))
-        if final:
-            end = Chunk(self._template.type.replace("-delta", "-end"), id=self._template.id)
-            await self._aside(lambda: self._show(end))
-        return Delta((), self._fed)
+        made: list[Decided] = []
+        for index, (member, track) in enumerate(zip(self._dag.members, self._tracks, strict=True)):
+            before = self._before(index, member.sources, made, final=final)
+            made.append(await track.feed(before, text, borders, final=final))
+            for join in self._joins.values():
+                join.add(index, before, track.own)
+        return self._before(len(made), self._ends, made, final=final)
 
-    async def border(self) -> None:
-        """Do nothing: they see chunks, whatever they belong to."""
+    def _before(self, index: int, sources: Sequence[int], made: Sequence[Decided], *, final: bool) -> Decided:
+        """Return what is decided before a member."""
+        if not sources:
+            return Decided((), self._fed)
+        if len(sources) == 1:
+            return made[sources[0]]
+        return self._joins[index].take(final=final)
+
+
+class _DagJoin:
+    """Where several members of a dag meet: as far as all above have decided, with the edits of all of them."""
+
+    __slots__ = ("_base", "_borders", "_branches", "_dag", "_gap", "_text")
+
+    def __init__(self, dag: StreamDag, above: int, gap: int) -> None:
+        self._dag = dag
+        self._gap = gap
+        self._branches = {index: _DagBranch() for index in range(len(dag.members)) if above >> index & 1}
+        self._base = 0
+        self._text = ""
+        self._borders: list[int] = []
+
+    def add_text(self, text: str, borders: Sequence[int]) -> None:
+        """Append to the text before all members."""
+        if borders:
+            begin = self._base + len(self._text)
+            self._borders.extend([begin + border for border in borders])
+        self._text += text
+
+    def add(self, index: int, before: Decided, own: Decided) -> None:
+        """Add what a member was fed, and what it decided about that, if it stands above."""
+        branch = self._branches.get(index)
+        if branch is not None:
+            branch.add_first(before)
+            branch.add_second(own)
+
+    def take(self, *, final: bool) -> Decided:
+        """Return what all have decided now."""
+        until = self._base + len(self._text)
+        if not final:
+            until = self._reach(until)
+        borders = [border for border in self._borders if border < until + final]
+        indexes = list(self._branches)
+        own = [branch.own(until, borders, final=final) for branch in self._branches.values()]
+        edits = merged_parts(
+            self._text[: until - self._base],
+            [border - self._base for border in borders],
+            own,
+            lambda text, branches: self._dag.merged(text, dict(zip(indexes, branches, strict=True))),
+            self._gap,
+        )
+        made = Decided(shifted(edits, self._base), until)
+        self._text = self._text[until - self._base :]
+        self._base = until
+        self._borders = [border for border in self._borders if border > until]
+        return made
+
+    def _reach(self, until: int) -> int:
+        while True:
+            reach = min(branch.reach(until) for branch in self._branches.values())
+            if reach == until:
+                return until
+            until = reach
+
+
+class _DagBranch(Composer):
+    """What one member was fed, and its own edits."""
+
+    __slots__ = ()
+
+    def reach(self, until: int) -> int:
+        """Return the last position up to ``until`` that it has decided and no edit crosses, before all members."""
+        until = self._first.safe(min(until, self._first.until))
+        mid = until + _growth(self._first.waiting(), until) + self._mid - self._base
+        return self._boundary(min(mid, self._second.until))[0]
+
+    def own(self, until: int, borders: Sequence[int], *, final: bool) -> list[Edits]:
+        """Return its own edits up to a position, for each part in positions of that part as the member was fed it."""
+        first = split_at(self._first.take(until, final=final), borders)
+        shift = self._mid - self._base
+        starts = [self._mid, *(border + shift + _growth(first, border) for border in borders)]
+        mid = until + shift + _growth(first, until + final)
+        own = self._second.take(mid, final=final)
+        self._base, self._mid = until, mid
+        return by_part(split_at(own, starts[1:]), starts)
+
+
+def _growth(edits: Iterable[Edit], until: int) -> int:
+    """Return how much longer a text becomes by the edits that begin before a position."""
+    return sum(len(edit.text) - edit.end + edit.start for edit in edits if edit.start < until)

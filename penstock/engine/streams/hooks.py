@@ -1,6 +1,6 @@
-"""The pipe of hooks that take chunks as they come: one after another, none or several out each time.
+"""`HookPipe`: calls `process_output_stream` hooks on chunks, one hook after another; also the protocol of all pipes.
 
-It knows steps and chunks, no text. Hooks that cannot wait are called in a plain loop.
+A hook returns none, one or several chunks. Hooks that are not async are called in a plain loop.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
 
 STEP_ENDS = frozenset({"step-finish", "finish", "error", "abort"})
-"""The chunks before which a step's last words are due."""
+"""The chunks that end a step: before them, `flush` is called."""
 
 BLOCK_ENDS = frozenset({"text-end", "reasoning-end"})
 NOTHING: tuple[Chunk, ...] = ()
 
 
 class Pipe(Protocol):
-    """What chunks go through."""
+    """A part of the graph that chunks pass through: it takes a chunk, and returns the chunks that leave."""
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Return what comes of a chunk."""
+        """Take a chunk; return what leaves."""
         ...
 
     async def end(self) -> Sequence[Chunk]:
-        """Return what is left when the source has ended."""
+        """Return what is left; the source has ended."""
         ...
 
     async def wake(self, now: float) -> Sequence[Chunk]:
-        """Return what comes of timers that have run out by ``now``."""
+        """Return what leaves because timers have run out by ``now``."""
         ...
 
     def deadline(self) -> float | None:
-        """Return when the next timer runs out, by the clock that `wake` is told; None without one."""
+        """Return when the next timer runs out, on the clock of `wake`; None without a timer."""
         ...
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Return what is held, for something else to take on, and begin anew."""
+        """Return what is held, which another pipe is to judge, and begin anew."""
         ...
 
 
 def _is_unseen(chunk: Chunk) -> bool:
-    """Tell whether hooks are not shown a chunk: an end that only says that tools are to be called.
+    """Tell whether hooks do not see a chunk: a ``finish`` that only says that tools are to be called.
 
-    The step goes on, and its ``step-finish`` tells all that this one does.
+    The step goes on, and its ``step-finish`` says the same.
     """
     return chunk.type == "finish" and chunk.payload.get("reason") == "tool-calls"
 
@@ -78,11 +78,11 @@ _FITS: Mapping[str, Callable[[Chunk, Value], bool]] = {
     "spans": _differs_in_text,
     "nothing": _is_wrong,
 }
-"""Tells whether a hook may make that of a piece of text, by what it declares to edit."""
+"""By what a hook declares to edit: whether it may return that result for a piece of text."""
 
 
 def _shown(call: HookCall) -> HookCall:
-    """Return what calls an observer, whose return is ignored."""
+    """Return a function that calls an observer and ignores its result."""
 
     def show(chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
         call(chunk, ctx)
@@ -92,9 +92,9 @@ def _shown(call: HookCall) -> HookCall:
 
 
 class HookStep:
-    """One hook at work: how it is called, and when it asked to be woken."""
+    """One hook in a stream: how it is called, and when it asked to be woken."""
 
-    __slots__ = ("call", "ctx", "deadline", "fits", "flush", "out", "quickly", "step", "waits", "wake")
+    __slots__ = ("call", "ctx", "deadline", "fits", "flush", "out", "plain_call", "step", "waits", "wake")
 
     def __init__(self, step: StreamStep, call: HookCall, *, waits: bool) -> None:
         processor = step.step.processor
@@ -105,13 +105,13 @@ class HookStep:
         self.flush: HookCall | None = getattr(processor, "flush", None)
         self.wake: HookCall | None = getattr(processor, "wake", None) if processor.timed else None
         self.deadline: float | None = None
-        self.out = False  # it failed, and is out for the block
+        self.out = False  # it failed, so it takes no part in the rest of the block
         self.fits = _FITS[step.step.edits]
-        self.quickly = _shown(call) if step.step.role == "observer" else call
+        self.plain_call = _shown(call) if step.step.role == "observer" else call
 
 
 class Raised(NamedTuple):
-    """What a hook raised in place of a result."""
+    """What a hook raised instead of returning a result."""
 
     error: BaseException
 
@@ -133,22 +133,22 @@ class HookPipe:
     def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
         self._steps = tuple(steps)
         self._clock = clock
-        self._row = tuple((step.ctx, step.quickly, step, step.fits) for step in steps)
-        self._left: tuple[HookStep, Chunk, Value] | None = None  # where `quickly` left off, and why
-        self._out = False  # whether a step has ever been out
+        self._row = tuple((step.ctx, step.plain_call, step, step.fits) for step in steps)
+        self._left: tuple[HookStep, Chunk, Value] | None = None  # where `feed_fast` stopped, and why
+        self._out = False  # whether a step has ever failed
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Pass a chunk through the hooks."""
         if self._left is None:
-            return await self._through(chunk, 0)
+            return await self._pass_on(chunk, 0)
         (step, chunk, result), self._left = self._left, None
-        made = await self._called(step, chunk, given=result)
-        return await self._on(made, self._steps.index(step) + 1)
+        made = await self._call(step, chunk, given=result)
+        return await self._pass_all(made, self._steps.index(step) + 1)
 
-    def quickly(self, chunk: Chunk | str) -> Chunk | None:
-        """Return what comes of a piece of text that every hook gives back, or changes as it may; None for all else.
+    def feed_fast(self, chunk: Chunk | str) -> Chunk | None:
+        """Return a piece of text as the hooks leave it; None for anything but one piece in and one out.
 
-        Then the next call of `feed` goes on where this one left off.
+        After None, the next call of `feed` goes on where this one stopped.
         """
         if type(chunk) is not Chunk or chunk.type != "text-delta" or self._out:
             return None
@@ -156,7 +156,7 @@ class HookPipe:
         for ctx, call, step, fits in self._row:
             try:
                 result = call(piece, ctx)
-            except BaseException as error:  # noqa: BLE001 - dealt with where all failures are
+            except BaseException as error:  # noqa: BLE001 - `feed` handles it
                 self._left = (step, piece, Raised(error))
                 return None
             if ctx.effects is not None:
@@ -170,29 +170,29 @@ class HookPipe:
                 piece = result
         return piece
 
-    async def _through(self, chunk: Chunk, first: int) -> Sequence[Chunk]:
-        """Pass a chunk through the hooks from one on; each says what it kept before a text or the step ends."""
+    async def _pass_on(self, chunk: Chunk, first: int) -> Sequence[Chunk]:
+        """Pass a chunk through the hooks from ``first`` on; each is flushed before a text or the step ends."""
         ending = chunk.type in STEP_ENDS or chunk.type in BLOCK_ENDS
         out: list[Chunk] = []
         for index in range(first, len(self._steps)):
             step = self._steps[index]
             if ending:
-                out.extend(await self._on(await self._asked(step, step.flush), index + 1))
-            made = (chunk,) if _is_unseen(chunk) else await self._called(step, chunk)
+                out.extend(await self._pass_all(await self._ask(step, step.flush), index + 1))
+            made = (chunk,) if _is_unseen(chunk) else await self._call(step, chunk)
             if ending:
                 step.out = False
             if len(made) != 1:
-                out.extend(await self._on(made, index + 1))
+                out.extend(await self._pass_all(made, index + 1))
                 return out
             chunk = made[0]
         out.append(chunk)
         return out
 
-    async def _on(self, chunks: Sequence[Chunk], first: int) -> Sequence[Chunk]:
-        return [out for chunk in chunks for out in await self._through(chunk, first)]
+    async def _pass_all(self, chunks: Sequence[Chunk], first: int) -> Sequence[Chunk]:
+        return [out for chunk in chunks for out in await self._pass_on(chunk, first)]
 
-    async def _called(self, step: HookStep, chunk: Chunk, given: Value = NOT_CALLED) -> Sequence[Chunk]:
-        """Return what a hook makes of a chunk; ``given``: what it returned already."""
+    async def _call(self, step: HookStep, chunk: Chunk, given: Value = NOT_CALLED) -> Sequence[Chunk]:
+        """Return what a hook makes of a chunk; ``given``: its result, if it was called already."""
         if step.out:
             return (chunk,)
         try:
@@ -200,33 +200,33 @@ class HookPipe:
             if step.waits:
                 result = await result
             as_it_was = result is chunk and step.ctx.effects is None
-            made = (chunk,) if as_it_was else settled(step, chunk, result)
+            made = (chunk,) if as_it_was else checked_result(step, chunk, result)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
-            kept = await self._broken(step, error)
+            kept = await self._handle(step, error)
             return kept if any(one is chunk for one in kept) else (*kept, chunk)
         self._set_timer(step)
         return made
 
-    async def _broken(self, step: HookStep, error: BaseException) -> Sequence[Chunk]:
-        """Put a step that failed out for the block, if its policy lets the stream go on; return what it had kept."""
+    async def _handle(self, step: HookStep, error: BaseException) -> Sequence[Chunk]:
+        """Leave a step that failed out for the block, if its policy allows that; return what the step had kept."""
         step.step.broke(error)
         self._out = True
-        kept = await self._asked(step, step.flush)
+        kept = await self._ask(step, step.flush)
         step.out, step.deadline = True, None
         return kept
 
-    async def _asked(self, step: HookStep, call: HookCall | None) -> Sequence[Chunk]:
-        """Return what a step says when it is asked: at the end of a text or the step, or when its time has come."""
+    async def _ask(self, step: HookStep, call: HookCall | None) -> Sequence[Chunk]:
+        """Call `flush` or `wake` of a step; return the chunks that it gives."""
         if call is None or step.out:
             return NOTHING
         try:
             result: Value = call(step.ctx)
             if inspect.isawaitable(result):
                 result = await result
-            made = [*step.step.settle(), *_chunks(result)]
+            made = [*step.step.take_effects(), *_chunks(result)]
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             if call is not step.flush:
-                return await self._broken(step, error)
+                return await self._handle(step, error)
             step.step.broke(error)
             step.out = self._out = True
             return NOTHING
@@ -235,27 +235,27 @@ class HookPipe:
         return made
 
     async def end(self) -> Sequence[Chunk]:
-        """Return what the hooks have kept."""
+        """Flush the hooks; return what they have kept."""
         out: list[Chunk] = []
         for index, step in enumerate(self._steps):
-            out.extend(await self._on(await self._asked(step, step.flush), index + 1))
+            out.extend(await self._pass_all(await self._ask(step, step.flush), index + 1))
         return out
 
     async def wake(self, now: float) -> Sequence[Chunk]:
-        """Wake the steps whose time has come."""
+        """Wake the steps whose timers have run out."""
         out: list[Chunk] = []
         for index, step in enumerate(self._steps):
             if step.deadline is not None and step.deadline <= now:
                 step.deadline = None
-                out.extend(await self._on(await self._asked(step, step.wake), index + 1))
+                out.extend(await self._pass_all(await self._ask(step, step.wake), index + 1))
         return out
 
     def deadline(self) -> float | None:
-        """Return when the first of them wants to be woken."""
+        """Return when the first timer runs out."""
         return min((step.deadline for step in self._steps if step.deadline is not None), default=None)
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Return what the hooks have kept."""
+        """Flush the hooks; return what they have kept."""
         return await self.end()
 
     def _set_timer(self, step: HookStep) -> None:
@@ -264,9 +264,13 @@ class HookPipe:
             step.deadline = None if seconds == math.inf else self._clock() + seconds
 
 
-def settled(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
-    """Return what a hook made of a chunk, its data chunks first, checked against what it declares."""
-    written = step.step.settle()
+def checked_result(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
+    """Return what a hook made of a chunk, after the data chunks it wrote; checked against what it declares.
+
+    Raises:
+        WrongReturnError: it is no chunks, or more than the hook declares to edit.
+    """
+    written = step.step.take_effects()
     claims = step.step.step
     made = [chunk] if claims.role == "observer" else _chunks(result)
     if claims.edits != "anything":
@@ -282,11 +286,13 @@ def _check_claim(edits: str, chunk: Chunk, made: Sequence[Chunk]) -> None:
     if edits == "nothing" and (len(made) != 1 or made[0] is not chunk):
         raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
     if any(one is not chunk and not one.differs_in_text(chunk) for one in made):
-        raise WrongReturnError("it declares that it edits stretches of text, but it changed more of the chunk")
+        raise WrongReturnError(
+            "it declares edits='spans', so it may change the text only, but it changed more of the chunk"
+        )
 
 
 def _chunks(result: Value) -> list[Chunk]:
-    """Return what a hook gave, as chunks.
+    """Return the result of a hook as chunks.
 
     Raises:
         WrongReturnError: it is something else.

@@ -1,4 +1,8 @@
-"""How work on a stream is done: under a time limit, beside each other, aside. What a failure then means, plans say."""
+"""Policies and shadows in a stream: time limits, what a failure means, fallbacks, and work beside the stream.
+
+`StreamPolicy` and `ShadowPipe` serve both chunk hooks and text guards. `PolicyPipe` applies a policy to chunk hooks,
+`combined.PolicyTrack` to text guards; they differ in what they leave to a fallback: chunks, or text.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Work: TypeAlias = "Callable[[], Awaitable[object]]"
-Aside: TypeAlias = "Callable[[Work], Awaitable[None]]"
+RunBeside: TypeAlias = "Callable[[Work], Awaitable[None]]"
 
-MOST_ASIDE = 1024
-"""How many calls of a shadow may wait; one that falls behind further is given up, since it must delay nothing."""
+MOST_WAITING = 1024
+"""How many calls of a shadow may wait. A shadow that falls further behind is given up: it must delay nothing."""
 
 
 class StreamPolicy:
-    """The policy of a placed block: how long a call may take, and what a failure of it means."""
+    """The policy of a block: how long a call may take, and what its failure means."""
 
     __slots__ = ("_block", "_shared")
 
@@ -42,7 +46,7 @@ class StreamPolicy:
         self._shared = shared
 
     async def limited(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what the work gives.
+        """Return the result of the work, or raise after ``timeout`` seconds.
 
         Raises:
             StepFailedError: it took too long, or it failed.
@@ -61,13 +65,20 @@ class StreamPolicy:
             raise Stopped(verdict)
         raise timed_out(self._block, self._shared.stage_call, started)
 
-    def failed(self, error: StepFailedError) -> None:
-        """Return if the stream goes on: with the fallback, or without the block.
+    async def attempt(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Return the result of the work; None if it failed and the policy lets the stream go on.
 
         Raises:
-            Stopped: the policy is to block.
-            StepFailedError: the policy is to raise.
+            Stopped: a verdict, or the work failed and the policy is to block.
+            StepFailedError: the work failed and the policy is to raise.
         """
+        try:
+            return await self.limited(work)
+        except StepFailedError as error:
+            self._allow(error)
+            return None
+
+    def _allow(self, error: StepFailedError) -> None:
         block = self._block
         if block.fallback is not None:
             log.warning("%s; its fallback runs in its place", error)
@@ -80,8 +91,8 @@ class StreamPolicy:
             raise Stopped(after.tripwire, error)
 
 
-async def in_turn(works: Sequence[Work]) -> None:
-    """Do work that cannot suspend, in declared order; the first verdict ends it, a failure is raised last."""
+async def run_in_turn(works: Sequence[Work]) -> None:
+    """Do work that cannot suspend, in declared order. A verdict ends it at once, the first failure at the end."""
     failures: list[StepFailedError] = []
     for work in works:
         try:
@@ -92,8 +103,8 @@ async def in_turn(works: Sequence[Work]) -> None:
         raise failures[0]
 
 
-async def beside(works: Sequence[Work]) -> None:
-    """Do work in tasks beside each other; the first verdict cancels the others, and beats a failure."""
+async def run_concurrently(works: Sequence[Work]) -> None:
+    """Do work in concurrent tasks. The first verdict cancels the others, and is raised rather than a failure."""
     ends: list[BaseException | None] = [StepFailedError("", "", "", "its task was cancelled")] * len(works)
     async with new_task_group() as group:
 
@@ -116,7 +127,7 @@ async def beside(works: Sequence[Work]) -> None:
 
 
 class ShadowWork:
-    """Does a shadow's work aside: at once if it cannot suspend, else in a task of its own, in order."""
+    """Does a shadow's work: at once if it cannot suspend, else in a background task, in order."""
 
     __slots__ = ("_background", "_busy", "_last", "_over", "_waiting")
 
@@ -128,16 +139,16 @@ class ShadowWork:
         self._last: Callable[[], None] | None = None
 
     async def __call__(self, work: Work) -> None:
-        """Do the work, or put it in line. Nothing that goes wrong in it concerns the stream."""
+        """Do the work, or queue it. Its failures never reach the stream."""
         if self._over:
             return
         if self._background is None:
             await self._watched(work)
             return
-        if len(self._waiting) >= MOST_ASIDE:
+        if len(self._waiting) >= MOST_WAITING:
             self._over = True
             self._waiting.clear()
-            log.error("a shadow fell %d chunks behind and is given up for this stream", MOST_ASIDE)
+            log.error("a shadow fell %d chunks behind; it sees no more of this stream", MOST_WAITING)
             return
         self._waiting.append(work)
         if not self._busy:
@@ -145,7 +156,7 @@ class ShadowWork:
             self._background.start(self._drain)
 
     def close(self, last: Callable[[], None]) -> None:
-        """Call ``last`` when all is done: now, or when the task has come so far."""
+        """Call ``last`` when all work is done: now, or at the end of the task."""
         if self._busy:
             self._last = last
         else:
@@ -162,7 +173,7 @@ class ShadowWork:
         try:
             await work()
         except (Stopped, StepFailedError):
-            self._give_up()  # on record already
+            self._give_up()  # it is on record already
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not reach the stream
             self._give_up()
             log.error("a shadow broke (%s); the stream goes on", type(error).__name__)
@@ -172,12 +183,13 @@ class ShadowWork:
         self._waiting.clear()
 
 
+Ask: TypeAlias = "Callable[[Pipe], Awaitable[Sequence[Chunk]]]"
 Todo: TypeAlias = "list[tuple[int, Chunk | None]]"
-"""What is to be done, the last first: a pipe's number, and what to feed it; None for what all are asked."""
+"""What is to be done, the last item first: a pipe's number, and a chunk to feed it; None to call `end` or `wake`."""
 
 
-async def fed(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
-    """Return what comes of a chunk behind pipes in a row."""
+async def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
+    """Pass a chunk through pipes in sequence; return what leaves."""
     chunks: Sequence[Chunk] = (chunk,)
     for pipe in pipes:
         made: list[Chunk] = []
@@ -187,29 +199,29 @@ async def fed(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
     return chunks
 
 
-async def ended(pipes: Sequence[Pipe]) -> list[Chunk]:
-    """Return what pipes in a row have left when the source has ended."""
+async def end_all(pipes: Sequence[Pipe]) -> list[Chunk]:
+    """End pipes in sequence; return what leaves."""
     out: list[Chunk] = []
     for index, pipe in enumerate(pipes):
-        out.extend(await onward(pipes[index + 1 :], await pipe.end()))
+        out.extend(await feed_all(pipes[index + 1 :], await pipe.end()))
     return out
 
 
-async def woken(pipes: Sequence[Pipe], now: float) -> list[Chunk]:
-    """Return what comes of timers that have run out, behind pipes in a row."""
+async def wake_all(pipes: Sequence[Pipe], now: float) -> list[Chunk]:
+    """Wake pipes in sequence whose timers have run out by ``now``; return what leaves."""
     out: list[Chunk] = []
     for index, pipe in enumerate(pipes):
-        out.extend(await onward(pipes[index + 1 :], await pipe.wake(now)))
+        out.extend(await feed_all(pipes[index + 1 :], await pipe.wake(now)))
     return out
 
 
-async def onward(pipes: Sequence[Pipe], chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Return what comes of chunks behind pipes in a row."""
-    return [out for chunk in chunks for out in await fed(pipes, chunk)]
+async def feed_all(pipes: Sequence[Pipe], chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Pass chunks through pipes in sequence; return what leaves."""
+    return [out for chunk in chunks for out in await feed_through(pipes, chunk)]
 
 
 def first_deadline(pipes: Sequence[Pipe]) -> float | None:
-    """Return when the first timer runs out."""
+    """Return when the first timer of the pipes runs out; None without a timer."""
     return min((due for pipe in pipes if (due := pipe.deadline()) is not None), default=None)
 
 
@@ -222,10 +234,10 @@ def _end(pipe: Pipe) -> Awaitable[Sequence[Chunk]]:
     return pipe.end()
 
 
-class PlacedPipe:
-    """Pipes under a policy. After a failure they are out for the block.
+class PolicyPipe:
+    """Pipes under a policy. After a failure they take no part in the rest of the block.
 
-    What has not left them then, held or on its way between them, leaves as it is, or through their fallback.
+    Chunks that they hold then, and chunks between them, go through the fallback, or leave as they are.
     """
 
     def __init__(self, pipes: Sequence[Pipe], policy: StreamPolicy, fallback: Sequence[Pipe] | None) -> None:
@@ -235,52 +247,48 @@ class PlacedPipe:
         self._out = False
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Pass a chunk through the pipes, or through what stands in for them."""
-        made = await self._done([(0, chunk)])
+        """Pass a chunk through the pipes, or after a failure through the fallback."""
+        made = await self._do([(0, chunk)])
         if self._out and (chunk.type in BLOCK_ENDS or chunk.type in STEP_ENDS):
             self._out = False
-            return [*made, *await ended(self._fallback or ())]  # it will not see what comes next
+            return [*made, *await end_all(self._fallback or ())]  # the fallback does not see what follows
         return made
 
     async def end(self) -> Sequence[Chunk]:
         """Return what is left."""
-        made = await self._done([(index, None) for index in reversed(range(len(self._pipes)))])
-        return [*made, *await ended(self._fallback or ())] if self._out else made
+        made = await self._do([(index, None) for index in reversed(range(len(self._pipes)))])
+        return [*made, *await end_all(self._fallback or ())] if self._out else made
 
     async def wake(self, now: float) -> Sequence[Chunk]:
         """Wake the steps inside."""
         if self._out:
-            return await woken(self._fallback or (), now)
+            return await wake_all(self._fallback or (), now)
         due = [index for index, pipe in enumerate(self._pipes) if _is_due(pipe, now)]
         if not due:
             return NOTHING
-        return await self._done([(index, None) for index in reversed(due)], lambda pipe: pipe.wake(now))
+        return await self._do([(index, None) for index in reversed(due)], lambda pipe: pipe.wake(now))
 
     def deadline(self) -> float | None:
-        """Return the first one inside."""
+        """Return when the first timer inside runs out."""
         return first_deadline((self._fallback or ()) if self._out else self._pipes)
 
     async def give_up(self) -> Sequence[Chunk]:
         """Return what is held inside."""
-        return await self._left([])
+        return await self._take_back([])
 
-    async def _done(self, todo: Todo, ask: Callable[[Pipe], Awaitable[Sequence[Chunk]]] = _end) -> Sequence[Chunk]:
-        """Return what comes of what is to be done; where the pipes are out, or fail now, of what is left of it."""
+    async def _do(self, todo: Todo, ask: Ask = _end) -> Sequence[Chunk]:
+        """Do what is to be done, or what is left of it after a failure; return what leaves."""
         out: list[Chunk] = []
         left: Sequence[Chunk] = [chunk for _, chunk in todo if chunk is not None]
         if not self._out:
-            try:
-                await self._policy.limited(lambda: self._work(todo, ask, out))
-            except StepFailedError as error:
-                self._policy.failed(error)
-                self._out = True
-                left = await self._left(todo)
-            else:
+            if await self._policy.attempt(lambda: self._work(todo, ask, out)) is not None:
                 return out
-        return [*out, *(left if self._fallback is None else await onward(self._fallback, left))]
+            self._out = True
+            left = await self._take_back(todo)
+        return [*out, *(left if self._fallback is None else await feed_all(self._fallback, left))]
 
-    async def _work(self, todo: Todo, ask: Callable[[Pipe], Awaitable[Sequence[Chunk]]], out: list[Chunk]) -> None:
-        """Do what is to be done; what is not done when it fails, stays there."""
+    async def _work(self, todo: Todo, ask: Ask, out: list[Chunk]) -> list[Chunk]:
+        """Do what is to be done, and return ``out``; what is not done when it fails stays in ``todo``."""
         while todo:
             index, chunk = todo[-1]
             made: Sequence[Chunk] = ()
@@ -292,55 +300,56 @@ class PlacedPipe:
                 out.append(chunk)
             todo.pop()
             todo.extend((index + 1, one) for one in reversed(made))
+        return out
 
-    async def _left(self, todo: Todo) -> Sequence[Chunk]:
-        """Return what has not left the pipes, in order: what a pipe holds came before what was to be fed to it."""
+    async def _take_back(self, todo: Todo) -> Sequence[Chunk]:
+        """Return what has not left the pipes, in order: what a pipe holds came before the chunks it was to be fed."""
         left: list[Chunk] = []
         for index in reversed(range(len(self._pipes))):
-            held = await self._given_up(self._pipes[index])
+            held = await self._give_up_pipe(self._pipes[index])
             coming = [chunk for at, chunk in reversed(todo) if at == index and chunk is not None]
             left.extend(held)
             left.extend(chunk for chunk in coming if not any(chunk is one for one in held))
         return left
 
-    async def _given_up(self, pipe: Pipe) -> Sequence[Chunk]:
+    async def _give_up_pipe(self, pipe: Pipe) -> Sequence[Chunk]:
         try:
             return await self._policy.limited(pipe.give_up)
         except StepFailedError:
-            return NOTHING  # on record already
+            return NOTHING  # it is on record already
 
 
 class ShadowPipe:
-    """Pipes that see every chunk and change nothing."""
+    """A shadow: pipes that see every chunk and change nothing. Its work is done beside the stream."""
 
-    def __init__(self, pipes: Sequence[Pipe], aside: Aside) -> None:
+    def __init__(self, pipes: Sequence[Pipe], run: RunBeside) -> None:
         self._pipes = pipes
-        self._aside = aside
-        self._told: float | None = None  # the deadline that the pipes were told of, though they may not be there yet
+        self._run = run
+        self._passed_on: float | None = None  # the deadline that was passed on; the work may still wait
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Show them the chunk, aside."""
-        await self._aside(lambda: fed(self._pipes, chunk))
+        """Show the pipes a chunk; return it."""
+        await self._run(lambda: feed_through(self._pipes, chunk))
         return (chunk,)
 
     async def end(self) -> Sequence[Chunk]:
-        """Tell them that the source has ended, aside."""
-        await self._aside(lambda: ended(self._pipes))
+        """End the pipes."""
+        await self._run(lambda: end_all(self._pipes))
         return NOTHING
 
     async def wake(self, now: float) -> Sequence[Chunk]:
-        """Wake the steps inside, aside."""
+        """Wake the steps inside."""
         if not _is_due(self, now):
             return NOTHING
-        self._told = first_deadline(self._pipes)
-        await self._aside(lambda: woken(self._pipes, now))
+        self._passed_on = first_deadline(self._pipes)
+        await self._run(lambda: wake_all(self._pipes, now))
         return NOTHING
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Return nothing: what the steps hold is their own."""
+        """Return nothing: what a shadow holds is no part of the stream."""
         return NOTHING
 
     def deadline(self) -> float | None:
-        """Return the first one inside, unless it is told already."""
+        """Return when the first timer inside runs out, unless the pipes are being woken for it."""
         due = first_deadline(self._pipes)
-        return None if due == self._told else due
+        return None if due == self._passed_on else due

@@ -1,6 +1,6 @@
-"""Reads a source of chunks: at once, or through a task of its own where something else may happen meanwhile.
+"""Sources of chunks: read directly, or in a task of their own where timers or checks run meanwhile.
 
-One chunk is asked for at a time, so that a source is never ahead of who reads. It knows chunks, no processor.
+One chunk is requested at a time, so a source never runs ahead of its reader.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 Source: TypeAlias = "AsyncIterable[Chunk | str] | Iterable[Chunk | str]"
-"""Where chunks come from; a str is a piece of text."""
+"""What a stream reads: an iterable of chunks, sync or async. A str stands for a chunk of text."""
 
 
 PATIENCE = 5.0
-"""Seconds that a source may take to close."""
+"""Seconds that a source may take to close; after that it is cancelled."""
 
 
 def as_chunk(item: object) -> Chunk:
@@ -36,11 +36,11 @@ def as_chunk(item: object) -> Chunk:
         return item
     if isinstance(item, str):
         return Chunk("text-delta", item)
-    raise UsageError(f"a stream's source gives chunks, or str for pieces of text, not {type(item).__name__}")
+    raise UsageError(f"a stream's source must yield Chunk or str items, not {type(item).__name__}")
 
 
 def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
-    """Return what reads a source.
+    """Return an async iterator over a source.
 
     Raises:
         UsageError: it cannot be iterated over.
@@ -53,14 +53,14 @@ def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
     named = type(source).__name__
     if inspect.isawaitable(source):
         close_awaitable(source)
-        named += ", which is to be awaited"
+        named += "; await it first"
     elif callable(source):
-        named += ", which is to be called"
-    raise UsageError(f"a stream's source is an iterable of chunks, sync or async, not a {named}")
+        named += "; call it first"
+    raise UsageError(f"a stream's source must be an iterable of chunks, sync or async, not a {named}")
 
 
 class FromSync(AsyncIterator[Chunk | str]):
-    """A sync iterator in async form; it never waits."""
+    """A sync iterator as an async one, which never waits."""
 
     def __init__(self, items: Iterator[Chunk | str]) -> None:
         self._items = items
@@ -79,10 +79,10 @@ class FromSync(AsyncIterator[Chunk | str]):
 
 
 class Ending(AsyncIterator[Chunk | str]):
-    """A source that ends when a step wants no more of it: its open blocks end, and a ``finish`` says why.
+    """A source that a step can end early: then its open blocks end, and a ``finish`` chunk gives the reason.
 
     Attributes:
-        why: returns why no more is wanted; None while more is.
+        why: returns the reason to end; None to go on.
     """
 
     def __init__(self, source: AsyncIterator[Chunk | str]) -> None:
@@ -118,11 +118,11 @@ class Ending(AsyncIterator[Chunk | str]):
 
 
 def _more() -> None:
-    """Want more of a source."""
+    """Return None: go on."""
 
 
 async def close_source(source: object) -> None:
-    """Close a source that can be closed, also while being cancelled; what it raises then concerns nobody."""
+    """Close a source that can be closed, also during cancellation; what it raises is only logged."""
     if isinstance(source, Ending):
         await source.aclose()
         return
@@ -135,19 +135,19 @@ async def close_source(source: object) -> None:
     with anyio.move_on_after(PATIENCE, shield=True):
         try:
             await close()
-        except Exception as error:  # noqa: BLE001 - it has given all that is wanted of it
+        except Exception as error:  # noqa: BLE001 - no more chunks are needed of it
             log.warning("a stream's source failed while it was closed (%s)", type(error).__name__)
 
 
-NEWS = Chunk("raw")
-"""What a reader gives where no chunk has come, and something else has happened."""
+WAKE = Chunk("raw")
+"""What a `TaskReader` returns when it wakes its caller without a chunk: a timer has run out, or a check is done."""
 
 
 class TaskReader:
-    """Reads a source in a task of its own. Lives from `open` to `close`, in the frame of who reads.
+    """Reads a source in a task of its own, from `open` to `close`, both of which the reading task must call.
 
     Attributes:
-        news: is set when something has happened: a chunk is there, or what else runs beside says so.
+        woken: is set when a chunk is there, or the work beside is done.
     """
 
     def __init__(self, source: AsyncIterator[Chunk | str]) -> None:
@@ -155,25 +155,25 @@ class TaskReader:
         self._group = anyio.create_task_group()
         self._asked = anyio.Event()
         self._waiting = False
-        self._item: Chunk | str = NEWS
+        self._item: Chunk | str = WAKE
         self._error: Exception | None = None
         self._ended = False
-        self.news = anyio.Event()
+        self.woken = anyio.Event()
 
     async def open(self, beside: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Start reading, and what runs beside."""
+        """Start to read, and start ``beside``, which runs meanwhile."""
         await self._group.__aenter__()
         self._group.start_soon(self._read)
         if beside is not None:
             self._group.start_soon(self._beside, beside)
 
     async def close(self) -> None:
-        """End the tasks; the source is closed by the one that reads it."""
+        """Cancel the tasks; the one that reads closes the source."""
         self._group.cancel_scope.cancel()
         await self._group.__aexit__(None, None, None)
 
     async def next(self, seconds: float | None) -> Chunk | str:
-        """Return the next chunk; `NEWS` if the time runs out, or something else happened, before one is there.
+        """Return the next chunk; `WAKE` if before that the time runs out, or the work beside is done.
 
         Raises:
             StopAsyncIteration: the source has ended.
@@ -183,22 +183,22 @@ class TaskReader:
             self._asked.set()
         if not self._there:
             with anyio.move_on_after(seconds):
-                await self.news.wait()
-        self.news = anyio.Event()
+                await self.woken.wait()
+        self.woken = anyio.Event()
         if not self._there:
-            return NEWS
+            return WAKE
         self._waiting = False
         if self._error is not None:
             error, self._error = self._error, None
             raise error
         if self._ended:
             raise StopAsyncIteration
-        item, self._item = self._item, NEWS
+        item, self._item = self._item, WAKE
         return item
 
     @property
     def _there(self) -> bool:
-        return self._item is not NEWS or self._ended or self._error is not None
+        return self._item is not WAKE or self._ended or self._error is not None
 
     async def _read(self) -> None:
         try:
@@ -206,15 +206,15 @@ class TaskReader:
                 await self._asked.wait()
                 self._asked = anyio.Event()
                 self._item = await self._source.__anext__()
-                self.news.set()
+                self.woken.set()
         except StopAsyncIteration:
             self._ended = True
         except Exception as error:  # noqa: BLE001 - raised where the chunks are read
             self._error, self._ended = error, True
         finally:
-            self.news.set()
+            self.woken.set()
             await close_source(self._source)
 
     async def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
         await work()
-        self.news.set()
+        self.woken.set()

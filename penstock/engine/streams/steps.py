@@ -1,6 +1,6 @@
-"""One step at work on one stream: its context, what it did so far, and what its failure means. It knows no chunk's way.
+"""The steps of one stream: their contexts, effects and records, and what their failures mean.
 
-Verdicts leave the graph as `Stopped`; nothing else of the package raises or catches it.
+A verdict leaves the graph as `Stopped`, which only this package raises and catches.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.context import OutputStreamContext
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.values import edits as edit_ops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
     from penstock.engine.values.texts import TextPlace
     from penstock.engine.values.tripwire import Tripwire
 
-_MOST_EDITS = 1000  # on one record: a stream may go on for long
+_MOST_EDITS = 1000  # on one record, since a stream can be long
 
 
 class Stopped(Exception):  # noqa: N818 - a verdict, no error
-    """Carries a verdict from where it was given to the driver.
+    """Carries a verdict to the `OutputStream`.
 
     Attributes:
         tripwire: the verdict.
-        failure: the failure behind it, if it is one of a step that broke.
+        failure: the failure behind it, if a step failed.
     """
 
     def __init__(self, tripwire: Tripwire, failure: Exception | None = None) -> None:
@@ -52,16 +53,16 @@ class Stopped(Exception):  # noqa: N818 - a verdict, no error
 
 
 class StreamCall:
-    """What the steps of one stream share. Lives as long as the stream.
+    """What the steps of one stream share.
 
     Attributes:
         stage_call: the call of the stage: run and stage.
         payload: the conversation, and the facts, which grow while the stream runs.
-        facts: those facts: what a step puts, later chunks' hooks see.
-        steps: the steps at work, in the order they were placed.
-        ending: why a step wants no more of the source; None while none does.
-        closing: what is to be called when the stream is over, to close shadows.
-        written: data chunks that hooks wrote while they judged texts, until they are taken along.
+        facts: the same facts; what a step puts there, hooks see with later chunks.
+        steps: the steps, in declared order.
+        ending: why a step asked to end the source early; None while none did.
+        closing: functions to call at the end of the stream, to close shadows.
+        written: data chunks that hooks wrote while they judged texts; they leave with what is released next.
     """
 
     __slots__ = ("closing", "ending", "facts", "payload", "stage_call", "steps", "written")
@@ -75,20 +76,20 @@ class StreamCall:
         self.ending: str | None = None
         self.closing: list[Callable[[], None]] = []
 
-    def at_work(self, step: PlanStep) -> StreamStep:
-        """Return a step made ready for this stream."""
+    def open_step(self, step: PlanStep) -> StreamStep:
+        """Return a step for this stream."""
         made = StreamStep(step, self)
         self.steps.append(made)
         return made
 
-    def beside(self) -> StreamCall:
-        """Return one for a shadow: it sees the same, and what its steps tell stays its own."""
+    def for_shadow(self) -> StreamCall:
+        """Return a copy for a shadow: it sees the same, and its facts stay its own."""
         facts = dict(self.facts)
         payload = Payload(self.payload.message_list, facts)
         return StreamCall(self.stage_call.shadowed(), payload, facts)
 
     def cut_off(self, block: PlanPolicy) -> None:
-        """Note that the steps of a block got no further; that it took too long is on record already."""
+        """Note that the steps of a block were cut off by a timeout, which is on record already."""
         inside = list(plan_steps(block.block))
         for step in self.steps:
             if step.step in inside:
@@ -104,7 +105,7 @@ class StreamCall:
 
 
 class StreamStep:
-    """One step at work on one stream.
+    """One step in one stream.
 
     Attributes:
         step: the step.
@@ -124,12 +125,12 @@ class StreamStep:
         self._done = False
         self._started = perf_counter() if call.run.listening else 0.0
 
-    def settle(self) -> list[Chunk]:
-        """Take in what the hook did through its context; return the data chunks that it wrote.
+    def take_effects(self) -> list[Chunk]:
+        """Apply what the hook did through its context; return the data chunks that it wrote.
 
         Raises:
             Stopped: it aborted.
-            WrongReturnError: it derived a list, which a stream takes from nobody.
+            WrongReturnError: it derived a message list, which has no effect in a stream.
         """
         self._shared.ending = self._shared.ending or self.ctx.end
         effects = self.ctx.effects
@@ -142,17 +143,19 @@ class StreamStep:
             effects.facts = None
         if effects.return_check is not None and effects.return_check.derived:
             effects.return_check = None
-            raise WrongReturnError("it derived a list from ctx.message_list; a stream's hook returns chunks only")
+            raise WrongReturnError(
+                "it derived a list from ctx.message_list, which has no effect in a stream; return chunks instead"
+            )
         written, effects.data = effects.data, None
         return written or []
 
-    def judged(self) -> None:
-        """Take in what it did while it judged a text; data chunks leave with what is decided next."""
+    def keep_written(self) -> None:
+        """Apply the effects of judging a text; data chunks leave with what is released next."""
         if self.ctx.effects is not None:
-            self._shared.written.extend(self.settle())
+            self._shared.written.extend(self.take_effects())
 
     def broke(self, error: BaseException) -> None:
-        """Deal with what a hook raised: return if the stream goes on without it, as its policy says.
+        """Handle what a hook raised; return if the step's policy lets the stream go on without it.
 
         Raises:
             Stopped: it is a verdict, or a failure that blocks.
@@ -176,18 +179,22 @@ class StreamStep:
         if after.tripwire is not None:
             raise Stopped(after.tripwire, failure) from error
 
+    def stamp(self, edits: Edits) -> Edits:
+        """Return edits under the name of the step; those of a guard hide what they replace."""
+        return edit_ops.stamp(edits, self.step.path, hides=self.step.role == "guard")
+
     def note_edits(self, place: TextPlace, edits: Edits) -> None:
-        """Keep edits for the record: where, and what was written."""
+        """Keep edits for the record."""
         self.changed = True
         if self._call.run.listening and len(self._edits) < _MOST_EDITS:
             self._edits.extend(masked(place, edit) for edit in edits)
 
     def cut_off(self, *, told: bool) -> None:
-        """Note that it took too long: it has not passed what it saw, though it may have edited some of it."""
+        """Note that a timeout cut it off: its record does not say *passed*, but may say *edited*."""
         self._done = self._done or told or not self.changed
 
     def close(self) -> None:
-        """Put on record what it did, unless that is told already."""
+        """Put on record what it did, unless that is on record already."""
         if not self._done:
             self._record("edited" if self.changed else "passed")
 

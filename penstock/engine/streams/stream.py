@@ -1,7 +1,7 @@
-"""`OutputStream`: one model step's chunks on their way through a workflow. It knows pipes and sources, and a host.
+"""`OutputStream`: the chunks of one model step, as they leave a workflow.
 
-The host is the run: it keeps conversation and verdict, and judges what is judged after the stream. Chunks are pulled
-one at a time; nothing is yielded from within a task group.
+Chunks are pulled one at a time, and nothing is yielded within a task group. `StreamHost` is what the stream needs of
+its run, which keeps conversation and verdict, and judges the answer after the stream.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import anyio
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.build import Builder, plain_hooks
-from penstock.engine.streams.policy import ended, fed, first_deadline, woken
-from penstock.engine.streams.sources import NEWS, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
+from penstock.engine.streams.policy import end_all, feed_through, first_deadline, wake_all
+from penstock.engine.streams.sources import WAKE, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.steps import Stopped, StreamCall
 from penstock.engine.values.answers import Assembly
 from penstock.engine.values.chunks import Chunk, notices
@@ -46,8 +46,8 @@ _ENDS = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
 _DELTAS = frozenset(_STARTS.values())
 
 
-class Shape:
-    """The last station of a stream. A text's start waits for its first piece; an empty text leaves nothing.
+class StreamNormalizer:
+    """Normalizes the chunks that leave: a text's start waits for its first piece, and an empty text leaves nothing.
 
     Attributes:
         answer: what has left so far.
@@ -57,15 +57,15 @@ class Shape:
 
     def __init__(self) -> None:
         self.answer = Assembly()
-        self._begun: dict[tuple[str, str], Chunk] = {}  # starts that wait
+        self._begun: dict[tuple[str, str], Chunk] = {}  # starts without a text yet
 
     @property
-    def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
-        """The id of the text that is being written, and what takes in a piece of it; no id where none is."""
+    def current(self) -> tuple[str | None, Callable[[str], object]]:
+        """The id of the current text and a function that appends to it; None as id where there is no current text."""
         return (None, _nothing) if self._begun else self.answer.at_hand
 
-    def leaving(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Return chunks as they leave."""
+    def normalize(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Normalize chunks, and add them to the answer."""
         out: list[Chunk] = []
         for chunk in chunks:
             type = chunk.type
@@ -88,7 +88,7 @@ class Shape:
 
 
 def _nothing(text: str) -> None:
-    """Take in nothing."""
+    """Append nothing."""
 
 
 class StreamHost(Protocol):
@@ -101,7 +101,7 @@ class StreamHost(Protocol):
 
     @property
     def has_checks(self) -> bool:
-        """Whether checks wait for the model, and so run beside its stream."""
+        """Whether there are checks that overlap the model call."""
         ...
 
     async def run_checks(self) -> Outcome:
@@ -113,7 +113,7 @@ class StreamHost(Protocol):
         ...
 
     def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
-        """Keep what the stream left; ``sent``: the ids of the texts that the client has."""
+        """Keep the answer; ``sent``: the ids of the texts that the client has."""
         ...
 
     def stopped(self, tripwire: Tripwire, failure: Exception | None) -> Outcome:
@@ -123,16 +123,18 @@ class StreamHost(Protocol):
     async def judge(
         self, answer: Message, hold: Hold, held: list[Chunk]
     ) -> tuple[Outcome, Message | None, list[Chunk]]:
-        """Run the stages that an answer's chunks are held for; return the outcome, the answer, and what may leave."""
+        """Run the stages that an answer's chunks are held for; return outcome, answer and released chunks."""
         ...
 
 
 class OutputStream:
-    """The chunks of one answer, as they leave the workflow. Made by `Run.process_output_stream`; enter it, iterate.
+    """The chunks of one answer, as they leave the workflow: an async context manager to iterate over.
+
+    `Run.process_output_stream` returns it.
 
     Attributes:
-        outcome: how the stream ended: its verdict, text and facts; None until it has ended. Where chunks were held
-            for a later stage, it is that stage's.
+        outcome: how the stream ended: its verdict, text and facts; None until it has ended. If chunks were held for
+            a later stage, it is the outcome of that stage.
         judged: the same outcome, if chunks were held; else None.
     """
 
@@ -141,7 +143,7 @@ class OutputStream:
     ) -> None:
         self.outcome: Outcome | None = None
         self.judged: Outcome | None = None
-        self._answer: Message | None = None  # as a later stage left it
+        self._answer: Message | None = None  # after a later stage
         self._host = host
         self._block = block
         self._iterator: AsyncIterator[Chunk | str] = iterator_of(source)
@@ -156,11 +158,11 @@ class OutputStream:
         if any(step.ends for step in steps):
             self._iterator = Ending(self._iterator)
             self._iterator.why = lambda: None if self._shared is None else self._shared.ending
-        self._shape = Shape()
+        self._normalizer = StreamNormalizer()
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
-        self._closing = AsyncExitStack()  # closes all that was opened, the last first, also where closing one fails
+        self._closing = AsyncExitStack()  # closes everything in reverse order, even if closing one thing fails
         self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
@@ -169,18 +171,18 @@ class OutputStream:
 
     @property
     def text(self) -> str:
-        """The text of the answer that has left so far; empty while it is held, and once a verdict has stopped it."""
-        return "" if self.tripwire is not None or self._held is not None else self._shape.answer.text
+        """The text of the answer that has left so far; empty while it is held, and after a verdict."""
+        return "" if self.tripwire is not None or self._held is not None else self._normalizer.answer.text
 
     @property
     def message(self) -> Message:
-        """The answer so far, as a message: what to give to `Run.process_output_step`. Empty once a verdict stopped it.
+        """The answer so far, as a message for `Run.process_output_step`. Empty while it is held, and after a verdict.
 
-        Where chunks were held for a later stage, it is the answer as that stage left it.
+        If chunks were held for a later stage, it is the answer as that stage left it.
         """
         if self.tripwire is not None or self._held is not None:
             return Message("assistant")
-        return self._shape.answer.message if self._answer is None else self._answer
+        return self._normalizer.answer.message if self._answer is None else self._answer
 
     @property
     def tripwire(self) -> Tripwire | None:
@@ -201,7 +203,7 @@ class OutputStream:
         return self._chunks
 
     def __iter__(self) -> NoReturn:
-        """Refuse: it is read asynchronously.
+        """Raise an error: the stream is read asynchronously.
 
         Raises:
             UsageError: always.
@@ -211,7 +213,7 @@ class OutputStream:
     __enter__ = __iter__
 
     async def __aenter__(self) -> Self:
-        """Make ready; nothing is read yet.
+        """Open the stream; nothing is read yet.
 
         Raises:
             UsageError: it was entered before.
@@ -244,21 +246,21 @@ class OutputStream:
         failure: Exception | None = None
         try:
             pipes = await self._opened(call, before)
-            leaving = self._shape.leaving
+            normalize = self._normalizer.normalize
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
             while True:
                 try:
                     item = await advance()
-                except Exception as error:  # noqa: BLE001 - the source's: it follows what is left
+                except Exception as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
                     failure = None if isinstance(error, StopAsyncIteration) else error
                     break
                 self._check_going(call)
-                made = leaving(await self._made(pipes, item))
+                made = normalize(await self._made(pipes, item))
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
                     self._check_going(call)
             self._check_going(call)
-            for chunk in await self._rest(leaving(await ended(pipes)), failure, before):
+            for chunk in await self._rest(normalize(await end_all(pipes)), failure, before):
                 yield chunk
                 self._check_going(call)
         except Stopped as verdict:
@@ -269,33 +271,33 @@ class OutputStream:
             raise failure
 
     async def _run_plainly(self) -> AsyncGenerator[Chunk]:
-        """Do what `_run` does where the graph is a row of hooks that do not wait, with less ado for each chunk."""
+        """Do the same as `_run`, faster, for a sequence of sync hooks: three calls a chunk."""
         call, before = self._host.begin()
         failure: Exception | None = None
         try:
             pipes = await self._opened(call, before)
-            quickly, run = cast("HookPipe", pipes[0]).quickly, call.run
-            leaving, advance = self._shape.leaving, self._iterator.__anext__
-            text, write = self._shape.at_hand
+            feed_fast, run = cast("HookPipe", pipes[0]).feed_fast, call.run
+            normalize, advance = self._normalizer.normalize, self._iterator.__anext__
+            text, write = self._normalizer.current
             while True:
                 try:
                     item = await advance()
-                except Exception as error:  # noqa: BLE001 - the source's: it follows what is left
+                except Exception as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
                     failure = None if isinstance(error, StopAsyncIteration) else error
                     break
                 if run.stopped is not None:
                     self._check_going(call)
-                piece = quickly(item)
+                piece = feed_fast(item)
                 if piece is not None and piece.id == text and piece.text:
                     write(piece.text)
                     yield piece
                     continue
-                for chunk in leaving(await self._made(pipes, item) if piece is None else (piece,)):
+                for chunk in normalize(await self._made(pipes, item) if piece is None else (piece,)):
                     yield chunk
                     self._check_going(call)
-                text, write = self._shape.at_hand
+                text, write = self._normalizer.current
             self._check_going(call)
-            await self._rest([], failure, before)  # hooks without a flush have nothing left to say
+            await self._rest([], failure, before)  # hooks without `flush` have nothing left
         except Stopped as verdict:
             for chunk in self._stopped(verdict, call):
                 yield chunk
@@ -304,22 +306,22 @@ class OutputStream:
             raise failure
 
     def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
-        """Return what a client is told of a verdict; before another attempt, what is out is taken back."""
+        """Return the chunks that report a verdict; before another attempt, texts that have left are retracted."""
         self._close_steps()
         if self.outcome is None or not self.outcome.blocked:
             self.outcome = self._host.stopped(verdict.tripwire, verdict.failure)
         retry = self.outcome.retry_granted
-        out = self._shape.answer.blocks if retry and self._held is None else ()
+        out = self._normalizer.answer.blocks if retry and self._held is None else ()
         return notices(verdict.tripwire, call.run.run_id, (*self.outcome.taken_back, *out), retry=retry)
 
     @staticmethod
     def _check_going(call: StageCall) -> None:
-        """Raise `Stopped` if something else has stopped the run meanwhile: what is on its way may not leave."""
+        """Raise `Stopped` if something else has stopped the run meanwhile: then no chunk may leave."""
         if call.run.stopped is not None:
             raise Stopped(call.run.stopped)
 
     def _let(self, made: list[Chunk]) -> list[Chunk]:
-        """Hold chunks; return them all once the checks beside have let them pass and nothing else holds them."""
+        """Hold chunks; return all of them once the overlapping checks have passed and nothing else holds them."""
         held = [] if self._held is None else self._held
         held.extend(made)
         if self._hold != "live" or not self._check_passed():
@@ -331,11 +333,11 @@ class OutputStream:
         """Return the pipes of the stream.
 
         Raises:
-            Stopped: the run was stopped before, or a check or condition stops it now.
+            Stopped: the run was stopped before, or a check or a condition stops it now.
         """
         tripwire = self._host.tripwire
         if tripwire is not None:
-            raise Stopped(tripwire)  # as if it were given now: one outcome for all
+            raise Stopped(tripwire)  # as if the verdict came now: one outcome for all
         if self._sync and self._checks is not None:
             self._checked = await self._checks()
             self._check_passed()
@@ -344,24 +346,24 @@ class OutputStream:
         return await Builder(self._shared, self._clock).pipes(self._block)
 
     async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str:
-        """Return the next item; `NEWS` if a timer has run out, or the checks beside are done."""
+        """Return the next item; `WAKE` if a timer has run out, or the overlapping checks are done."""
         reader = self._reader
         due = first_deadline(pipes)
-        return NEWS if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
+        return WAKE if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
 
     async def _made(self, pipes: Sequence[Pipe], item: Chunk | str) -> Sequence[Chunk]:
-        """Return what comes of timers that have run out, and of an item."""
-        made = await woken(pipes, self._clock()) if self._timed else []
-        if item is NEWS:
+        """Wake steps whose timers have run out, and feed the item; return what leaves."""
+        made = await wake_all(pipes, self._clock()) if self._timed else []
+        if item is WAKE:
             return made
-        out = await fed(pipes, item if type(item) is Chunk else as_chunk(item))
+        out = await feed_through(pipes, item if type(item) is Chunk else as_chunk(item))
         return [*made, *out] if made else out
 
     async def _rest(self, last: list[Chunk], failure: Exception | None, before: Payload) -> list[Chunk]:
-        """Return what leaves when the source has ended; of a source that broke, nothing that waits for a later verdict.
+        """Return what leaves when the source has ended; if the source failed, nothing that waits for a later verdict.
 
         Raises:
-            Stopped: what was held for a verdict is not to leave.
+            Stopped: what was held for a verdict may not leave.
         """
         if self._held is not None and self._checks is not None and not self._sync:
             await self._check_done.wait()
@@ -372,41 +374,41 @@ class OutputStream:
             self._held = None
         if failure is not None:
             return leaving if self._hold == "live" else []
-        answer = self._shape.answer
+        answer = self._normalizer.answer
         end = Payload(before.message_list, FrozenDict(self._facts), FrozenDict(text=answer.text))
         passed = self._host.passed(end, answer.blocks if self._hold == "live" else ())
         if self._hold == "live" or passed.blocked:
             self.outcome = passed
             return leaving if not passed.blocked else []
-        # What is held may be told to nobody before it is judged: no outcome is there until then.
+        # Nobody may see what is held before it is judged, so there is no outcome until then.
         self.outcome, self._answer, leaving = await self._host.judge(answer.message, self._hold, leaving)
         self.judged = self.outcome
         if self.outcome.tripwire is not None:
             raise Stopped(self.outcome.tripwire)
-        self._held, self._shape = None, Shape()  # what leaves is what the later stage made of it
-        return self._shape.leaving(leaving)
+        self._held, self._normalizer = None, StreamNormalizer()  # what leaves is the answer after the later stage
+        return self._normalizer.normalize(leaving)
 
     def _close_steps(self) -> None:
         """Put on record what the steps did."""
         if self._shared is not None:
             self._shared.close()
 
-    # Checks that run beside
+    # Overlapping checks
 
     async def _check(self, checks: Callable[[], Awaitable[Outcome]]) -> None:
-        """Run the checks that wait for the model; what leaves is held until their verdict."""
+        """Run the checks that overlap the model call; chunks are held until their verdict."""
         try:
             self._checked = await checks()
-        except Exception as error:  # noqa: BLE001 - raised where the chunks are read
+        except Exception as error:  # noqa: BLE001 - raised to the reader of the chunks
             self._check_error = error
         finally:
             self._check_done.set()
 
     def _check_passed(self) -> bool:
-        """Tell whether the checks have let the request pass; False while they run.
+        """Tell whether the checks have passed; False while they run.
 
         Raises:
-            Stopped: they have not.
+            Stopped: they gave a verdict.
         """
         if self._check_error is not None:
             raise self._check_error

@@ -1,296 +1,439 @@
-"""Tracks: steps at work on one text of a stream. Each is fed text and says what is decided of it.
+"""Lanes and tracks: what a part of a graph does with the texts of a stream.
 
-A track knows its step and the text, no chunk's way. It lives as long as the text; a step that failed is out so long.
+A `Lane` is made for each part of the graph when the stream starts. It opens a `Track` for each `Subject`: a text that
+is streamed, or a chunk that holds whole texts, such as a tool's arguments. A track is fed text and returns what is
+decided of it. This module holds the tracks that call processors; `combined` holds the tracks that are made of tracks.
 """
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.streams.deltas import Delta, shifted, uncut
-from penstock.engine.text_guards.guard import crosses
-from penstock.engine.text_guards.window import Hit, Spot, TextWindow, moved
+from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, with_texts
+from penstock.engine.streams.decided import Decided, by_part, shifted
+from penstock.engine.text_guards.guard import in_places, window_of
+from penstock.engine.text_guards.whole_texts import PART_KINDS, UNREADABLE, Unread
+from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
-from penstock.engine.values.edits import stamp
-from penstock.engine.values.texts import TextPlace
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.texts import KeyText, TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.steps import StreamStep
     from penstock.engine.text_guards.guard import TextGuard
-    from penstock.engine.text_guards.window import Found
-    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.window import Found, Scanned
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
 
+    PlaceEdits = Mapping[TextPlace, Edits]
 
-_TRIM = 512  # context is forgotten in pieces of this size: cutting costs
+GAP = "\n"
+"""Stands between the whole texts of a chunk while they are fed as one, so that no edit touches two of them."""
 
 
-class Span:
-    """A window that moves over a text. Lives as long as the text.
+class Subject(NamedTuple):
+    """What a track judges: a text that is streamed, or a chunk that holds whole texts.
+
+    The texts of a chunk are fed at once, as the parts of one text, with `GAP` between them.
 
     Attributes:
-        base: how many characters of the text stand before it.
-        kind: the kind of part that the text stands in.
+        chunk: the chunk that holds the texts; of a streamed text, a chunk to make its pieces of.
+        kind: the kind of part that a streamed text stands in: ``text`` or ``reasoning``.
+        texts: the texts in the chunk; None for a streamed text.
+        joined: these texts as they are fed at first.
     """
 
-    __slots__ = ("_begins", "_fresh", "_held", "_notes", "_start", "_text", "base", "kind")
-
-    def __init__(self, kind: str, base: int = 0) -> None:
-        self.kind = kind
-        self.base = base
-        self._text = ""
-        self._start = 0
-        self._begins = True
-        self._notes: dict[str, Value] = {}
-        self._fresh = self._held = 0
-
-    def copy(self) -> Span:
-        """Return one like it, to go on by itself."""
-        made = Span(self.kind, self.base)
-        made._text, made._start, made._begins = self._text, self._start, self._begins
-        made._notes = deepcopy(self._notes)
-        return made
-
-    def add(self, text: str) -> None:
-        """Take in more of the text."""
-        self._text += text
-        self._fresh += len(text)
+    chunk: Chunk
+    kind: str = ""
+    texts: tuple[Text, ...] | None = None
+    joined: str = ""
 
     @property
-    def due(self) -> bool:
-        """Whether enough is new to look again: an eighth of what was held, so that looking stays linear."""
-        return self._fresh > 0 and self._fresh >= self._held >> 3
+    def gap(self) -> int:
+        """How many characters stand between two parts."""
+        return 0 if self.texts is None else len(GAP)
 
-    @property
-    def until(self) -> int:
-        """Up to where the text is decided."""
-        return self.base + self._start
-
-    def window(self, *, final: bool, spots: Sequence[Spot]) -> TextWindow:
-        """Return it as a guard is to see it."""
-        self._fresh = 0
-        return TextWindow(
-            self._text, self._start, self.base, self._begins, final, self.kind, notes=self._notes, spots=spots
-        )
-
-    def decide(self, until: int, lookback: int) -> None:
-        """Move on: what stands before a place of the window is decided; what is no longer looked back at, forgotten."""
-        self._start = until
-        self._held = len(self._text) - self._start
-        cut = self._start - lookback
-        if cut > _TRIM:
-            self._text = self._text[cut:]
-            self._start -= cut
-            self.base += cut
-            self._begins = False
+    def texts_of(self, text: str, borders: Sequence[int]) -> list[Text]:
+        """Return the texts of a chunk as they were fed: where steps before have edited them, as these left them."""
+        if not self.texts or text == self.joined:
+            return list(self.texts or ())
+        starts = [0, *borders]
+        ends = [*(border - len(GAP) for border in borders), len(text)]
+        return [
+            known._replace(text=text[start:end]) for known, start, end in zip(self.texts, starts, ends, strict=True)
+        ]
 
 
 class Track(Protocol):
-    """What a graph, or a part of one, does with one text."""
+    """What a part of a graph does with one text. A step in it that failed takes no further part in the text."""
 
-    async def feed(self, text: str, *, final: bool) -> Delta:
-        """Take in more of the text; ``final``: and there is no more. Return what is decided now."""
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+        """Take more of the text; return what is decided now.
+
+        Args:
+            text: what follows the text fed before.
+            borders: positions in ``text`` where a neighbouring part of the message begins; in order.
+            final: whether the text ends here. The texts of a chunk are fed in one final call.
+        """
         ...
 
-    async def border(self) -> None:
-        """Note that a neighbouring part of the message begins here: it is read by itself, and as one with the last."""
-        ...
+
+class Lane(NamedTuple):
+    """What a part of a graph does with the texts of a stream.
+
+    Attributes:
+        open: returns a track for a text or a chunk.
+        kinds: the kinds of parts that the lane reads.
+        guards: whether a guard is in it.
+    """
+
+    open: Callable[[Subject], Track]
+    kinds: frozenset[str] = frozenset()
+    guards: bool = False
 
 
-class GuardTrack:
-    """A `TextGuard` at work on one text, or on neighbouring ones, which it reads each by itself and as one."""
+def combined_lane(lanes: Sequence[Lane], combine: Callable[[Subject, list[Track]], Track]) -> Lane:
+    """Return a lane whose tracks combine those of other lanes."""
 
-    __slots__ = (
-        "_borders",
-        "_fed",
-        "_found",
-        "_guard",
-        "_held",
-        "_joined",
-        "_out",
-        "_own",
-        "_scan",
-        "_spots",
-        "_step",
-        "_told",
-        "_waits",
-    )
+    def open_track(subject: Subject) -> Track:
+        return combine(subject, [lane.open(subject) for lane in lanes])
 
-    def __init__(self, step: StreamStep, guard: TextGuard, scan: HookCall, kind: str, *, waits: bool) -> None:
-        self._step = step
-        self._guard = guard
-        self._scan = scan
-        self._waits = waits
-        self._own = Span(kind)
-        self._joined: Span | None = None  # where neighbours are read as one
-        self._borders: list[int] = []
-        self._spots: list[Spot] = [Spot(0, TextPlace("", 0))]
-        self._found: list[Found] = []  # decided by one reading, not acted on; counted from the text's beginning
-        self._held = ""
-        self._fed = self._told = 0
-        self._out = False
-
-    async def feed(self, text: str, *, final: bool) -> Delta:
-        """Take in more of the text; return what is decided now."""
-        self._fed += len(text)
-        if self._out:
-            return Delta((), self._fed)
-        self._held += text
-        self._own.add(text)
-        if self._joined is not None:
-            self._joined.add(text)
-        if not final and not self._own.due:
-            return Delta((), self._decided())
-        try:
-            return Delta(await self._looked(final=final), self._decided())
-        except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
-            return self._failed(error)
-
-    async def border(self) -> None:
-        """Note that a neighbour begins: for itself, the text before ends here; read as one, it goes on."""
-        if self._out:
-            return
-        if not self._guard.apart:
-            self._spots.append(Spot(self._fed, TextPlace("", len(self._spots))))
-            return
-        if self._joined is None:
-            self._joined = self._own.copy()
-        try:
-            await self._look(self._own, final=True)
-        except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
-            self._failed(error)
-            return
-        self._own = Span(self._own.kind, self._fed)
-        self._borders.append(self._fed)
-        self._spots.append(Spot(self._fed, TextPlace("", len(self._spots))))
-
-    def _failed(self, error: BaseException) -> Delta:
-        """Be out for the text, if the step's policy lets it pass: all that was held is let go."""
-        self._step.broke(error)
-        self._out = True
-        return Delta((), self._fed)
-
-    def _decided(self) -> int:
-        """Return up to where the text is decided: for one who only watches, all of it, as soon as it is there."""
-        return self._fed if self._step.step.role == "observer" else self._told
-
-    async def _looked(self, *, final: bool) -> Edits:
-        """Look at what is new, act on what both readings have decided, and move on; return the edits."""
-        await self._look(self._own, final=final)
-        until = self._own.until
-        if self._joined is not None:
-            await self._look(self._joined, final=final, across=True)
-            until = min(until, self._joined.until)
-        if self._guard.min_hold and not final:
-            until = max(self._told, min(until, self._fed - self._guard.min_hold))
-        until = uncut(self._found, until)
-        if self._fed - until > self._guard.max_hold:
-            raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
-        edits = self._settled(until, final=final) if self._found else ()
-        self._held = self._held[until - self._told :]
-        self._told = until
-        return edits
-
-    async def _look(self, span: Span, *, final: bool, across: bool = False) -> None:
-        """Note what a span has newly decided: findings, and up to where."""
-        window = span.window(final=final, spots=self._spots)
-        result = self._scan(window, self._step.ctx)
-        found, held = await result if self._waits else result
-        self._step.judged()
-        if found:
-            found = [item for item in found if item.start >= window.start]
-            held = uncut(found, held)
-            known = [moved(item, span.base) for item in found if item.start < held or final]
-            self._found.extend([item for item in known if not across or crosses(item, self._borders)])
-        span.decide(held, self._guard.lookback)
-
-    def _settled(self, until: int, *, final: bool) -> Edits:
-        """Return the edits of what has been found before a place."""
-        settled = [found for found in self._found if found.start < until or final]
-        if not settled:
-            return ()
-        self._found = [found for found in self._found if found.start >= until and not final]
-        return self._acted(self._guard.standing(settled, self._borders), until)
-
-    def _acted(self, settled: list[Found], until: int) -> Edits:
-        """Return the edits that the guard makes of what is decided, checked."""
-        told = self._told
-        window = TextWindow(self._held, 0, told, told == 0, kind=self._own.kind, spots=self._spots)
-        made = self._guard.act([Hit(window, [moved(item, -told) for item in settled])], self._step.ctx)[0]
-        self._step.judged()
-        edits = edit_ops.normalise(made, self._held)
-        if edits and self._guard.edits == "nothing":
-            raise WrongReturnError("it declares that it edits nothing, but it returned edits; declare edits='spans'")
-        if edits and edits[-1].end > until - told:
-            raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
-        step = self._step.step
-        edits = stamp(shifted(edits, told), step.path, hides=step.role == "guard")
-        for edit in edits:
-            self._step.note_edits(window.locate(edit.start - told)[0], (edit,))
-        return edits
+    kinds = frozenset[str]().union(*(lane.kinds for lane in lanes))
+    return Lane(open_track, kinds, any(lane.guards for lane in lanes))
 
 
-class HookTrack:
-    """A hook that edits nothing, beside guards: it sees each piece as a chunk, and must give it back."""
-
-    __slots__ = ("_call", "_fed", "_out", "_step", "_template", "_waits")
-
-    def __init__(self, step: StreamStep, call: HookCall, template: Chunk, *, waits: bool) -> None:
-        self._step = step
-        self._call = call
-        self._template = template
-        self._waits = waits
-        self._fed = 0
-        self._out = False
-
-    async def feed(self, text: str, *, final: bool) -> Delta:
-        """Show it the piece; all is decided."""
-        del final
-        self._fed += len(text)
-        if text and not self._out:
-            await self.show(self._template.with_text(text))
-        return Delta((), self._fed)
-
-    async def border(self) -> None:
-        """Do nothing: it sees chunks, whatever they belong to."""
-
-    async def show(self, chunk: Chunk) -> None:
-        """Show it a chunk, which it must give back."""
-        try:
-            result = self._call(chunk, self._step.ctx)
-            if self._waits:
-                result = await result
-            self._step.judged()
-            _check_given_back(self._step, chunk, result)
-        except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
-            self._step.broke(error)
-            self._out = True
+async def judge_chunk(lane: Lane, chunk: Chunk, texts: Sequence[Text]) -> dict[TextPlace, Edits]:
+    """Return the edits that a lane makes to the whole texts in a chunk, by place."""
+    borders: list[int] = []
+    at = 0
+    for text in texts[:-1]:
+        at += len(text.text) + len(GAP)
+        borders.append(at)
+    joined = GAP.join([text.text for text in texts])
+    track = lane.open(Subject(chunk, texts=tuple(texts), joined=joined))
+    decided = await track.feed(joined, borders, final=True)
+    if not decided.edits:
+        return {}
+    parts = by_part(decided.edits, [0, *borders])
+    return {text.place: edits for text, edits in zip(texts, parts, strict=True) if edits}
 
 
-def _check_given_back(step: StreamStep, chunk: Chunk, result: object) -> None:
-    if step.step.role != "observer" and result is not chunk:
-        raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
+# Tracks that decide everything at once
 
 
 class PassTrack:
-    """Nothing at work on a text: all of it is decided as it is."""
+    """Leaves the text as it is: no step of this stage reads it."""
 
     __slots__ = ("_fed",)
 
     def __init__(self) -> None:
         self._fed = 0
 
-    async def feed(self, text: str, *, final: bool) -> Delta:
-        """Let it pass."""
-        del final
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+        """Decide the text as it is."""
+        del borders, final
         self._fed += len(text)
-        return Delta((), self._fed)
+        return Decided((), self._fed)
 
-    async def border(self) -> None:
-        """Do nothing."""
+
+def pass_lane() -> Lane:
+    """Return the lane of an arm without steps of this stage."""
+
+    def open_track(subject: Subject) -> Track:
+        del subject
+        return PassTrack()
+
+    return Lane(open_track)
+
+
+class WatchTrack:
+    """Shows each piece to something that may not edit it, as a chunk."""
+
+    __slots__ = ("_fed", "_show", "_shows_end", "_subject")
+
+    def __init__(self, subject: Subject, show: Callable[[Chunk], Awaitable[object]], *, shows_end: bool) -> None:
+        self._subject = subject
+        self._show = show
+        self._shows_end = shows_end
+        self._fed = 0
+
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+        """Show the piece, or the chunk as steps before have left it; decide the text as it is."""
+        self._fed += len(text)
+        chunk = self._subject.chunk
+        if self._subject.texts is not None:
+            if chunk.type != PROBE:
+                await self._show(self._left(chunk, text, borders))
+            return Decided((), self._fed)
+        if text:
+            await self._show(chunk.with_text(text))
+        if final and self._shows_end:
+            await self._show(Chunk(chunk.type.replace("-delta", "-end"), id=chunk.id))
+        return Decided((), self._fed)
+
+    def _left(self, chunk: Chunk, text: str, borders: Sequence[int]) -> Chunk:
+        texts = zip(self._subject.texts or (), self._subject.texts_of(text, borders), strict=True)
+        return with_texts(chunk, {now.place: now.text for before, now in texts if now.text != before.text})
+
+
+def watch_lane(
+    show: Callable[[Subject], Callable[[Chunk], Awaitable[object]]], *, guards: bool = False, shows_end: bool = False
+) -> Lane:
+    """Return the lane of something that sees every chunk and edits nothing.
+
+    Args:
+        show: returns, for each text or chunk, what is called with its pieces.
+        guards: whether it is a guard.
+        shows_end: whether it is shown the end of a text, too.
+    """
+
+    def open_track(subject: Subject) -> Track:
+        return WatchTrack(subject, show(subject), shows_end=shows_end)
+
+    return Lane(open_track, frozenset(PART_KINDS), guards)
+
+
+class ShownHook:
+    """A hook that edits nothing: it must return each chunk that it is shown. After a failure it is shown no more."""
+
+    __slots__ = ("_call", "_out", "_step", "_waits")
+
+    def __init__(self, step: StreamStep, call: HookCall, *, waits: bool) -> None:
+        self._step = step
+        self._call = call
+        self._waits = waits
+        self._out = False
+
+    async def show(self, chunk: Chunk) -> None:
+        """Call the hook."""
+        if self._out:
+            return
+        try:
+            result = self._call(chunk, self._step.ctx)
+            if self._waits:
+                result = await result
+            self._step.keep_written()
+            self._check(chunk, result)
+        except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
+            self._step.broke(error)
+            self._out = True
+
+    def _check(self, chunk: Chunk, result: Value) -> None:
+        if self._step.step.role != "observer" and result is not chunk:
+            raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
+
+
+def hook_lane(step: StreamStep, call: HookCall, *, waits: bool) -> Lane:
+    """Return the lane of a hook that edits nothing."""
+    return watch_lane(lambda _: ShownHook(step, call, waits=waits).show, guards=step.step.role == "guard")
+
+
+# Text guards
+
+
+class StreamGuard(NamedTuple):
+    """A `TextGuard` in a stream.
+
+    Attributes:
+        step: its step.
+        guard: the guard.
+        scan: its method of that name, or the same offloaded to a thread.
+        waits: whether ``scan`` returns an awaitable.
+    """
+
+    step: StreamStep
+    guard: TextGuard
+    scan: HookCall
+    waits: bool
+
+    def reader(self, kind: str, text: Text | None = None) -> TextReader:
+        """Return a reader of a streamed text, or of a whole one."""
+        scan = self._scan_waiting if self.waits else self._scan
+        if text is None:
+            return TextReader(self.guard, scan, kind, waits=self.waits)
+        made = TextReader(self.guard, scan, kind, waits=self.waits, key=text.key, fixed=text.fixed, place=text.place)
+        made.add(text.text)
+        return made
+
+    def _scan(self, window: TextWindow) -> Scanned:
+        scanned: Scanned = self.scan(window, self.step.ctx)
+        self.step.keep_written()
+        return scanned
+
+    async def _scan_waiting(self, window: TextWindow) -> Scanned:
+        scanned: Scanned = await self.scan(window, self.step.ctx)
+        self.step.keep_written()
+        return scanned
+
+
+def guard_lane(placed: StreamGuard) -> Lane:
+    """Return the lane of a text guard."""
+    kinds = frozenset(placed.guard.kinds)
+
+    def open_track(subject: Subject) -> Track:
+        if subject.texts is None:
+            return GuardTrack(placed, subject.kind) if subject.kind in kinds else PassTrack()
+        if subject.chunk.type not in UNREADABLE and all(text.kind not in kinds for text in subject.texts):
+            return PassTrack()
+        return GuardChunkTrack(placed, subject)
+
+    return Lane(open_track, kinds, placed.step.step.role == "guard")
+
+
+class GuardTrack:
+    """A `TextGuard` that reads one streamed text, which may be several neighbouring parts of a message."""
+
+    __slots__ = ("_fed", "_guard", "_held", "_kind", "_out", "_reader", "_step", "_until")
+
+    def __init__(self, placed: StreamGuard, kind: str) -> None:
+        self._step = placed.step
+        self._guard = placed.guard
+        self._kind = kind
+        self._reader = placed.reader(kind)
+        self._held = ""
+        self._fed = self._until = 0
+        self._out = False
+
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+        """Read the text, unless too little is new; return what is decided now."""
+        self._fed += len(text)
+        if self._out:
+            return Decided((), self._fed)
+        self._held += text
+        try:
+            if borders:
+                text = await self._begin_parts(text, borders)
+            due = self._reader.add(text)
+            edits = await self._read(final=final) if final or due else ()
+        except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
+            self._step.broke(error)
+            self._out = True  # the policy lets the text pass: all that was held is released
+            return Decided((), self._fed)
+        return Decided(edits, self._fed if self._step.step.role == "observer" else self._until)
+
+    async def _begin_parts(self, text: str, borders: Sequence[int]) -> str:
+        """Read the parts that end within the text; return what belongs to the last part."""
+        begin = 0
+        for border in borders:
+            self._reader.add(text[begin:border])
+            await self._reader.begin_part(TextPlace("", len(self._reader.parts)))
+            begin = border
+        return text[begin:]
+
+    async def _read(self, *, final: bool) -> Edits:
+        """Read what is new; return the edits to what is decided now.
+
+        Raises:
+            WrongReturnError: it would hold back more than it may.
+        """
+        until = await self._reader.read(final=final)
+        if self._guard.min_hold and not final:
+            until = max(self._until, min(until, self._fed - self._guard.min_hold))
+        until = self._reader.uncut(until)
+        if self._fed - until > self._guard.max_hold:
+            raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
+        found = self._reader.take(until, final=final)
+        edits = self._edits(found, until) if found else ()
+        self._held = self._held[until - self._until :]
+        self._until = until
+        return edits
+
+    def _edits(self, found: Sequence[Found], until: int) -> Edits:
+        """Return the edits that the guard makes of what is decided, checked.
+
+        Raises:
+            WrongReturnError: it edits what it may not.
+        """
+        begin = self._until
+        window = TextWindow(self._held, 0, begin, begin == 0, kind=self._kind, parts=self._reader.parts)
+        made = self._guard.act([Hit(window, [moved(item, -begin) for item in found])], self._step.ctx)[0]
+        self._step.keep_written()
+        edits = edit_ops.normalise(made, self._held)
+        if edits and self._guard.edits == "nothing":
+            raise WrongReturnError("it declares that it edits nothing, but it returned edits; declare edits='spans'")
+        if edits and edits[-1].end > until - begin:
+            raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
+        edits = self._step.stamp(shifted(edits, begin))
+        for edit in edits:
+            self._step.note_edits(window.locate(edit.start - begin)[0], (edit,))
+        return edits
+
+
+class GuardChunkTrack:
+    """A `TextGuard` that reads the whole texts of one chunk."""
+
+    __slots__ = ("_guard", "_placed", "_step", "_subject")
+
+    def __init__(self, placed: StreamGuard, subject: Subject) -> None:
+        self._placed = placed
+        self._step = placed.step
+        self._guard = placed.guard
+        self._subject = subject
+
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+        """Judge the texts; of a chunk that shows a growing value, as much of them as is decided."""
+        del final
+        texts = self._subject.texts_of(text, borders)
+        try:
+            edits = await self._judged([item for item in texts if item.kind in self._guard.kinds])
+        except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
+            self._step.broke(error)
+            return Decided((), len(text))
+        if not edits:
+            return Decided((), len(text))
+        for place, made in edits.items():
+            self._step.note_edits(place, made)
+        starts = zip(texts, (0, *borders), strict=True) if texts else ()
+        return Decided(
+            tuple([edit for item, start in starts for edit in shifted(edits.get(item.place, ()), start)]), len(text)
+        )
+
+    async def _judged(self, texts: list[Text]) -> dict[TextPlace, Edits]:
+        """Return the edits to each text, in order and under the step's name.
+
+        Raises:
+            WrongReturnError: it edits the digits of a number.
+        """
+        ctx, chunk_type = self._step.ctx, self._subject.chunk.type
+        if chunk_type in UNREADABLE:
+            self._guard.unread(ctx, [Unread("", 0, chunk_type)])
+        cuts: PlaceEdits = {}
+        if chunk_type == SNAPSHOT:
+            made, cuts = await self._so_far(texts)
+        else:
+            made = await self._guard.judged(ctx, texts)
+        self._step.keep_written()
+        if not made and not cuts:
+            return {}
+        if any(text.fixed and text.place in made for text in texts):
+            raise WrongReturnError("it edits a number, which cannot be edited as text; abort instead")
+        return {
+            text.place: self._step.stamp(edit_ops.normalise(edits, text.text))
+            for text in texts
+            if (edits := (*made.get(text.place, ()), *cuts.get(text.place, ())))
+        }
+
+    async def _so_far(self, texts: Sequence[Text]) -> tuple[PlaceEdits, PlaceEdits]:
+        """Return the edits to texts that still grow, as far as they are decided, and the cuts of what is not."""
+        hits: list[Hit] = []
+        cuts: dict[TextPlace, Edits] = {}
+        for text in texts:
+            reader = self._placed.reader(text.kind, text)
+            is_key = isinstance(text.place.path[-1], KeyText)  # a key is complete: its value stands behind it
+            until = reader.uncut(await reader.read(final=is_key))
+            found = reader.take(until, final=is_key)
+            if until < len(text.text):
+                cuts[text.place] = (edit_ops.Edit(until, len(text.text), "", "redact", self._step.step.path),)
+            if text.fixed:  # a number cannot be cut, so it stays or is taken out
+                reader = self._placed.reader(text.kind, text)
+                found = reader.take(await reader.read(final=True), final=True)
+            if found:
+                window = window_of([text])
+                window.final = is_key
+                hits.append(Hit(window, found))
+        return (in_places(hits, self._guard.act(hits, self._step.ctx)) if hits else {}), cuts

@@ -1,14 +1,11 @@
-"""`TextGuard`: the base of guards over text. From `find` and `hold` come all of its stages, streams included.
+"""`TextGuard`: the base class of guards over text. All of its stages, streams included, follow from `find` and `hold`.
 
-It says what is looked for and how long text must be held for it. Whole texts are judged here; streams are driven by
-`penstock.engine.streams`, with the same calls.
+Whole texts are judged here; `penstock.engine.streams` judges streams. Both read texts with a `TextReader`.
 """
 
 from __future__ import annotations
 
 import inspect
-import itertools
-from bisect import bisect_left, bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -16,13 +13,13 @@ from penstock.engine.processor.processor import CLAIMS, is_async
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop
 from penstock.engine.text_guards.whole_texts import Text, WholeTexts
-from penstock.engine.text_guards.window import Found, Hit, Spot, TextWindow, moved
+from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext, OutputStreamContext
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy, ProcessorRole
@@ -32,50 +29,51 @@ if TYPE_CHECKING:
     from penstock.engine.values.texts import TextPlace
 
 MAX_HOLD = 4096
-"""How many characters of a stream a guard may hold back; one that needs more has failed."""
+"""Characters of a stream that a guard may hold back by default; a guard that needs more has failed."""
 
 
-_FOUND_TO = "penstock.found_to"  # a window's note: where the last decided finding ended; nothing is found across it
+_FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
 
 
 class TextGuard(WholeTexts):
     """Finds what may not pass in texts, whole or streamed, and redacts it or stops the run.
 
-    Write `find`, which returns edits (or aborts), and say how long text must be held back in a stream: by ``reach``,
-    or by `hold`. What leaves a stream then is what the whole text would have become, however it was cut into chunks.
+    Write `find`, which returns edits or aborts, and declare how long text must be held back in a stream: with
+    ``reach``, or with `hold`. Then the text that leaves a stream is the same as for the whole text, however the stream
+    is cut into chunks.
 
     Attributes:
-        reach: the longest stretch, in characters, that a finding can have, with what it looks at behind its end. None:
-            not known, so a stream's text is held to its end.
-        lookback: how many characters before a finding `find` wants to see in a stream.
+        reach: the greatest length of a finding in characters, plus the characters behind it that `find` looks at.
+            None: unknown, so the text of a stream is held to its end.
+        lookback: how many characters before a finding `find` needs to see in a stream.
         min_hold: how many characters of a stream are held back at least.
-        max_hold: how many characters of a stream may be held back; beyond it the guard has failed.
-        apart: whether neighbouring text parts of a message are read each by itself as well as in one piece; if not,
-            in one piece only.
+        max_hold: how many characters of a stream may be held back; if more must be, the guard has failed.
+        read_parts_separately: whether neighbouring text parts of a message are read each by itself as well as in one
+            piece; if not, in one piece only.
     """
 
-    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "apart")
+    claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "read_parts_separately")
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
     reach: int | None = None
     lookback: int = 64
     min_hold: int = 0
     max_hold: int = MAX_HOLD
-    apart: bool = True
+    read_parts_separately: bool = True
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Note whether its judgement waits."""
+        """Note whether its `find` or `scan` is async."""
         super().__init_subclass__(**kwargs)
         cls.awaits = is_async(cls.find) or is_async(cls.scan)
         if "edits" not in cls.__dict__ and cls.edits is None:
             cls.edits = "spans"
 
     def checked(self) -> None:
-        """Refuse to be placed without a search, or with a figure that cannot be.
+        """Check that there is a search, and that the attributes above are valid.
 
         Raises:
-            ProcessorError: neither `find` nor `scan` is written, or `find` cannot be called as it will be.
-            OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is no such number.
+            ProcessorError: neither `find` nor `scan` is written, or `find` has another signature.
+            OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is no number of characters.
         """
         super().checked()
         name = type(self).__name__
@@ -94,30 +92,33 @@ class TextGuard(WholeTexts):
             raise ProcessorError(self.id, f"find is called with (text, ctx, final=…): {error}") from None
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> Value:
-        """Return what is found, as edits in positions of the text, sorted and disjoint; None for nothing.
+        """Return the findings as edits in positions of the text, sorted and disjoint; None for nothing. May be async.
 
-        May be async. ``final`` tells that the text ends here; where it is False, more follows, and what is found
-        beyond the place that `hold` names is not acted on yet. Depend on nothing but the text: in a stream it is a
-        window, which begins `lookback` characters before what is not decided.
+        In a stream, ``text`` is a window, which begins at least `lookback` characters before the text that is not
+        decided. The result must depend on nothing but the text.
 
         Args:
-            text: what can be seen of the text.
-            ctx: the context of the stage at hand; ``ctx.abort`` stops the run at once.
-            final: whether the text ends here.
+            text: the text, or the window over it.
+            ctx: the context of the current stage; ``ctx.abort`` stops the run at once.
+            final: whether the text ends here. If not, findings beyond the position that `hold` returns are not acted
+                on yet.
         """
         raise NotImplementedError
 
     def hold(self, text: str, start: int) -> int:
-        """Return the place from which on text must be held back, at least ``start``: before it nothing can change."""
+        """Return the position from which text must be held back, at least ``start``. Before it no finding can change.
+
+        By default it follows from ``reach``.
+        """
         return start if self.reach is None else max(start, len(text) - self.reach + 1)
 
     def scan(
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[Found], int] | Awaitable[tuple[Sequence[Found], int]]:
-        """Return what is found in a window, and the place from which on it must be held; by default from `find`.
+        """Return the findings in a window, and the position from which on it must be held; by default with `find`.
 
-        Override it where both come from one search. Findings begin at ``window.start`` or later and are sorted; those
-        that end before the place are decided.
+        Override it if one search gives both. Findings begin at ``window.start`` or later and are sorted; those that end
+        before the position are decided.
         """
         search = self._searched(window, ctx)
         return search if self.awaits else run_without_loop(search, self.id)
@@ -126,7 +127,7 @@ class TextGuard(WholeTexts):
         cut = 0
         found = await self._found_from(cut, window, ctx)
         if any(item.start < window.start < item.end for item in found):
-            # It was begun within a finding that is decided, of which the window shows a part: begin behind that.
+            # The window begins within a finding that is decided: search behind that one only.
             cut = min(max(window.notes.get(_FOUND_TO, 0) - window.base, 0), window.start)
             found = await self._found_from(cut, window, ctx)
         known = [item for item in found if item.start >= window.start]
@@ -139,37 +140,37 @@ class TextGuard(WholeTexts):
         return known, held
 
     async def _found_from(self, cut: int, window: TextWindow, ctx: AnyContext) -> list[Found]:
-        """Return what `find` finds in a window from a place on, in order.
+        """Return what `find` finds in a window from a position on, in order.
 
         Raises:
-            WrongReturnError: it is longer than the guard says that a finding can be.
+            WrongReturnError: a finding is longer than the guard's reach.
         """
         result: Value = self.find(window.text[cut:], ctx, final=window.final)
         found: Iterable[Found] | None = await result if self.awaits else result
-        ordered = sorted((moved(item, cut) for item in found or ()), key=_place)
+        ordered = sorted([moved(item, cut) for item in found], key=span) if found else []
         if self.reach is not None and any(item.end - item.start > self.reach for item in ordered):
             raise WrongReturnError(
-                f"it found a stretch that is longer than its reach of {self.reach}; say a greater one"
+                f"it found a stretch that is longer than its reach of {self.reach}; declare a greater reach"
             )
         return ordered
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits for each hit, in positions of its window. By default what was found is the edits.
+        """Return the edits for each hit, in positions of its window; by default the findings are the edits.
 
-        Called once for what is decided, never for what may change yet: the place to report, count, and abort.
+        Called once for each finding, when it is decided: this is where to report, count and abort.
         """
         del ctx
         return [edit_ops.unite_overlaps(cast("Sequence[Edit]", hit.found)) for hit in hits]
 
     def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> None:
-        """Refuse: the engine drives `find` and `hold` itself, since one chunk alone cannot be judged."""
+        """Raise an error: the engine calls `find` and `hold` itself, since one chunk alone cannot be judged."""
         del chunk, ctx
         raise UsageError(f"{self.id}: a TextGuard's stream is driven by the engine; run it in a workflow")
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits that whole texts need, by place; neighbouring text parts are read as one, too.
+        """Return the edits to whole texts, by place; neighbouring text parts are read as one, too.
 
-        Where judging waits, texts are judged beside each other.
+        If `find` or `scan` is async, the texts are judged concurrently.
         """
         runs = self.runs(texts, ctx)
         if self.awaits:
@@ -180,111 +181,56 @@ class TextGuard(WholeTexts):
         return in_places(hits, self.act(hits, ctx)) if hits else {}
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts in runs, each of which is read as one: neighbouring text parts; any other is by itself.
+        """Return the texts in groups, each of which is read as one text: neighbouring text parts, or one other text.
 
-        In a stream neighbouring text parts are read as one, and nothing else is: of an answer, a subclass that joins
-        more of its text parts would judge the stream otherwise than the whole.
+        In a stream only neighbouring text parts are read as one. A subclass that groups more texts of an answer would
+        judge the stream and the whole answer differently.
         """
         del ctx
         return list(neighbours(texts))
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
-        """Return what is found in texts that follow one another, in order."""
-        if len(run) == 1 or not self.apart:
-            return sorted(await found_in(self, window_of(run), ctx), key=_place)
-        within = [item for text in run for item in await self._in_one(ctx, text, run)]
-        return self.standing([*within, *await self._across(ctx, run)], borders_of(run))
+        """Return what is found in texts that are read as one, in order.
 
-    def standing(self, found: Iterable[Found], borders: Sequence[int]) -> list[Found]:
-        """Return what counts of what was found within parts and across them, in order."""
-        return standing(found, borders, self.displaces)
+        What is read in one piece is one window, and needs no reader.
+        """
+        if len(run) == 1 or not self.read_parts_separately:
+            result: Value = self.scan(window_of(run), ctx)
+            scanned: tuple[Sequence[Found], int] = await result if self.awaits else result
+            return sorted(scanned[0], key=span)
+        reader = TextReader(self, partial(self.scan, ctx=ctx), run[0].kind, waits=self.awaits, place=run[0].place)
+        for index, text in enumerate(run):
+            if index:
+                await reader.begin_part(text.place)
+            reader.add(text.text)
+        return reader.take(await reader.read(final=True), final=True)
 
-    def displaces(self, within: Found, across: Found) -> bool:
-        """Tell whether a finding within a part rules out one across parts that it overlaps; by default it does.
+    def overrides(self, within: Found, across: Found) -> bool:
+        """Tell whether a finding within a part replaces one across parts that it overlaps; by default it does.
 
-        Where it does not, `act` is given both.
+        If it does not, `act` gets both.
         """
         del within, across
         return True
-
-    async def _in_one(self, ctx: AnyContext, text: Text, run: Sequence[Text]) -> list[Found]:
-        begin = sum(len(other.text) for other in itertools.takewhile(lambda other: other is not text, run))
-        found = await found_in(self, window_of([text]), ctx)
-        return [moved(item, begin) for item in found]
-
-    async def _across(self, ctx: AnyContext, run: Sequence[Text]) -> list[Found]:
-        """Return what is found only if neighbouring texts are read as one."""
-        borders = borders_of(run)
-        return [item for item in await found_in(self, window_of(run), ctx) if crosses(item, borders)]
-
-
-def _always(within: Found, across: Found) -> bool:
-    del within, across
-    return True
-
-
-async def found_in(guard: TextGuard, window: TextWindow, ctx: AnyContext) -> Sequence[Found]:
-    """Return what a guard finds in a whole text."""
-    result = guard.scan(window, ctx)
-    found, _ = (
-        await cast("Awaitable[tuple[Sequence[Found], int]]", result)
-        if guard.awaits
-        else cast("tuple[Sequence[Found], int]", result)
-    )
-    return found
-
-
-def borders_of(run: Sequence[Text]) -> list[int]:
-    """Return where the second and later of texts begin that are read as one."""
-    return list(itertools.accumulate(len(text.text) for text in run[:-1]))
-
-
-def standing(
-    found: Iterable[Found], borders: Sequence[int], displaces: Callable[[Found, Found], bool] = _always
-) -> list[Found]:
-    """Return findings in order: what is found within a part stands, and one across parts that none of those displaces.
-
-    Only one that it overlaps can.
-    """
-    ordered = sorted(found, key=_place)
-    within = [item for item in ordered if not crosses(item, borders)]
-    if len(within) == len(ordered):
-        return ordered
-    starts = [item.start for item in within]
-    reach = [0, *itertools.accumulate((item.end for item in within), max)]  # of those before each, how far they go
-
-    def stands(across: Found) -> bool:
-        last = bisect_left(starts, across.end)
-        while last and reach[last] > across.start:
-            last -= 1
-            if within[last].end > across.start and displaces(within[last], across):
-                return False
-        return True
-
-    return [item for item in ordered if not crosses(item, borders) or stands(item)]
-
-
-def crosses(found: Found, borders: Sequence[int]) -> bool:
-    """Tell whether a finding lies on both sides of one of the places, which are in order."""
-    behind = bisect_right(borders, found.start)
-    return behind < len(borders) and borders[behind] < found.end
 
 
 def window_of(run: Sequence[Text]) -> TextWindow:
     """Return the window over whole texts that are read as one."""
     first = run[0]
     if len(run) == 1:
-        return TextWindow(first.text, kind=first.kind, key=first.key, fixed=first.fixed, spots=(Spot(0, first.place),))
-    spots: list[Spot] = []
+        return TextWindow(
+            first.text, kind=first.kind, key=first.key, fixed=first.fixed, parts=(PartStart(0, first.place),)
+        )
+    parts: list[PartStart] = []
     begin = 0
     for text in run:
-        spots.append(Spot(begin, text.place))
+        parts.append(PartStart(begin, text.place))
         begin += len(text.text)
-    return TextWindow("".join(text.text for text in run), kind=first.kind, spots=tuple(spots))
+    return TextWindow("".join(text.text for text in run), kind=first.kind, parts=tuple(parts))
 
 
 def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
-    """Yield runs of text parts that follow one another in a message; any other text is by itself."""
+    """Yield the text parts that follow one another in a message as one list; each other text in a list of its own."""
     run: list[Text] = []
     for text in texts:
         last = run[-1] if run else None
@@ -300,7 +246,7 @@ def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
 
 
 def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[TextPlace, Edits]:
-    """Return edits by place: one that lies on several puts its text where it begins, and takes the rest away."""
+    """Return edits by place. An edit across several places puts its text into the first, and deletes in the others."""
     edits: dict[TextPlace, list[Edit]] = {}
     for hit, made in zip(hits, acted, strict=True):
         for edit in made:
@@ -311,12 +257,8 @@ def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[Text
     return {place: tuple(made) for place, made in edits.items()}
 
 
-def _place(found: Found) -> tuple[int, int]:
-    return (found.start, found.end)
-
-
 def text_guard_of(processor: AnyProcessor) -> TextGuard | None:
-    """Return the processor if it is a `TextGuard` whose stream the engine drives; one with a hook of its own is not."""
+    """Return the processor if it is a `TextGuard` without a `process_output_stream` of its own; else None."""
     if isinstance(processor, TextGuard) and type(processor).process_output_stream is TextGuard.process_output_stream:
         return processor
     return None

@@ -1,7 +1,7 @@
-"""The base of processors that work on texts, wherever a message or a tool carries them; it knows stages and places.
+"""`WholeTexts`: the base class of processors that work on texts, in messages and in tool values.
 
-A subclass says what to do with texts (`WholeTexts.edits_of`); this module finds them in each stage and puts the edits
-back.
+A subclass says which edits to make (`WholeTexts.edits_of`). The base class finds the texts in each stage, and applies
+the edits.
 """
 
 from __future__ import annotations
@@ -47,15 +47,23 @@ PHASES["all"] = (*PHASES["input"], *PHASES["output"])
 
 PART_KINDS: tuple[str, ...] = (*sorted(TEXT_KINDS), "data")
 UNREADABLE = frozenset({"image", "audio", "file", "unknown"})
-"""Kinds of parts that say more than their texts: a picture, a sound, what a file holds, and what nobody knows."""
-_LEAST, _MOST = 10**6, 10**30  # numbers whose digits could say something about a person
+"""Kinds of parts whose contents cannot be read as text: images, audio, files, and unknown parts."""
+_LEAST, _MOST = 10**6, 10**30  # numbers whose digits may be personal data, such as a phone number
 
 Changes: TypeAlias = "Value"
-"""What a derived hook gives: None, a changed list or edits; awaitable where the processor judges by waiting."""
+"""What the methods of stages return: None, a changed list, or edits; awaitable if the processor is async."""
 
 
 class Text(NamedTuple):
-    """One text with its place; ``fixed``: a number's digits, or what is no JSON value: it cannot be edited as text."""
+    """One text with its place.
+
+    Attributes:
+        place: where it stands.
+        text: the text.
+        kind: the kind of its part.
+        key: the key that it stands under in a value; else empty.
+        fixed: whether it is the digits of a number, or no JSON value, and cannot be edited as text.
+    """
 
     place: TextPlace
     text: str
@@ -73,15 +81,15 @@ class Unread(NamedTuple):
 
 
 class WholeTexts(Processor):
-    """Works on all texts of a stage at once. ``phase``, ``parts``, ``history`` and ``system`` choose them.
+    """Works on all texts of a stage at once. Options choose the texts: ``phase``, ``parts``, ``history``, ``system``.
 
     Attributes:
-        kinds: the kinds of parts whose texts it is given.
+        kinds: the kinds of parts whose texts it gets.
         phase: ``input`` (what goes to the model), ``output`` (what comes from it) or ``all``.
-        history: whether it looks at the whole conversation before each model call too.
-        system: whether it looks at system messages too.
-        last_message_only: whether it looks at the last of a stage's messages alone.
-        unscanned: what becomes of parts whose contents cannot be checked: ``allow``, ``flag`` (note them) or ``block``.
+        history: whether it also looks at the whole conversation before each model call.
+        system: whether it also looks at system messages.
+        last_message_only: whether it looks only at the last message of a stage.
+        unscanned: what to do about parts that cannot be checked: ``allow``, ``flag`` (note them) or ``block``.
     """
 
     kinds: tuple[str, ...] = tuple(sorted(TEXT_KINDS))
@@ -93,22 +101,22 @@ class WholeTexts(Processor):
     stages: Iterable[str] | None = PHASES["all"]
 
     def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits to make, by place; abort, note or put facts through the context."""
+        """Return the edits to make, by place. Use the context to abort, to note and to put facts."""
         raise NotImplementedError
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return what `edits_of` returns; a subclass may wait here, if it says so (``awaits``)."""
+        """Return the edits to make, by default those of `edits_of`; a subclass with ``awaits`` may await here."""
         return self.edits_of(ctx, texts)
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation with the edits made; None if nothing changes. A subclass may do more, or otherwise.
+        """Return the conversation with the edits made; None if nothing changes. A subclass may change more.
 
-        Called once for each call of a stage that shows messages, when all their texts are judged.
+        Called once in each stage that shows messages, after all their texts are judged.
         """
         return ctx.message_list.edit_text(edits) if edits else None
 
     def unread(self, ctx: AnyContext, parts: Sequence[Unread]) -> None:
-        """Do with parts that cannot be checked what ``unscanned`` says: note them, or stop the run."""
+        """Allow, note or block parts that cannot be checked, as ``unscanned`` says."""
         if not parts or self.unscanned == "allow":
             return
         kinds = [part.kind for part in parts]
@@ -141,10 +149,10 @@ class WholeTexts(Processor):
         last_message_only: bool = False,
         unscanned: Unscanned = "allow",
     ) -> None:
-        """Check the options that say where to look, and declare the stages that follow from them.
+        """Check the options that choose texts, and declare the stages that follow from them.
 
         Raises:
-            OptionError: an option that is not allowed.
+            OptionError: an option has a value that is not allowed.
         """
         name = type(self).__name__
         self.phase = one_of(name, "phase", phase, PHASES)
@@ -163,27 +171,27 @@ class WholeTexts(Processor):
         self.stages = (*chosen, "process_input_step") if history else chosen
 
     def process_input(self, ctx: InputContext) -> Changes:
-        """Look at what the caller sent."""
+        """Judge the messages of the caller."""
         return self._guard_messages(ctx, ctx.messages)
 
     def process_input_step(self, ctx: InputStepContext) -> Changes:
-        """Look at the whole conversation before each model call (``history=True``)."""
+        """Judge the whole conversation before each model call (with ``history=True``)."""
         return self._guard_messages(ctx, ctx.messages)
 
     def process_output_step(self, ctx: OutputStepContext) -> Changes:
-        """Look at the model's answers, calls to tools included, before the tools run."""
+        """Judge the model's answers, tool calls included, before the tools run."""
         return self._guard_messages(ctx, ctx.message_list.response)
 
     def process_output_result(self, ctx: OutputResultContext) -> Changes:
-        """Look at all that the model answered in this run."""
+        """Judge all answers of the model in this run."""
         return self._guard_messages(ctx, ctx.messages)
 
     def process_tool_call(self, ctx: ToolCallContext) -> Changes:
-        """Look at a tool's arguments, keys included."""
+        """Judge a tool's arguments, keys included."""
         return self._run(self._value_guarded(ctx, ctx.arguments, "arguments"))
 
     def process_tool_result(self, ctx: ToolResultContext) -> Changes:
-        """Look at a tool's result, keys included."""
+        """Judge a tool's result, keys included."""
         return self._run(self._value_guarded(ctx, ctx.result, "result"))
 
     def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
@@ -195,13 +203,13 @@ class WholeTexts(Processor):
         return work if self.awaits else run_without_loop(work, self.id)
 
     async def _messages_guarded(self, ctx: AnyContext, shown: Sequence[Message]) -> Changes:
-        settled = _settled(ctx)
-        fresh = [message for message in shown if settled.get(message.id) is not message]
+        unchanged = _unchanged(ctx)
+        fresh = [message for message in shown if unchanged.get(message.id) is not message]
         self.unread(ctx, [part for message in fresh for part in _unreadable(message)])
         texts = [text for message in fresh for text in message_texts(message, self.kinds)]
         edits: Mapping[TextPlace, Edits] = await self.judged(ctx, texts) if texts else {}
         touched = {place.message_id for place in edits}
-        settled.update({message.id: message for message in fresh if message.id not in touched})
+        unchanged.update({message.id: message for message in fresh if message.id not in touched})
         return self.changed(ctx, edits)
 
     async def _value_guarded(self, ctx: AnyContext, value: Value, field: str) -> Changes:
@@ -210,7 +218,7 @@ class WholeTexts(Processor):
         return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
 
 
-_SETTLED = "penstock.settled"
+_UNCHANGED = "penstock.settled"
 _MOST_TOLD = 100  # parts in a tripwire's metadata
 
 
@@ -221,12 +229,12 @@ def _unreadable(message: Message) -> Iterator[Unread]:
             yield Unread(message.id, index, part.type)
 
 
-def _settled(ctx: AnyContext) -> dict[str, Message]:
-    """Return the messages that were found to need nothing, by id; none where the state is no mapping of ours."""
+def _unchanged(ctx: AnyContext) -> dict[str, Message]:
+    """Return the messages that were judged and need no edit, by id; none if the state is no mapping."""
     state: Value = ctx.state
     if not is_mapping(state):
         return {}
-    found: dict[str, Message] = state.setdefault(_SETTLED, {})
+    found: dict[str, Message] = state.setdefault(_UNCHANGED, {})
     return found
 
 
@@ -247,7 +255,7 @@ def _part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
 
 
 def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") -> Iterator[Text]:
-    """Yield the strings of a value, keys and long numbers included, each with the key it stands under."""
+    """Yield the strings of a value, keys and long numbers included, each with the key that it stands under."""
     for found, text in leaves(value, path):
         yield Text(where._replace(path=found), text, kind, _key_of(found))
     for found, said in _unedited(value, path):
@@ -255,14 +263,14 @@ def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") 
 
 
 def _key_of(path: Path) -> str:
-    """Return the name that the value at a path goes by; a key itself goes by none."""
+    """Return the key that the value at a path stands under; empty for a key itself."""
     if isinstance(path[-1], KeyText):
         return ""
     return next((step for step in reversed(path[1:]) if isinstance(step, str)), "")
 
 
 def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what can be read and not edited: digits of numbers, keys that are no strings, what is no JSON value."""
+    """Yield what can be read but not edited: digits of numbers, keys that are no strings, values that are no JSON."""
     if is_mapping(value):
         for key, item in value.items():
             if not isinstance(key, str):

@@ -1,11 +1,14 @@
-"""`TextWindow`: the stretch of a text that a guard looks at, and what it finds there, as values. It knows no stage.
+"""Windows over a text: `TextWindow`, which a guard searches, and `TextReader`, which moves windows over a text.
 
-Of a whole text the window is all of it; of a stream it is what is not decided yet, with a little of what was before.
+The window over a whole text holds all of it. The window over a streamed text holds what is not decided yet, and some
+of the text before.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import itertools
+from bisect import bisect_left, bisect_right
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -14,16 +17,19 @@ from penstock.engine.values.frozen import Value
 from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from typing import Self
+
+    Scanned = tuple[Sequence["Found"], int]
+    Scan = Callable[["TextWindow"], Scanned | Awaitable[Scanned]]
 
 
 class Found(Protocol):
-    """What a guard found: a stretch of the text; an `Edit`, or a named tuple of the guard's own that begins so."""
+    """What a guard found: a stretch of the text. An `Edit`, or a named tuple of the guard with these two fields."""
 
     @property
     def start(self) -> int:
-        """Where it begins, in characters from the window's first."""
+        """Where it begins, in characters from the beginning of the window."""
         ...
 
     @property
@@ -32,8 +38,8 @@ class Found(Protocol):
         ...
 
 
-class Spot(NamedTuple):
-    """Where a piece of the text stands: it begins at ``start``, counted from the text's own beginning."""
+class PartStart(NamedTuple):
+    """Where a part of the text stands: it begins at ``start``, counted from the beginning of the text."""
 
     start: int
     place: TextPlace
@@ -47,16 +53,16 @@ class TextWindow:
     """A text, or the part of a streamed one that is not decided yet.
 
     Attributes:
-        text: what can be seen: some of what is decided, and all that is not.
-        start: where in ``text`` begins what is not decided; findings that begin before it are not asked for.
-        base: how many characters of the text stand before the window.
+        text: some text that is decided, and all text that is not.
+        start: the position in ``text`` up to which it is decided; findings that begin before it are ignored.
+        base: how many characters of the text come before the window.
         begins: whether nothing stands before the window.
         final: whether the text ends with the window.
-        kind: the kind of part the text stands in: ``text``, ``reasoning``, ``tool`` …
-        key: the name that the text is the value of, in tools' arguments and results; else empty.
-        fixed: whether it is a number's digits, which cannot be edited as text.
-        notes: the guard's own, kept as long as the text lasts.
-        spots: where the pieces stand that were read as one text, in order.
+        kind: the kind of part that holds the text: ``text``, ``reasoning``, ``tool`` …
+        key: the key under which the text stands in a tool's arguments or result; else empty.
+        fixed: whether the text is the digits of a number, which cannot be edited as text.
+        notes: for the guard's own use; kept from window to window of one text.
+        parts: where the parts of the text begin, in order.
     """
 
     text: str
@@ -68,28 +74,28 @@ class TextWindow:
     key: str = ""
     fixed: bool = False
     notes: dict[str, Value] = field(default_factory=dict[str, Value])
-    spots: Sequence[Spot] = (Spot(0, NOWHERE),)
+    parts: Sequence[PartStart] = (PartStart(0, NOWHERE),)
 
     def locate(self, at: int) -> tuple[TextPlace, int]:
-        """Return the place in which a character of the window stands, and how far from the place's beginning."""
+        """Return the place of a character of the window, and its position there."""
         whole = self.base + at
-        spot = self.spots[max(bisect_right(self.spots, whole, key=_start) - 1, 0)]
-        return spot.place, whole - spot.start
+        part = self.parts[max(bisect_right(self.parts, whole, key=_start) - 1, 0)]
+        return part.place, whole - part.start
 
     def pieces(self, start: int, end: int) -> Iterable[tuple[TextPlace, int, int]]:
-        """Yield the stretches, place by place, that a stretch of the window lies on; one of no width on one place."""
+        """Yield ``(place, start, end)`` for each place that a stretch of the window lies on; at least one place."""
         low, high = start + self.base, end + self.base
-        first = max(bisect_right(self.spots, low, key=_start) - 1, 0)
-        for index in range(first, len(self.spots)):
-            begin, place = self.spots[index]
-            limit = self.spots[index + 1].start if index + 1 < len(self.spots) else high
+        first = max(bisect_right(self.parts, low, key=_start) - 1, 0)
+        for index in range(first, len(self.parts)):
+            begin, place = self.parts[index]
+            limit = self.parts[index + 1].start if index + 1 < len(self.parts) else high
             if index > first and begin >= high:
                 return
             yield place, max(low, begin) - begin, min(high, limit) - begin
 
 
-def _start(spot: Spot) -> int:
-    return spot.start
+def _start(part: PartStart) -> int:
+    return part.start
 
 
 class Hit(NamedTuple):
@@ -104,10 +110,231 @@ class _Movable(Found, Protocol):
 
 
 def moved(found: Found, by: int) -> Found:
-    """Return a finding as it is called from another place, ``by`` characters further."""
+    """Return a finding with ``by`` added to its positions."""
     if by == 0:
         return found
     if isinstance(found, Edit):
         return replace(found, start=found.start + by, end=found.end + by)
     named = cast("_Movable", found)
     return named._replace(start=found.start + by, end=found.end + by)  # pyright: ignore[reportPrivateUsage] - public in named tuples
+
+
+def span(found: Found) -> tuple[int, int]:
+    """Return where a finding begins and ends: the key by which findings are sorted."""
+    return (found.start, found.end)
+
+
+def uncut(stretches: Iterable[Found], until: int) -> int:
+    """Return the largest position up to ``until`` that lies within none of the stretches."""
+    cut = True
+    while cut:
+        cut = False
+        for stretch in stretches:
+            if stretch.start < until < stretch.end:
+                until, cut = stretch.start, True
+    return until
+
+
+def crosses(found: Found, borders: Sequence[int]) -> bool:
+    """Tell whether a finding lies on both sides of one of the borders, which are in order."""
+    behind = bisect_right(borders, found.start)
+    return behind < len(borders) and borders[behind] < found.end
+
+
+def resolve_overlaps(
+    found: Iterable[Found], borders: Sequence[int], overrides: Callable[[Found, Found], bool]
+) -> list[Found]:
+    """Return the findings that count, in order.
+
+    Args:
+        found: what was found within parts of a text, and across them.
+        borders: where the second and later parts begin.
+        overrides: tells whether a finding within a part (its first argument) replaces one across parts.
+    """
+    ordered = sorted(found, key=span)
+    if not borders:
+        return ordered
+    within = [item for item in ordered if not crosses(item, borders)]
+    if len(within) == len(ordered):
+        return ordered
+    starts = [item.start for item in within]
+    reach = [0, *itertools.accumulate((item.end for item in within), max)]  # the furthest end among those before each
+
+    def counts(across: Found) -> bool:
+        last = bisect_left(starts, across.end)
+        while last and reach[last] > across.start:
+            last -= 1
+            if within[last].end > across.start and overrides(within[last], across):
+                return False
+        return True
+
+    return [item for item in ordered if not crosses(item, borders) or counts(item)]
+
+
+_TRIM = 512  # characters: the text before a window is forgotten in pieces of this size, since each cut copies the rest
+
+
+class _Moving:
+    """A window that moves over a text. `TextWindow` describes the first six attributes.
+
+    Attributes:
+        text: some text that is decided, and all text that is not.
+        start: the position in ``text`` up to which it is decided.
+        base: how many characters of the text come before the window.
+        begins: whether nothing comes before the window.
+        notes: the guard's own.
+        fresh: how many characters are new since the last search.
+        held: how many characters were not decided after the last search.
+    """
+
+    __slots__ = ("base", "begins", "fresh", "held", "notes", "start", "text")
+
+    def __init__(self, base: int = 0) -> None:
+        self.text = ""
+        self.start = 0
+        self.base = base
+        self.begins = True
+        self.notes: dict[str, Value] = {}
+        self.fresh = self.held = 0
+
+    def copy(self) -> _Moving:
+        """Return a copy, which moves by itself."""
+        made = _Moving(self.base)
+        made.text, made.start, made.begins, made.notes = self.text, self.start, self.begins, deepcopy(self.notes)
+        return made
+
+    def decide(self, until: int, lookback: int) -> None:
+        """Move on: the window is decided up to a position in it; what is too far back to be seen again is forgotten."""
+        self.start = until
+        self.held = len(self.text) - until
+        cut = until - lookback
+        if cut > _TRIM:
+            self.text = self.text[cut:]
+            self.start -= cut
+            self.base += cut
+            self.begins = False
+
+
+class Reads(Protocol):
+    """What a reader needs to know of a guard; `TextGuard` describes it."""
+
+    lookback: int
+    read_parts_separately: bool
+
+    def overrides(self, within: Found, across: Found) -> bool:
+        """Tell whether a finding within a part replaces one across parts."""
+        ...
+
+
+class TextReader:
+    """Searches a text for a guard: a text that arrives in pieces, or a whole one as one final piece.
+
+    The text may have several parts, which are neighbours in a message. Then each part is read by itself, and all of
+    them as one text; what is found in the whole counts only where it crosses a border between parts.
+
+    Attributes:
+        parts: where the parts begin.
+    """
+
+    __slots__ = (
+        "_borders",
+        "_fed",
+        "_fixed",
+        "_found",
+        "_guard",
+        "_joined",
+        "_key",
+        "_kind",
+        "_own",
+        "_scan",
+        "_waits",
+        "parts",
+    )
+
+    def __init__(
+        self,
+        guard: Reads,
+        scan: Scan,
+        kind: str,
+        *,
+        waits: bool,
+        key: str = "",
+        fixed: bool = False,
+        place: TextPlace = NOWHERE,
+    ) -> None:
+        """Read a text for ``guard`` by calling ``scan``, which returns an awaitable if it ``waits``.
+
+        The rest goes into the windows: see `TextWindow`.
+        """
+        self._guard = guard
+        self._scan = scan
+        self._waits = waits
+        self._kind = kind
+        self._key = key
+        self._fixed = fixed
+        self._fed = 0
+        self._own = _Moving()
+        self._joined: _Moving | None = None  # reads neighbouring parts as one
+        self._borders: list[int] = []
+        self._found: list[Found] = []  # decided by one reading, and not taken yet
+        self.parts: list[PartStart] = [PartStart(0, place)]
+
+    def add(self, text: str) -> bool:
+        """Append to the text; tell whether enough is new for another search.
+
+        That is an eighth of what was held, so that the work stays linear.
+        """
+        self._fed += len(text)
+        own = self._own
+        own.text += text
+        own.fresh += len(text)
+        if self._joined is not None:
+            self._joined.text += text
+        return own.fresh > 0 and own.fresh >= own.held >> 3
+
+    async def begin_part(self, place: TextPlace) -> None:
+        """Begin the next part: what follows stands in another place."""
+        if self._guard.read_parts_separately:
+            if self._joined is None:
+                self._joined = self._own.copy()
+            await self._look(self._own, final=True)
+            self._own = _Moving(self._fed)
+            self._borders.append(self._fed)
+        self.parts.append(PartStart(self._fed, place))
+
+    async def read(self, *, final: bool) -> int:
+        """Search what is new; return up to where the text is decided. ``final``: whether the text ends here."""
+        until = await self._look(self._own, final=final)
+        if self._joined is None:
+            return until
+        return min(until, await self._look(self._joined, final=final, across=True))
+
+    async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> int:
+        moving.fresh = 0
+        start, base = moving.start, moving.base
+        window = TextWindow(
+            moving.text, start, base, moving.begins, final, self._kind, self._key, self._fixed, moving.notes, self.parts
+        )
+        result: Value = self._scan(window)
+        scanned: Scanned = await result if self._waits else result
+        found, held = scanned
+        if found:
+            found = [item for item in found if item.start >= start]
+            held = uncut(found, held)
+            known = [moved(item, base) for item in found if item.start < held or final]
+            self._found.extend([item for item in known if not across or crosses(item, self._borders)])
+        moving.decide(held, self._guard.lookback)
+        return base + held
+
+    def uncut(self, until: int) -> int:
+        """Return the largest position up to ``until`` that lies within no finding."""
+        return uncut(self._found, until) if self._found else until
+
+    def take(self, until: int, *, final: bool) -> list[Found]:
+        """Remove and return the findings before a position, in order; with ``final`` all."""
+        if not self._found:
+            return []
+        taken = [found for found in self._found if found.start < until or final]
+        if taken:
+            self._found = [found for found in self._found if found.start >= until and not final]
+        return resolve_overlaps(taken, self._borders, self._guard.overrides)

@@ -220,7 +220,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     id = "classifier"
     strategies = ("decide",)
-    apart = False
+    read_parts_separately = False
     input_windows = Windows(least=200_000, most=200_000)
     output_windows: Windows = Windows(least=40, most=600)
 
@@ -463,7 +463,7 @@ def _phase(ctx: AnyContext) -> ClassifiedPhase:
 
 def _view(window: TextWindow, start: int, end: int) -> str:
     """Return a stretch as it is read: with spaces between its parts, and without white space around it."""
-    borders = [spot.start - window.base for spot in window.spots[1:] if start < spot.start - window.base < end]
+    borders = [part.start - window.base for part in window.parts[1:] if start < part.start - window.base < end]
     pieces = (window.text[low:high] for low, high in itertools.pairwise([start, *borders, end]))
     return " ".join(filter(None, pieces)).strip()
 

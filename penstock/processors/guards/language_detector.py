@@ -373,7 +373,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """Return a verdict about each part that a window covers, each with its own translation."""
         if not verdict.scored.flagged:
             return [verdict]
-        borders = [spot.start - window.base for spot in window.spots]
+        borders = [part.start - window.base for part in window.parts]
         inner = [at for at in borders if verdict.start < at < verdict.end]
         places = list(itertools.pairwise([verdict.start, *inner, verdict.end]))
         if not inner and verdict.scored.text is not None:
@@ -501,7 +501,7 @@ def _laid_out(text: str | None, original: str) -> str | None:
 
 def _joined(window: TextWindow) -> str:
     """Return a text as it was read, with spaces between its parts."""
-    places = [spot.start for spot in window.spots]
+    places = [part.start for part in window.parts]
     ends = [*places[1:], len(window.text)]
     return " ".join(window.text[low:high] for low, high in zip(places, ends, strict=True)).strip()
 

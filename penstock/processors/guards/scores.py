@@ -109,7 +109,7 @@ class ScoreGuard(Guard[V]):
 
     input_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)
     output_windows: Windows = Windows(least=40, most=600, overlap=200)
-    apart = False
+    read_parts_separately = False
     detector: ScoreDetector | None = None
     certain: float = 0.99
     judged_threshold: ClassVar[float] = 0.5
@@ -341,7 +341,7 @@ def _view(window: TextWindow, before: int, start: int, end: int) -> str:
     if not window.text[start:end].strip():
         return ""
     low = max(start - before, 0)
-    borders = [spot.start - window.base for spot in window.spots[1:] if low < spot.start - window.base < end]
+    borders = [part.start - window.base for part in window.parts[1:] if low < part.start - window.base < end]
     parts = [window.text[a:b] for a, b in itertools.pairwise([low, *borders, end])]
     return " ".join(filter(None, parts)) if borders else parts[0]
 

@@ -157,7 +157,7 @@ class SpanGuard(Guard[V]):
         self.max_hold = max(self.max_hold, 2 * self.windows.most)
         if self.strategy == "filter":
             self.max_hold += self.windows.most  # a detector holds text back from the beginning of its sentence
-        self.apart = self.strategy != "filter"
+        self.read_parts_separately = self.strategy != "filter"
         self.found = Key(self.fact_name("found", *named))
         self.provides = (self.found,)
 
@@ -237,7 +237,7 @@ class SpanGuard(Guard[V]):
             found = [SpanFinding(until, until, _NOTHING)]
         return [item._replace(start=item.start - base, end=item.end - base) for item in found], until - base
 
-    def displaces(self, within: Found, across: Found) -> bool:
+    def overrides(self, within: Found, across: Found) -> bool:
         """Return whether a finding within a part replaces one across parts that it overlaps: if both have one type.
 
         Findings of two types are two things, and both are hidden.

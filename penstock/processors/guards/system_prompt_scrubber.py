@@ -205,7 +205,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
             raise
         return [Span(match.start, match.end, self._finder.rules[match.rule].name) for match in found], hold
 
-    def displaces(self, within: Found, across: Found) -> bool:
+    def overrides(self, within: Found, across: Found) -> bool:
         """Return False: a passage goes on where a part ends, so no finding replaces another."""
         del within, across
         return False

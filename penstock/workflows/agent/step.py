@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
-from penstock.engine.streams.resending import sent
+from penstock.engine.streams.chunk_texts import sent
 from penstock.engine.streams.sources import close_source
 from penstock.engine.values.answers import usage_of
 from penstock.engine.values.chunks import Chunk, retract_chunk

@@ -19,9 +19,9 @@ from typing import Any
 
 import anyio
 
-from penstock import Chunk, Message, OutputStreamContext, Processor, TextPart, Workflow, member
+from penstock import Chunk, Message, OutputStreamContext, Processor, TextGuard, TextPart, Workflow, member
 from penstock.engine import Part
-from penstock.engine.streams import tracks as spans
+from penstock.engine.text_guards import window as spans
 from tests.engine.streams.toys import (
     AsyncToy,
     Rule,
@@ -60,6 +60,20 @@ class Giver(Processor):
     async def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
         """Return it."""
         return chunk
+
+
+class Broken(TextGuard):
+    """Fails over every text: at once, or where one ends."""
+
+    on_error = "raise"
+
+    def __init__(self, *, at_once: bool) -> None:
+        self.at_once = at_once
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> Any:
+        """Fail."""
+        if final or self.at_once:
+            raise RuntimeError("it is broken")
 
 
 class Dice:
@@ -144,6 +158,10 @@ class Dice:
 
     def _step(self, made: Workflow) -> Workflow:
         toy = self.toy()
+        if self.dice.random() < 0.05:
+            broken = Broken(at_once=self.dice.random() < 0.5)
+            broken.id = f"b{self.made}"
+            return made.then(broken, on_error=toy)
         if isinstance(toy, AsyncToy):
             return made.then(toy, **self._policy(limited=True))
         return made.then(toy, offload="thread") if self.dice.random() < 0.03 else made.then(toy, **self._policy())
@@ -190,7 +208,8 @@ class Dice:
         name = self.dice.choice(("tool-call", "source", "data-x", "response-metadata", "step-start", "tool-result"))
         if name == "tool-call":
             self.calls.append(id)
-            return Chunk(name, id=id, payload={"call_id": id, "name": "find", "arguments": {"q": self.text()}})
+            arguments = {"q": self.text(), "p": [self.text(4) for _ in range(self.dice.randrange(4))]}
+            return Chunk(name, id=id, payload={"call_id": id, "name": "find", "arguments": arguments})
         if name == "tool-result":
             call = self.dice.choice((id, *self.calls))
             return Chunk(name, id=call, payload={"call_id": call, "result": self.text()})

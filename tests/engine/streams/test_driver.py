@@ -129,7 +129,7 @@ async def test_an_item_that_is_no_chunk_is_an_error(item: Any, graph: str) -> No
             closed = True
 
     async with GRAPHS[graph].start() as run:
-        with pytest.raises(UsageError, match="gives chunks, or str"):
+        with pytest.raises(UsageError, match="must yield Chunk or str items"):
             async with run.process_output_stream(source()) as chunks:
                 _ = [chunk async for chunk in chunks]
 

@@ -18,7 +18,7 @@ from penstock import (
     Workflow,
 )
 from penstock.engine import StepFailedError
-from penstock.engine.streams.sources import NEWS, TaskReader
+from penstock.engine.streams.sources import WAKE, TaskReader
 from penstock.testing import run_stream
 
 
@@ -128,7 +128,7 @@ async def test_what_came_while_nobody_asked_is_there_at_once() -> None:
 
     reader = TaskReader(source())
     await reader.open()
-    assert await reader.next(0) is NEWS
+    assert await reader.next(0) is WAKE
     go.set()
     await anyio.wait_all_tasks_blocked()
     with anyio.fail_after(5):

@@ -10,7 +10,7 @@ import pytest
 
 from penstock import Chunk, InputContext, OutputStreamContext, Processor, Workflow, WorkflowError, member, processor
 from penstock.engine import StepFailedError, UsageError
-from penstock.engine.streams.policy import MOST_ASIDE, ShadowWork
+from penstock.engine.streams.policy import MOST_WAITING, ShadowWork
 from penstock.testing import run_stream
 from tests.engine.streams.breaking import AsyncBreakingGuard, BreakingGuard, raised
 from tests.engine.streams.toys import Rule, Toy, message_of
@@ -228,13 +228,13 @@ async def test_a_shadow_that_falls_too_far_behind_is_given_up(caplog: pytest.Log
     """The stream goes on; the log says so, once, and what waits is forgotten."""
     slow = SlowlyShown()
     async with Workflow("w").then(slow, mode="shadow").start() as run:
-        async with run.process_output_stream(["a"] + ["b"] * (MOST_ASIDE + 100)) as chunks:
+        async with run.process_output_stream(["a"] + ["b"] * (MOST_WAITING + 100)) as chunks:
             count = 0
             async for _ in chunks:
                 count += 1
                 await anyio.lowlevel.checkpoint()
         slow.go.set()
-    assert count == MOST_ASIDE + 101
+    assert count == MOST_WAITING + 101
     assert slow.seen == 1
     assert caplog.text.count("a shadow fell") == 1
 
@@ -428,7 +428,7 @@ def test_a_hook_that_changes_chunks_beside_others_is_refused() -> None:
 
 
 def test_a_shadow_beside_a_guard_is_shown_each_chunk_once() -> None:
-    """Though the guard also judges what a chunk says besides its text."""
+    """Though the guard also judges what a chunk says side_payload its text."""
     seen: list[str] = []
     watching = Makes(lambda chunk: seen.append(chunk.text), "nothing")
     workflow = Workflow("w").parallel(fallback(), Workflow("aside").then(watching, mode="shadow"))

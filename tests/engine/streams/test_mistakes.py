@@ -128,8 +128,8 @@ async def later() -> list[str]:
     [
         ("text", "not a str"),
         ({"a": 1}, "not a dict"),
-        (letters, "which is to be called"),
-        (later(), "which is to be awaited"),
+        (letters, "call it first"),
+        (later(), "await it first"),
         (3, "not a int"),
         (letters(), "reads a sync source"),
     ],
@@ -143,7 +143,7 @@ def test_what_is_no_source_is_refused(source: Any, told: str) -> None:
 @pytest.mark.parametrize("item", [None, 3, b"x"])
 def test_an_item_that_is_no_chunk_is_refused(item: Any) -> None:
     """Nothing is skipped."""
-    with pytest.raises(UsageError, match="gives chunks"):
+    with pytest.raises(UsageError, match="must yield Chunk or str items"):
         run_stream(Behind(), [item])
 
 

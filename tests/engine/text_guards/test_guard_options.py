@@ -40,7 +40,7 @@ class Hider(TextGuard):
 class Whole(Hider):
     """Hides it also where it stands in two parts, which are read as one only."""
 
-    apart = False
+    read_parts_separately = False
 
 
 def test_the_last_message_alone_is_looked_at_if_asked() -> None:

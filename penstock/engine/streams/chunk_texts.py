@@ -1,0 +1,215 @@
+"""Whole texts in chunks (tool arguments, results, sources, data): where they are, and chunks with other texts.
+
+Names and ids that programs use are no texts, and neither is a provider's metadata. At the end: messages as chunks, for
+answers that were held.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from penstock.engine.text_guards.whole_texts import value_texts
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.chunks import CONTROL, Chunk
+from penstock.engine.values.frozen import FrozenDict, freeze, is_items, is_mapping
+from penstock.engine.values.messages import (
+    AudioPart,
+    DataPart,
+    FilePart,
+    ReasoningPart,
+    SourcePart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+    UnknownPart,
+)
+from penstock.engine.values.texts import TextPlace, leaves, rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import ImagePart, Message, Part
+
+SNAPSHOT = "object"
+"""The chunk that shows a value while it grows."""
+
+PROBE = "data-penstock.probe"
+"""An internal chunk, which hooks do not see: the arguments of a call while it is written, or the payload of a text."""
+
+KIND_OF: Mapping[str, str] = {
+    "tool-call": "tool",
+    "tool-result": "tool",
+    "tool-error": "tool",
+    "source": "source",
+    "file": "file",
+    "object": "text",
+    "object-result": "text",
+}
+"""By type of chunk, the kind of part that its texts are in."""
+
+_PAYLOAD = ("payload",)  # the beginning of each path
+_PLACE = TextPlace("", 0)
+_NAME = re.compile(
+    r"(?:^|_)id$|[a-z]Id$|^(?:tool_?[nN]ame|name|type|media_?[tT]ype|mime_?[tT]ype|data|state|provider.*)$"
+)
+
+
+def kind_of(chunk: Chunk) -> str | None:
+    """Return the kind of part that the texts in a chunk are in; None if there are none.
+
+    Control chunks can hold any text, for example in an error.
+    """
+    if chunk.is_data:
+        return "data"
+    return "text" if chunk.is_control else KIND_OF.get(chunk.type)
+
+
+def chunk_texts(chunk: Chunk, kinds: Iterable[str], kind: str | None = None) -> list[Text]:
+    """Return the texts in a chunk if their kind is among ``kinds``; ``kind``: their kind, if it is known."""
+    kind = kind or kind_of(chunk)
+    if kind is None or kind not in kinds:
+        return []
+    return [text for text in value_texts(_value_of(chunk), _PAYLOAD, _PLACE, kind) if _is_text(text, chunk)]
+
+
+def _value_of(chunk: Chunk) -> Value:
+    return chunk.payload
+
+
+def _is_text(text: Text, chunk: Chunk) -> bool:
+    """Tell whether it is a text, and neither a name nor a number of the protocol."""
+    if chunk.is_control and text.fixed and text.text.isdigit():
+        return False
+    return _is_free(chunk) or not is_name(text.place.path[1], chunk.type)
+
+
+def _is_free(chunk: Chunk) -> bool:
+    """Tell whether the keys of the payload itself are free, so that none of them marks a name."""
+    if chunk.type in _OBJECTS:
+        return "object" not in chunk.payload
+    return chunk.is_data and chunk.type != PROBE
+
+
+_OBJECTS = frozenset({"object", "object-result"})
+
+
+def is_name(first: object, type: str) -> bool:
+    """Tell whether the value under a key of a chunk's payload is a name or a term, and no text."""
+    if not isinstance(first, str):
+        return True
+    if type in ENDS and first in _TERMS:
+        return True
+    return _NAME.search(first) is not None and not (type == "file" and first == "name")
+
+
+def is_sealed(chunk: Chunk) -> bool:
+    """Tell whether only the provider can read a raw chunk: encrypted reasoning, which must be sent back."""
+    return "provider_sealed" in chunk.payload and chunk.payload.keys() <= {"provider_sealed", "provider_metadata"}
+
+
+ENDS = frozenset({"step-finish", "finish", "response-metadata"})
+_TERMS = frozenset({"reason", "finish_reason", "finishReason", "raw_reason", "model", "usage", "created"})
+"""Keys at the end of a step whose values are terms of the provider, such as ``tool-calls``."""
+
+
+def rewritten(chunk: Chunk, edits: Mapping[TextPlace, Edits]) -> Chunk:
+    """Return the chunk with edits made to the texts in it; a number that is edited is taken out."""
+    if not edits:
+        return chunk
+    texts = {_PLACE._replace(path=path): text for path, text in leaves(_value_of(chunk), _PAYLOAD)}
+    return with_texts(
+        chunk, {place: edit_ops.apply(texts[place], made) if place in texts else "" for place, made in edits.items()}
+    )
+
+
+def with_texts(chunk: Chunk, texts: Mapping[TextPlace, str]) -> Chunk:
+    """Return the chunk with other texts at some places; a number at such a place is taken out."""
+    if not texts:
+        return chunk
+    made = {place.path: text for place, text in texts.items()}
+    return chunk.with_payload(rewrite(_value_of(chunk), made, _PAYLOAD))
+
+
+def without_copies(value: Value, text: str) -> Value:
+    """Return the payload of a chunk of text without copies of its text, which would leave before the held text does."""
+    if is_mapping(value):
+        return {key: without_copies(item, text) for key, item in value.items()}
+    if is_items(value):
+        return [without_copies(item, text) for item in value]
+    return "" if text and value == text else value
+
+
+# Answers as chunks
+
+
+def resent(chunks: list[Chunk], before: Message, after: Message | None) -> list[Chunk]:
+    """Return held chunks after the answer was judged: the same, or made anew of the answer if that was changed."""
+    if after is not None and after.parts == before.parts:
+        return chunks
+    kept = [
+        _bare(chunk)
+        for chunk in chunks
+        if chunk.type in CONTROL or chunk.type == "response-metadata" or chunk.transient
+    ]
+    ends = next((index for index, chunk in enumerate(kept) if chunk.type in ("step-finish", "finish")), len(kept))
+    run_id = chunks[0].run_id if chunks else ""
+    made = [] if after is None else sent(after, run_id)
+    return [*kept[:ends], *made, *kept[ends:]]
+
+
+def sent(message: Message, run_id: str = "") -> list[Chunk]:
+    """Return a message as the chunks that a model would stream."""
+    return [chunk for part in _numbered(message) for chunk in _sent(*part, run_id)]
+
+
+def _bare(chunk: Chunk) -> Chunk:
+    """Return a chunk at the end of an answer without texts, which may repeat the answer as it was."""
+    if chunk.type not in ENDS:
+        return chunk
+    return chunk.with_payload(
+        FrozenDict({name: value for name, value in chunk.payload.items() if is_name(name, chunk.type)})
+    )
+
+
+def _numbered(message: Message) -> Iterator[tuple[str, Part]]:
+    for number, part in enumerate(message.parts):
+        yield f"{message.id}:{number}", part  # unique within the run
+
+
+def _sent(id: str, part: Part, run_id: str) -> Iterator[Chunk]:
+    """Yield the chunks of a part; none for unknown parts and for step starts."""
+    if isinstance(part, (TextPart, ReasoningPart)):
+        if part.text:
+            yield Chunk(f"{part.type}-start", id=id, run_id=run_id)
+            yield Chunk(f"{part.type}-delta", part.text, id, run_id=run_id)
+            yield Chunk(f"{part.type}-end", id=id, run_id=run_id)
+    elif isinstance(part, ToolPart):
+        yield from _call_sent(part, run_id)
+    elif not isinstance(part, (UnknownPart, StepStartPart)):
+        yield _value_sent(part, run_id)
+
+
+def _call_sent(part: ToolPart, run_id: str) -> Iterator[Chunk]:
+    call = {"call_id": part.call_id, "name": part.name, "arguments": part.arguments}
+    yield Chunk("tool-call", id=part.call_id, payload=freeze(call), run_id=run_id)
+    if part.state in ("result", "error"):
+        own = {"result": part.result} if part.state == "result" else {"error": part.error}
+        answer = {"call_id": part.call_id, "name": part.name, **own}
+        yield Chunk(f"tool-{part.state}", id=part.call_id, payload=freeze(answer), run_id=run_id)
+
+
+def _value_sent(part: SourcePart | FilePart | ImagePart | AudioPart | DataPart, run_id: str) -> Chunk:
+    if isinstance(part, SourcePart):
+        return Chunk("source", payload=freeze({"id": part.id, "url": part.url, "title": part.title}), run_id=run_id)
+    if isinstance(part, DataPart):
+        return Chunk(f"data-{part.name}", payload=freeze({"data": part.data}), run_id=run_id)
+    file: dict[str, Value] = {"data": part.data, "url": part.url, "media_type": part.media_type}
+    if isinstance(part, FilePart):
+        file["name"] = part.name
+    elif isinstance(part, AudioPart):
+        file["transcript"] = part.transcript
+    return Chunk("file", payload=freeze(file), run_id=run_id)

@@ -1,0 +1,490 @@
+"""`TextPipe`: feeds the chunks of a stream to a lane, holds what is not decided, and releases the rest in order.
+
+Chunks that are no pieces of a text wait behind held text; only transient data chunks overtake it. Neighbouring texts of
+an answer are one text to the lane, as neighbouring parts of a message are. Where two texts are written in turns, the
+later one, with everything behind it, waits for the end of the first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
+from penstock.engine.streams.decided import Pending
+from penstock.engine.streams.hooks import STEP_ENDS
+from penstock.engine.streams.tracks import Subject, judge_chunk
+from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.answers import named
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.edits import Edit
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import freeze, thaw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.streams.tracks import Lane, Track
+    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.frozen import Value
+
+
+class TextBuffer:
+    """A text that a track reads: one block, or several neighbouring ones.
+
+    Attributes:
+        kind: ``text`` or ``reasoning``.
+        id: the id of the current block; a later block may have it again.
+        block: the number of the current block.
+        last: a chunk of the text, for what is written behind its end.
+        fed: how long the text is so far.
+        closed: whether the text has ended.
+        decided: the edits to what is decided.
+        gone: up to where the text was released, or was taken out.
+    """
+
+    __slots__ = ("_borders", "_track", "block", "closed", "decided", "fed", "gone", "id", "kind", "last")
+
+    def __init__(self, kind: str, template: Chunk, track: Track) -> None:
+        self.kind = kind
+        self.id = template.id
+        self.block = 0
+        self.last = template
+        self.fed = 0
+        self.gone = 0
+        self.closed = False
+        self.decided = Pending()
+        self._borders: tuple[int, ...] = ()  # where a block begins in what is fed next
+        self._track = track
+
+    async def feed(self, text: str) -> None:
+        """Append to the text."""
+        self.fed += len(text)
+        borders, self._borders = self._borders, ()
+        self.decided.add(await self._track.feed(text, borders, final=False))
+
+    def begin_block(self, id: str) -> None:
+        """Begin the next of neighbouring blocks."""
+        self._borders = (0,)
+        self.id = id
+        self.block += 1
+        self.last = self.last.with_id(id)
+
+    async def close(self) -> None:
+        """End the text."""
+        self.decided.add(await self._track.feed("", final=True))
+        self.closed = True
+
+
+class Slice:
+    """A stretch of a text, as it came in one chunk.
+
+    A tail stands for the end of a block, where text may be inserted.
+    """
+
+    __slots__ = ("block", "buffer", "chunk", "end", "start", "tail", "text")
+
+    def __init__(self, buffer: TextBuffer, chunk: Chunk, start: int, *, tail: bool = False) -> None:
+        self.buffer = buffer
+        self.chunk = chunk
+        self.block = buffer.block
+        self.text = "" if tail else chunk.text
+        self.start = start
+        self.end = start + len(self.text)
+        self.tail = tail
+
+
+def unreleased(item: Slice | Chunk) -> Chunk | None:
+    """Return what was not released of a slice, as it came; a chunk as it is; None if nothing is left."""
+    if not isinstance(item, Slice):
+        return item
+    text = item.text[max(item.buffer.gone - item.start, 0) :]
+    if not text:
+        return None
+    return item.chunk if len(text) == len(item.chunk.text) else item.chunk.with_text(text)
+
+
+class Outgoing:
+    """Chunks that are released together. Stretches of one text in a row become one chunk.
+
+    Otherwise each guard in a sequence would cut the chunks further, and the last would get many small ones.
+    """
+
+    __slots__ = ("_chunk", "_chunks", "_texts")
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self._chunks = chunks
+        self._texts: list[str] = []  # of the chunk that is being joined
+        self._chunk: Chunk | None = None
+
+    def put(self, chunk: Chunk) -> None:
+        """Add a chunk as it is."""
+        self._finish()
+        self._chunks.append(chunk)
+
+    def write(self, text: str, piece: Chunk) -> None:
+        """Add text that came in the chunk ``piece``."""
+        if self._chunk is not None and not piece.differs_in_text(self._chunk):
+            self._finish()
+        self._chunk = piece
+        self._texts.append(text)
+
+    def all(self) -> list[Chunk]:
+        """Return the chunks."""
+        self._finish()
+        return self._chunks
+
+    def _finish(self) -> None:
+        if self._chunk is None:
+            return
+        text = "".join(self._texts)
+        if text:
+            self._chunks.append(self._chunk if text == self._chunk.text else self._chunk.with_text(text))
+        self._chunk, self._texts = None, []
+
+
+def release(piece: Slice, out: Outgoing) -> bool:
+    """Add to ``out`` as much of a slice as is decided; tell whether that is all of it."""
+    buffer = piece.buffer
+    until = buffer.decided.until
+    if piece.tail:
+        if not buffer.closed and buffer.block == piece.block and until <= piece.end:
+            return False  # text may still be inserted there
+        edits = buffer.decided.take(piece.end, final=True) if buffer.closed and buffer.block == piece.block else ()
+        if edits:
+            out.write("".join(edit.text for edit in edits), piece.chunk)
+        return True
+    whole = until >= piece.end
+    if not whole and until <= piece.start:
+        return False
+    stop = piece.end if whole else until
+    edits = buffer.decided.take(stop, final=False)
+    if edits or buffer.gone > piece.start:
+        out.write(_edited(piece, stop, edits), piece.chunk)
+    else:
+        out.write(piece.text if whole else piece.text[: stop - piece.start], piece.chunk)
+        buffer.gone = stop
+    if not whole:
+        piece.text = piece.text[stop - piece.start :]
+        piece.start = stop
+    return whole
+
+
+def _edited(piece: Slice, until: int, edits: Edits) -> str:
+    """Return what a slice becomes up to a position, without what an edit from before it has taken out."""
+    buffer = piece.buffer
+    begin = min(max(piece.start, buffer.gone), until)
+    text = piece.text[begin - piece.start : until - piece.start]
+    clipped: list[Edit] = []
+    buffer.gone = max(buffer.gone, until)
+    for edit in edits:
+        buffer.gone = max(buffer.gone, edit.end)
+        low, high = max(edit.start - begin, 0), max(min(edit.end, until) - begin, 0)
+        clipped.append(Edit(low, high, edit.text, edit.kind, edit.step))
+    return edit_ops.apply(text, tuple(clipped))
+
+
+async def judge_side_payload(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
+    """Return a chunk of a text with its payload as a lane leaves it, copies of the text taken out."""
+    if not chunk.payload:
+        return chunk
+    payload = without_copies(chunk.payload, chunk.text) if lane.guards else chunk.payload
+    probe = Chunk(PROBE, id=chunk.id, payload=payload)
+    made = rewritten(probe, await judge_chunk(lane, probe, chunk_texts(probe, lane.kinds, kind))).payload
+    return chunk if made == chunk.payload else chunk.with_payload(made)
+
+
+INPUTS = frozenset({"tool-input-start", "tool-input-delta", "tool-input-end"})
+
+
+class ToolInputs:
+    """Holds the arguments of tool calls while the model writes them.
+
+    A string in JSON may be escaped, so the arguments are judged as a value, once they are complete.
+    """
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._held: dict[str, list[Chunk]] = {}
+
+    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Hold a chunk; return all chunks of its call once that is complete."""
+        await judge_chunk(self._lane, chunk, ())
+        chunk = await judge_side_payload(self._lane, chunk, "tool")
+        self._held.setdefault(chunk.id, []).append(chunk)
+        return await self._judged(self._held.pop(chunk.id)) if chunk.type == "tool-input-end" else ()
+
+    async def flush(self) -> Sequence[Chunk]:
+        """Judge and return what was written of calls that no chunk has ended."""
+        held, self._held = self._held, {}
+        return [chunk for chunks in held.values() for chunk in await self._judged(chunks)]
+
+    def give_up(self) -> Sequence[Chunk]:
+        """Return what was written of calls that no chunk has ended, as it came."""
+        held, self._held = self._held, {}
+        return [chunk for chunks in held.values() for chunk in chunks]
+
+    async def _judged(self, chunks: list[Chunk]) -> Sequence[Chunk]:
+        written = "".join(chunk.text for chunk in chunks)
+        read = _Arguments(written)
+        probe = Chunk(PROBE, id=chunks[0].id, payload={"arguments": read.value})
+        edits = await judge_chunk(self._lane, probe, chunk_texts(probe, self._lane.kinds, "tool"))
+        if not edits and not read.hides:
+            return chunks
+        made: Value = rewritten(probe, edits).payload["arguments"]
+        return _rewritten(chunks, json.dumps(thaw(made), ensure_ascii=False) if read.is_json else str(made))
+
+
+class _Arguments:
+    """The arguments of a call, read from what the model wrote.
+
+    Attributes:
+        value: the value; of what is no JSON, the text without escapes that another reader could resolve.
+        is_json: whether it is JSON.
+        hides: whether something was written that is not in the value, such as a key that stands there twice.
+    """
+
+    def __init__(self, written: str) -> None:
+        self.hides = False
+        self.is_json = True
+        try:
+            self.value: Value = freeze(json.loads(written, object_pairs_hook=self._mapping))
+        except (ValueError, RecursionError, MessageError):
+            self.value = _ESCAPE.sub(_plain, written)
+            self.is_json = self.hides = False
+
+    def _mapping(self, pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+        made = dict(pairs)
+        self.hides = self.hides or len(made) < len(pairs)
+        return made
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def _plain(escape: re.Match[str]) -> str:
+    """Return the character that an escape stands for, unless it must stay escaped."""
+    code = escape.group(1)
+    char = chr(int(code, 16)) if code else escape.group()[1]
+    plain = char.isprintable() and char not in '"\\' and (code is not None or char == "/")
+    return char if plain else escape.group()
+
+
+def _rewritten(chunks: Sequence[Chunk], text: str) -> Sequence[Chunk]:
+    """Return the chunks of a call with another text, all of it in the first that had some."""
+    made: list[Chunk] = []
+    for chunk in chunks:
+        if chunk.text:
+            chunk, text = chunk.with_text(text), ""  # noqa: PLW2901 - the chunk in its place
+        if chunk.text or chunk.type != "tool-input-delta":
+            made.append(chunk)
+    return made
+
+
+_KINDS = {f"{kind}-{what}": (kind, what) for kind in ("text", "reasoning") for what in ("start", "delta", "end")}
+_TOOLS = frozenset({"tool-call", "tool-result", "tool-error"})
+
+
+class TextPipe:
+    """A lane in a stream, and what it holds back."""
+
+    def __init__(self, lane: Lane, written: list[Chunk]) -> None:
+        self._lane = lane
+        self._written = written
+        self._queue: deque[Slice | Chunk] = deque()
+        self._open: dict[tuple[str, str], TextBuffer] = {}
+        self._announced: set[tuple[str, str]] = set()
+        self._current: TextBuffer | None = None  # the text that is being written, one at a time
+        self._later: list[Chunk] = []  # what waits for its end: another text that has begun, and all behind that
+        self._resting: TextBuffer | None = None  # its block has ended, and a neighbour may follow
+        self._latest: TextBuffer | None = None  # the text that is the message's last part so far
+        self._parts: set[tuple[str, str]] = set()  # tool calls, and reasoning that the lane does not read
+        self._inputs = ToolInputs(lane)
+
+    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Take a chunk; return what may be released."""
+        buffer = self._current
+        if (
+            buffer is not None
+            and chunk.type == "text-delta"
+            and chunk.id == buffer.id
+            and chunk.text
+            and not chunk.payload
+        ):
+            self._queue.append(Slice(buffer, chunk, buffer.fed))  # the same as `_take`, for most chunks
+            await buffer.feed(chunk.text)
+        elif chunk.transient and chunk.is_data:
+            return [*await self._judged(chunk), *self._released()]
+        else:
+            await self._take([chunk])
+        return self._released()
+
+    async def end(self) -> Sequence[Chunk]:
+        """End all texts; return what is left."""
+        await self._end_all()
+        await self._close_resting()
+        return self._released()
+
+    async def wake(self, now: float) -> Sequence[Chunk]:
+        """Return nothing: there are no timers."""
+        del now
+        return ()
+
+    def deadline(self) -> float | None:
+        """Return None: there are no timers."""
+        return None
+
+    async def give_up(self) -> Sequence[Chunk]:
+        """Return what is held, as it came, and begin anew."""
+        held = [chunk for item in self._queue if (chunk := unreleased(item)) is not None]
+        self._queue.clear()
+        self._open.clear()
+        self._current = self._resting = self._latest = None
+        later, self._later = self._later, []
+        return [*held, *self._inputs.give_up(), *later]
+
+    async def _take(self, chunks: list[Chunk]) -> None:
+        """Take chunks, and then those that waited for a text that has ended."""
+        todo = deque(chunks)
+        while todo:
+            chunk = todo.popleft()
+            kind, what = _KINDS.get(chunk.type, ("", ""))
+            if self._waits(kind, what, chunk):
+                self._later.append(chunk)
+            elif kind in self._lane.kinds:
+                await self._take_text(kind, what, chunk)
+            else:
+                await self._take_other(chunk)
+            if self._later and self._current is None:
+                todo.extendleft(reversed(self._later))
+                self._later = []
+
+    def _waits(self, kind: str, what: str, chunk: Chunk) -> bool:
+        """Tell whether a chunk must wait for the end of the current text."""
+        buffer = self._current
+        if buffer is None or (kind == "text" and chunk.id == buffer.id) or chunk.type in STEP_ENDS:
+            return False
+        another = kind == "text" and what == "delta" and chunk.text != ""
+        return bool(self._later) or (another and (kind, buffer.id) in self._announced)
+
+    # Texts
+
+    async def _take_text(self, kind: str, what: str, chunk: Chunk) -> None:
+        key = (kind, chunk.id)
+        chunk = await judge_side_payload(self._lane, chunk, kind) if chunk.payload else chunk
+        buffer = self._open.get(key)
+        if what == "delta" and chunk.text:
+            if buffer is None:
+                buffer = await self._begin(kind, chunk)
+            self._queue.append(Slice(buffer, chunk, buffer.fed))
+            await buffer.feed(chunk.text)
+            return
+        if what != "delta":
+            if buffer is not None:
+                await self._end(buffer)
+            if what == "start":
+                await self._end_unannounced(kind)
+                self._announced.add(key)
+            else:
+                self._announced.discard(key)
+        self._queue.append(chunk)
+
+    async def _end_unannounced(self, kind: str) -> None:
+        """End the texts of a kind that began without a start chunk: no end chunk will come for them."""
+        for buffer in list(self._open.values()):
+            if buffer.kind == kind and (kind, buffer.id) not in self._announced:
+                await self._end(buffer)
+
+    async def _begin(self, kind: str, chunk: Chunk) -> TextBuffer:
+        """Return the buffer of a block whose first chunk this is: its neighbour's, or a new one."""
+        await self._end_unannounced(kind)
+        buffer = self._resting
+        if buffer is not None and buffer is self._latest and kind == "text":
+            self._resting = None
+            buffer.begin_block(chunk.id)
+        else:
+            await self._close_resting()
+            template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
+            buffer = TextBuffer(kind, template, self._lane.open(Subject(template, kind)))
+        self._latest = self._open[kind, chunk.id] = buffer
+        if kind == "text":
+            self._current = buffer
+        return buffer
+
+    async def _end(self, buffer: TextBuffer) -> None:
+        """End a block. A text stays open until it is known whether a neighbour follows."""
+        del self._open[buffer.kind, buffer.id]
+        self._queue.append(Slice(buffer, buffer.last, buffer.fed, tail=True))
+        if buffer.kind != "text":
+            await buffer.close()
+            return
+        self._current, self._resting = None, buffer
+
+    async def _close_resting(self) -> None:
+        buffer, self._resting = self._resting, None
+        if buffer is not None:
+            await buffer.close()
+
+    async def _end_all(self) -> None:
+        while self._open:
+            for buffer in list(self._open.values()):
+                await self._end(buffer)
+            later, self._later = self._later, []
+            await self._take(later)
+        self._queue.extend(await self._inputs.flush())
+
+    # Everything else
+
+    async def _take_other(self, chunk: Chunk) -> None:
+        if self._is_part(chunk):
+            self._latest = None
+            await self._close_resting()
+        if chunk.type in STEP_ENDS:
+            await self._end_all()  # the last text stays open: a reader puts text that follows a step's end behind it
+        if chunk.type in INPUTS and "tool" in self._lane.kinds:
+            self._queue.extend(await self._inputs.feed(chunk))
+            return
+        if chunk.type == "tool-call":
+            self._queue.extend(await self._inputs.flush())
+        self._queue.extend(await self._judged(chunk))
+
+    def _is_part(self, chunk: Chunk) -> bool:
+        """Tell whether a chunk begins a part of the message, so that texts before and behind it are no neighbours."""
+        if chunk.type in _TOOLS:
+            return self._is_new("tool", str(named(chunk, "call_id") or chunk.id))
+        if chunk.type == "reasoning-delta":
+            return bool(chunk.text) and self._is_new("reasoning", chunk.id)
+        if chunk.type == "reasoning-end":
+            self._parts.discard(("reasoning", chunk.id))
+        return chunk.type in ("source", "file") or (chunk.is_data and not chunk.transient)
+
+    def _is_new(self, kind: str, id: str) -> bool:
+        key = (kind, id)
+        known = key in self._parts
+        self._parts.add(key)
+        return not known
+
+    async def _judged(self, chunk: Chunk) -> list[Chunk]:
+        """Return a chunk as the lane leaves it; a provider's raw chunks pass no guard, which cannot read them."""
+        if chunk.type == "raw" and self._lane.guards and not is_sealed(chunk):
+            return []
+        edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
+        return [rewritten(chunk, edits)]
+
+    def _released(self) -> list[Chunk]:
+        """Return what may be released, in order: up to the first text that is not decided."""
+        queue = self._queue
+        if not queue and not self._written:
+            return []
+        out = Outgoing(self._written[:])
+        self._written.clear()
+        while queue:
+            head = queue[0]
+            if isinstance(head, Chunk):
+                out.put(head)
+            elif not release(head, out):
+                break
+            queue.popleft()
+        return out.all()
