@@ -21,7 +21,8 @@ def lazily(package: str, file: str) -> tuple[Callable[[str], object], Callable[[
         file: the package's ``__file__``.
     """
     home_of = names_in(f"{file}i")
-    public = sorted({*home_of, *(["__version__"] if "__version__" in vars(sys.modules[package]) else [])})
+    version = {"__version__"} & vars(sys.modules[package]).keys()
+    public: list[str] = sorted(home_of.keys() | version)
 
     def load(name: str) -> object:
         home = home_of.get(name)

@@ -332,12 +332,12 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         details = known_details(tag, confidence, source) if known else UNKNOWN
         return WindowScores({tag: confidence}, details=details)
 
-    def apply_limits(self, reading: WindowScores) -> WindowScores:
+    def apply_limits(self, scored: WindowScores) -> WindowScores:
         """Return scores with the language flagged if it is known and not a target."""
-        tag: str | None = reading.details.get("iso_code")
+        tag: str | None = scored.details.get("iso_code")
         if tag is None or is_among(tag, self.target_languages):
-            return reading._replace(flagged=())
-        return reading._replace(flagged=(tag,))
+            return scored._replace(flagged=())
+        return scored._replace(flagged=(tag,))
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
         """Return what is found out about a window; the judge is asked only where the embedded detector is in doubt."""

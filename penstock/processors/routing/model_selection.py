@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
@@ -15,7 +15,7 @@ from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values import ports
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.engine.values.messages import TextPart
 from penstock.engine.values.model import JudgeError
 from penstock.engine.values.ports import Model
@@ -132,7 +132,7 @@ def _items(given: object) -> Sequence[object]:
 def _choice(processor: str, given: object) -> ModelChoice:
     if isinstance(given, ModelChoice):
         return given
-    fields: Values = cast("Values", given) if isinstance(given, Mapping) else {}
+    fields: Values = given if is_mapping(given) else {}
     if not {"model", "criteria"} <= fields.keys() <= set(_KEYS):
         raise OptionError(processor, "choices", given, f"ModelChoices, or mappings with {', '.join(_KEYS)}")
     return ModelChoice(**fields)

@@ -19,7 +19,7 @@ from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import Message, TextPart, ToolPart
 from penstock.engine.values.ports import Model
 from penstock.processors.structure.facts import NO_OBJECT, OBJECT, ObjectPlace, place_key
@@ -401,7 +401,7 @@ def schema_of(schema: Value) -> ObjectSchema:
         OptionError: it is neither.
         MissingExtraError: it is a JSON Schema, and the extra ``json-schema`` is not installed.
     """
-    if isinstance(schema, Mapping):
+    if is_mapping(schema):
         return JSONSchema(schema)
     if schema is None or isinstance(schema, str):
         raise OptionError(OWNER, "schema", schema, "a type that pydantic can validate, or a JSON Schema")

@@ -173,9 +173,12 @@ def problem(error: BaseException, timeout: float) -> str:
     return f"{said} ({type(error).__name__}{f', SQLSTATE {code}' if code else ''})"
 
 
-DRIVER_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, UnicodeError)
-if _IS_INSTALLED:
-    DRIVER_ERRORS += (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+DRIVER_ERRORS: tuple[type[Exception], ...] = (
+    OSError,
+    EOFError,
+    UnicodeError,
+    *((asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) if _IS_INSTALLED else ()),
+)
 """What the driver raises where the server, the network or a value is at fault."""
 
 AT_THE_END = 5.0
