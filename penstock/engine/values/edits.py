@@ -228,9 +228,10 @@ def _rewrite(first: Sequence[Edit], second: Sequence[Edit], start: int, end: int
 def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
     """Merge the edits that parallel branches made to one text, all in positions of that text.
 
-    Insertions at one point all stay, in the order of ``branches``. Equal edits count once. Overlapping redactions
-    become their union, with the replacement of the widest one. Insertions within a redaction, and whatever lies within
-    a deletion, are dropped. The overlapping findings of one guard are another matter: see `unite_overlaps`.
+    Different insertions at one point all stay, in the order of ``branches``. Equal edits of several branches count
+    once. Overlapping redactions become their union, with the replacement of the widest one. Insertions within a
+    redaction, and whatever lies within a deletion, are dropped. `unite_overlaps` has rules of its own for the findings
+    of one guard.
 
     Returns:
         The merged edits, and the clusters of overlapping edits that no rule resolves (empty if there are none).
@@ -256,25 +257,53 @@ def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
 def unite_overlaps(found: Sequence[Edit]) -> Edits:
     """Return the sorted edits that one guard made to one text as disjoint ones.
 
-    They may overlap where the guard searched a text in parts and as a whole. Overlapping redactions become their union,
-    with the replacement of the widest one; other edits are dropped only where they are equal to another, or within a
-    deletion.
+    They may overlap where the guard searched a text in parts and as a whole. These rules are for one guard alone;
+    `merge` has those for parallel branches. If nothing overlaps, every edit stays, also equal insertions at one point.
+    Otherwise:
+
+    - Equal edits count once, as a redaction if one of them is a redaction.
+    - Different insertions at one point all stay, in the order of ``found``. Edits that only touch stay, too.
+    - A deletion that covers all edits it overlaps with takes their place.
+    - Overlapping redactions become one over their union, with the text of the widest one, or of the first of several as
+      wide. Insertions within it are dropped.
 
     Raises:
-        EditError: edits overlap that are not all redactions.
+        EditError: other edits overlap.
     """
     if all(one.end <= other.start for one, other in pairwise(found)):
         return tuple(found)
-    merged, conflicts = merge([(edit,) for edit in found])
-    if any(edit.kind != "redact" for cluster in conflicts for edit in cluster):
+    once: dict[tuple[int, int, str], Edit] = {}
+    for edit in found:
+        known = once.setdefault((edit.start, edit.end, edit.text), edit)
+        if edit.kind == "redact" and known.kind != "redact":
+            once[edit.start, edit.end, edit.text] = edit
+    return tuple(_united(cluster) for cluster in _clusters(in_order(once.values())))
+
+
+def _united(cluster: list[Edit]) -> Edit:
+    """Return the edit that takes the place of overlapping ones of one guard; a single one stays.
+
+    Raises:
+        EditError: they are not all redactions, and no deletion covers them.
+    """
+    if len(cluster) == 1:
+        return cluster[0]
+    start, end = min(edit.start for edit in cluster), max(edit.end for edit in cluster)
+    for edit in cluster:
+        if not edit.text and (edit.start, edit.end) == (start, end):
+            return replace(edit, hides=any(other.hidden for other in cluster))
+    if any(edit.kind != "redact" and edit.start < edit.end for edit in cluster):
         raise EditError("a guard found stretches that overlap; return disjoint edits")
-    return in_order([*merged, *(cover(cluster) for cluster in conflicts)])
+    redactions = [edit for edit in cluster if edit.kind == "redact"]
+    widest = max(redactions, key=lambda edit: edit.end - edit.start)
+    return Edit(start, end, widest.text, "redact", widest.step, hides=True)
 
 
 def _distinct(branches: Sequence[Edits]) -> Iterable[Edit]:
     """Return each edit once. Of equal edits, a redaction is preferred.
 
-    Edits at one point are in declared order of the branches; several of one branch keep its order.
+    Insertions at one point all stay: in declared order of the branches, and several of one branch in its order. Equal
+    ones of one branch count as many times as the branch has them.
     """
     seen: dict[_Mark, Edit] = {}
     points: dict[tuple[int, int], list[_Mark]] = {}

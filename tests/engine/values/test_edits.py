@@ -9,7 +9,17 @@ from hypothesis import given, settings, strategies as st
 
 from penstock import Edit
 from penstock.engine import EditError
-from penstock.engine.values.edits import apply, compose, difference, in_order, merge, normalise, remainder, stamp
+from penstock.engine.values.edits import (
+    apply,
+    compose,
+    difference,
+    in_order,
+    merge,
+    normalise,
+    remainder,
+    stamp,
+    unite_overlaps,
+)
 
 MANY = settings(max_examples=1_500)
 TEXT = "abcdefghijklmnop"
@@ -144,6 +154,75 @@ def test_what_a_later_step_puts_in_front_stays_in_front() -> None:
     old, front, back = (Edit(0, 0, text, "insert") for text in ("old ", "front ", "back "))
     merged, conflicts = merge([(old,), (front, old), (old, back)])
     assert (apply("text", merged), conflicts) == ("front old back text", [])
+
+
+@st.composite
+def findings_of_one_guard(draw: Any) -> tuple[Edit, ...]:
+    """Redactions that may overlap, and insertions; no two are equal."""
+    made: dict[tuple[int, int, str], Edit] = {}
+    for number in range(draw(st.integers(0, 6))):
+        start, end = sorted(draw(st.tuples(st.integers(0, 10), st.integers(0, 10))))
+        made[start, end, str(number)] = Edit(start, end, str(number), "insert" if start == end else "redact")
+    return in_order(made.values())
+
+
+@MANY
+@given(findings_of_one_guard())
+def test_one_guards_redactions_become_their_unions_and_insertions_outside_stay(found: tuple[Edit, ...]) -> None:
+    """Written naively, gap by gap: two neighbouring characters are in one union if a redaction covers both."""
+    joined = {gap for edit in found for gap in range(edit.start + 1, edit.end)}
+    expected = [(edit.start, edit.end, edit.text, "insert") for edit in found if edit.kind == "insert"]
+    expected = [item for item in expected if item[0] not in joined]
+    redactions = [edit for edit in found if edit.kind == "redact"]
+    for start in {edit.start for edit in redactions} - joined:
+        end = next(at for at in range(start + 1, len(TEXT) + 1) if at not in joined)
+        inside = [edit for edit in redactions if start <= edit.start and edit.end <= end]
+        widest = max(inside, key=lambda edit: edit.end - edit.start)
+        expected.append((start, end, widest.text, "redact"))
+    united = unite_overlaps(found)
+    assert [(edit.start, edit.end, edit.text, edit.kind) for edit in united] == sorted(expected, key=lambda e: e[:2])
+    assert normalise(united, TEXT) == united
+
+
+ONE_GUARD = [
+    ("nothing overlaps", [Edit(0, 2, "a", "redact"), Edit(2, 4, "b", "redact")], "ab"),
+    ("the first of two as wide", [Edit(0, 3, "a", "redact"), Edit(1, 4, "b", "redact")], "a"),
+    ("equal edits are one", [Edit(0, 4, "a"), Edit(0, 4, "a")], "a"),
+    ("a deletion wins over what lies in it", [Edit(0, 4, ""), Edit(1, 3, "b", "redact")], ""),
+    (
+        "insertions at one point stay, in their order",
+        [Edit(0, 0, "2", "insert"), Edit(0, 0, "1", "insert"), Edit(0, 3, "a", "redact"), Edit(2, 4, "b", "redact")],
+        "21a",
+    ),
+]
+
+
+@pytest.mark.parametrize(("found", "text"), [rule[1:] for rule in ONE_GUARD], ids=[rule[0] for rule in ONE_GUARD])
+def test_one_guards_findings_are_united_by_the_rules(found: list[Edit], text: str) -> None:
+    """One rule a row; the text is four characters long."""
+    assert apply("text", unite_overlaps(found)) == text
+
+
+def test_of_one_guards_equal_edits_the_redaction_stays() -> None:
+    """And what a deletion takes the place of stays hidden."""
+    (united,) = unite_overlaps([Edit(0, 4, "a"), Edit(0, 4, "a", "redact")])
+    assert united.kind == "redact"
+    (united,) = unite_overlaps([Edit(0, 4, ""), Edit(1, 3, "b", "redact")])
+    assert united.hidden
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [Edit(0, 3, "a"), Edit(2, 4, "b")],
+        [Edit(0, 3, "a"), Edit(2, 4, "b", "redact")],
+        [Edit(0, 4, "a"), Edit(2, 2, "b", "insert")],
+    ],
+)
+def test_other_overlaps_of_one_guard_are_its_mistake(found: list[Edit]) -> None:
+    """Only redactions and deletions can take the place of what they overlap with."""
+    with pytest.raises(EditError, match="return disjoint edits"):
+        unite_overlaps(found)
 
 
 REDACT = Edit(3, 8, "[wide]", "redact")
