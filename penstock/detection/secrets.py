@@ -21,6 +21,7 @@ import regex
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import RUN, BuiltInRule, pattern_rule, prefix_rule
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
+from penstock.engine.text_guards.guard import MAX_HOLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -433,7 +434,9 @@ _UNMARKED = (  # no prefix to jump to: something in the middle is, or a word nea
 )
 
 _LONGEST_HEADER = 2000  # characters of a token's header; the longest ones carry a certificate
-_LONGEST_KEY = 3900  # characters within a block: an RSA key of 4,096 bits has 3,300; a stream holds no more
+# Characters within a key block: 3,900; an RSA key of 4,096 bits has 3,300. A stream must hold a whole block, with the
+# BEGIN and END around it, which have up to 144 characters (see `_PEM`); the rest is to spare.
+_LONGEST_KEY = MAX_HOLD - 196
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _CRYPT = r"\$(?:2[abxy]?|5|6|7|y|1|apr1|argon2(?:id|i|d)|pbkdf2[\w-]{0,8})\$"
 _BLOCKS = (

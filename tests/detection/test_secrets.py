@@ -6,7 +6,9 @@ The keys are made up when the test runs: in one piece they would set off the sca
 import pytest
 
 from penstock.detection.patterns.matching import Finder
-from penstock.processors.text.regex_filter import preset
+from penstock.engine.text_guards.guard import MAX_HOLD
+from penstock.processors.text.regex_filter import RegexFilterProcessor, preset
+from penstock.testing import run_stream
 
 A = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 HEX = "0123456789abcdef"
@@ -119,3 +121,17 @@ def test_prose_and_code_are_no_secrets(text: str) -> None:
 def test_links_are_found(text: str, expected: str) -> None:
     """With a scheme, or with www."""
     assert redacted(text, URLS) == expected
+
+
+def test_a_stream_may_hold_the_longest_key_block() -> None:
+    """With the longest lines around it; a block that is longer than that is not found as one."""
+    label = "A" * 40 + "PRIVATE KEY BLOCK-----"
+    most = MAX_HOLD - 196
+    block, longer = (f"-----BEGIN {label}{'<' * size}-----END {label}" for size in (most, most + 1))
+    assert redacted(block) == "[PRIVATE_KEY]"
+    assert redacted(longer) != "[PRIVATE_KEY]"
+    assert most == 3900  # an RSA key of 4,096 bits has 3,300
+    assert len(block) <= MAX_HOLD
+    assert (
+        run_stream(RegexFilterProcessor(presets=["secrets"], strategy="redact"), list(block))[1].text == "[PRIVATE_KEY]"
+    )
