@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from penstock.engine.values.texts import TextPlace
 
 MAX_HOLD = 4096
-"""Characters of a stream that a guard may hold back by default; a guard that needs more has failed."""
+"""Characters of a stream that a guard may hold back by default; a guard that needs more has failed.
+
+The longest key block that `penstock.detection.secrets` finds follows from it.
+"""
 
 
 _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
@@ -46,8 +49,10 @@ class TextGuard(WholeTexts):
         reach: the greatest length of a finding in characters, plus the characters behind it that `find` looks at.
             None: unknown, so the text of a stream is held to its end.
         lookback: how many characters before a finding `find` needs to see in a stream.
-        min_hold: how many characters of a stream are held back at least.
+        min_hold: how many characters of a stream are held back at least; at most ``max_hold``. A finding that begins
+            before them is held back as well, so leave room for the longest one.
         max_hold: how many characters of a stream may be held back; if more must be, the guard has failed.
+            It does not limit whole texts, nor a tool's arguments, which are judged once they are complete.
         read_parts_separately: whether neighbouring text parts of a message are read each by itself as well as in one
             piece; if not, in one piece only.
     """
@@ -73,7 +78,8 @@ class TextGuard(WholeTexts):
 
         Raises:
             ProcessorError: neither `find` nor `scan` is written, or `find` has another signature.
-            OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is no number of characters.
+            OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is no number of characters; ``min_hold``,
+                or what ``reach`` makes `hold` keep back (one character less), is more than ``max_hold``.
         """
         super().checked()
         name = type(self).__name__
@@ -82,6 +88,16 @@ class TextGuard(WholeTexts):
             unsaid = option == "reach" and value is None
             if not unsaid and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 raise OptionError(name, option, value, f"a number of characters, at least {least}")
+        by_reach = type(self).scan is TextGuard.scan and type(self).hold is TextGuard.hold
+        for option, needed in (("min_hold", self.min_hold), ("reach", (self.reach or 1) - 1 if by_reach else 0)):
+            if needed > self.max_hold:
+                raise OptionError(
+                    name,
+                    option,
+                    getattr(self, option),
+                    f"smaller: a stream would hold {needed} characters, and max_hold allows {self.max_hold}; "
+                    f"lower it, or declare max_hold = {needed} or more",
+                )
         if type(self).scan is not TextGuard.scan:
             return
         if type(self).find is TextGuard.find:

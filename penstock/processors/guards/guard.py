@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypedDict, TypeVar, cast
 
 from penstock.engine.processor.processor import flag, is_async, one_of
-from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.guard import MAX_HOLD, TextGuard
 from penstock.engine.text_guards.reporting import GuardReporter
 from penstock.engine.values import ports
 from penstock.engine.values.errors import OptionError
@@ -160,6 +160,10 @@ class Guard(TextGuard, Generic[V]):
 
     ``V`` is the type of the judge's verdicts. Use `SpanGuard` or `ScoreGuard`, or write `scan` and `act` yourself.
 
+    ``max_hold`` is set by the guard if no subclass declares it: to `MAX_HOLD` of `penstock.engine.text_guards.guard`,
+    or to more where the guard needs more. A declared ``max_hold`` counts as it is; one that is less than the guard
+    needs is an `OptionError`.
+
     Attributes:
         strategies: what the guard can do about what it finds; the first is the default.
         default_phase: where the guard looks unless ``phase`` says otherwise.
@@ -219,6 +223,30 @@ class Guard(TextGuard, Generic[V]):
         self.edits = "nothing" if strategy in ("block", "warn") else "spans"
         if strategy == "warn" and self.unscanned != "block":
             self.role, self.on_error = "observer", "allow"
+
+    def limit_hold(self, needed: int, usual: int = MAX_HOLD) -> None:
+        """Set `max_hold` unless it is declared, in a subclass or on the guard itself. Called once, by ``set_up``.
+
+        Args:
+            needed: how many characters of a stream the guard must be able to hold back.
+            usual: how many it may hold back if no limit is declared; ``needed`` if that is more.
+
+        Raises:
+            OptionError: the declared limit is less than ``needed``.
+        """
+        declared = "max_hold" in vars(self) or TextGuard is not next(
+            owner for owner in type(self).__mro__ if "max_hold" in vars(owner)
+        )
+        if not declared:
+            self.max_hold = max(usual, needed)
+        elif self.max_hold < needed:
+            raise OptionError(
+                type(self).__name__,
+                "max_hold",
+                self.max_hold,
+                f"{needed} or more: so many characters of a stream the guard must be able to hold; "
+                f"declare max_hold = {needed}, or leave it out",
+            )
 
     def fact_name(self, what: str, *named: object) -> str:
         """Return the name of a fact of this guard.

@@ -92,7 +92,8 @@ class WindowVerdict(NamedTuple):
 class ScoreGuard(Guard[V]):
     """Judges texts window by window. A subclass says which detector scores them, and how a judge's verdict reads.
 
-    Set `detector` or write `detect`; with a judge, write `judge_scores`; and call `set_up` in the constructor.
+    Set `detector` or write `detect`; with a judge, write `judge_scores`; and call `set_up` in the constructor. A
+    ``max_hold`` that a subclass declares must allow two of the `output_windows` (1,200 characters by default).
 
     Attributes:
         input_windows: how texts are cut that go to the model.
@@ -148,7 +149,7 @@ class ScoreGuard(Guard[V]):
         """
         super().set_up(model, strategy, verdict, question, options)
         self.lookback = max(self.input_windows.overlap, self.output_windows.overlap)
-        self.max_hold = max(self.max_hold, 2 * self.output_windows.most)
+        self.limit_hold(2 * self.output_windows.most)
         self.scores = Key(self.fact_name("scores", *named))
         self.provides = (self.scores,)
 

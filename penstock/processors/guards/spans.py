@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from penstock.detection.windows import Windows
 from penstock.engine.tasks import gather
+from penstock.engine.text_guards.guard import MAX_HOLD
 from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, field_of, listed_place
 from penstock.engine.values.edits import Edit, apply
 from penstock.engine.values.facts import Key
@@ -83,7 +84,9 @@ class FindingGroup(NamedTuple):
 class SpanGuard(Guard[V]):
     """Finds stretches of texts. A subclass says how its detector finds them, and how a judge's verdict reads.
 
-    Write `find_spans` and `replacement`; with a judge, `judged_values`; and call `set_up` in the constructor.
+    Write `find_spans` and `replacement`; with a judge, `judged_values`; and call `set_up` in the constructor. A
+    ``max_hold`` that a subclass declares must allow two of the `windows` (1,200 characters by default), three with
+    ``strategy="filter"``.
 
     Attributes:
         windows: how texts are cut for the judge; ``strategy="filter"`` removes such a window around a finding where it
@@ -146,17 +149,22 @@ class SpanGuard(Guard[V]):
         options: GuardOptions,
         *,
         named: Iterable[object] = (),
+        needs_hold: int = 0,
     ) -> None:
         """Check and store the options that all guards have, and declare the fact `found`.
 
-        Set `windows` and `threshold` before. ``named`` tells the fact of this guard from those of others; the other
-        arguments and the errors are those of `Guard.set_up`.
+        Set `windows` and `threshold` before. The other arguments and the errors are those of `Guard.set_up`.
+
+        Args:
+            named: tells the fact of this guard from those of others.
+            needs_hold: how many characters of a stream the detector may need to hold back; `limit_hold` says what
+                follows. Two windows, three with ``strategy="filter"``, are needed in any case.
         """
         super().set_up(model, strategy, verdict, question, options)
         self.lookback = max(self.lookback, self.windows.overlap)
-        self.max_hold = max(self.max_hold, 2 * self.windows.most)
-        if self.strategy == "filter":
-            self.max_hold += self.windows.most  # a detector holds text back from the beginning of its sentence
+        # With "filter", a detector holds text back from the beginning of its sentence.
+        sentence = self.windows.most if self.strategy == "filter" else 0
+        self.limit_hold(max(2 * self.windows.most + sentence, needs_hold), MAX_HOLD + sentence)
         self.read_parts_separately = self.strategy != "filter"
         self.found = Key(self.fact_name("found", *named))
         self.provides = (self.found,)

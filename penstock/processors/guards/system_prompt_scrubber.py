@@ -102,7 +102,8 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
     """Finds system messages of the run in answers, tool arguments and reasoning, without a model.
 
     It compares word by word with some words changed, letter by letter, encoded and reversed. A model, if there is one,
-    is asked for what is said in other words; the guard searches the text for what the model names.
+    is asked for what is said in other words; the guard searches the text for what the model names. It may hold 8,192
+    characters of a stream; a subclass may declare a greater ``max_hold``, and no smaller one.
 
     Attributes:
         found: the fact with the number of findings of the run by type: ``{"system-prompt": 1}``.
@@ -172,9 +173,8 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         self.include_detections = flag(name, "include_detections", include_detections)
         self.show_prompts = flag(name, "show_prompts", show_prompts)
         told = (min_words, len(self.custom_patterns))
-        self.set_up(model, strategy, LeakVerdict, LEAK_QUESTION, options, named=told)
+        self.set_up(model, strategy, LeakVerdict, LEAK_QUESTION, options, named=told, needs_hold=_HOLD)
         self.lookback = max(self.lookback, self._finder.lookback)
-        self.max_hold = max(self.max_hold, _HOLD)
 
     def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext

@@ -126,8 +126,9 @@ class RegexFilterProcessor(TextGuard):
                 ``output`` (what comes from the model: answers and tool calls) or ``all`` (the default).
             include_redacted_values: whether ``on_violation`` gets the matched texts; False by default. They are given
                 to nobody else.
-            stream_carryover_size: how many characters of a stream are held back at least, 1 or more; None (the
-                default) for no more than the rules need.
+            stream_carryover_size: how many characters of a stream are held back at least, from 1 to ``max_hold``
+                (4,096 unless a subclass declares more); None (the default) for no more than the rules need. A match
+                that begins before them is held back as well, so leave room for the longest one.
             parts: the kinds of message parts that are read; None (the default) for all that carry text, except
                 ``data``.
             history: whether the whole conversation is read again before each model call; False by default.
@@ -153,7 +154,7 @@ class RegexFilterProcessor(TextGuard):
             raise OptionError(name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}")
         self.place(phase, parts, history=history, system=system)
         self.include_redacted_values = flag(name, "include_redacted_values", include_redacted_values)
-        self.stream_carryover_size = _carryover(name, stream_carryover_size)
+        self.stream_carryover_size = _carryover(name, stream_carryover_size, self.max_hold)
         self.min_hold = self.stream_carryover_size or 0
         self.lookback = self.finder.lookback
         self.on_violation = _callback(name, on_violation)
@@ -283,11 +284,16 @@ def _presets(processor: str, given: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def _carryover(processor: str, given: Any) -> int | None:
+def _carryover(processor: str, given: Any, most: int) -> int | None:
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise OptionError(processor, "stream_carryover_size", given, "a positive int, or None")
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
+        raise OptionError(
+            processor,
+            "stream_carryover_size",
+            given,
+            f"an int from 1 to {most}, or None; a subclass that declares max_hold changes the limit",
+        )
     return int(given)
 
 

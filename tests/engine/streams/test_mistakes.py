@@ -66,6 +66,36 @@ def test_a_figure_that_cannot_be_is_refused_where_the_guard_is_placed(option: st
         Workflow("w").then(guard)
 
 
+@pytest.mark.parametrize(
+    ("declared", "option"),
+    [
+        ({"min_hold": 4097}, "min_hold"),
+        ({"min_hold": 9, "max_hold": 8}, "min_hold"),
+        ({"reach": 10, "max_hold": 8}, "reach"),
+    ],
+)
+def test_a_guard_that_must_hold_more_than_it_may_is_refused_where_it_is_placed(
+    declared: dict[str, Any], option: str
+) -> None:
+    """Each alone would be allowed; together they fail as soon as a stream is long enough."""
+    guard = type("Odd", (TextGuard,), {"find": Sixteen.find, **declared})()
+    with pytest.raises(OptionError, match=rf"Odd: option '{option}' is .*declare max_hold = \d+ or more"):
+        Workflow("w").then(guard)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"min_hold": 8, "max_hold": 8},
+        {"reach": 9, "max_hold": 8},
+        {"reach": 10, "max_hold": 8, "hold": lambda self, text, start: start},
+    ],
+)
+def test_a_guard_may_hold_as_much_as_its_limit(declared: dict[str, Any]) -> None:
+    """A ``reach`` of n holds n - 1 characters, and none where `hold` is written anew."""
+    Workflow("w").then(type("Even", (TextGuard,), {"find": Sixteen.find, **declared})())
+
+
 def test_a_finding_longer_than_the_reach_is_a_failure() -> None:
     """In whole texts too, where it is found out before a stream leaks it."""
     guard = type("Short", (Sixteen,), {"reach": 3})()

@@ -229,4 +229,7 @@ def test_options_that_cannot_be_are_refused() -> None:
         Manners(embedded=False)
     with pytest.raises(OptionError, match="model"):
         Manners("gpt")
+    with pytest.raises(OptionError, match="'max_hold' is 79, but must be 80 or more"):
+        type("Short", (Manners,), {"max_hold": 79})()
+    assert type("Enough", (Manners,), {"max_hold": 80})().max_hold == 80
     assert highest_scores([("Rude", 0.2), ("x", 0.3)], ("rude",)) == {"rude": 0.2, UNLISTED: 0.3}

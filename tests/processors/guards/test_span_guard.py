@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
-from penstock import Chunk, Message, PIIDetector, SystemPromptScrubber, Workflow
+from penstock import Chunk, Message, OptionError, PIIDetector, SystemPromptScrubber, Workflow
 from penstock.detection.spans import Span
 from penstock.detection.windows import Windows
+from penstock.engine.text_guards.guard import MAX_HOLD
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.models.judges import Judgement
 from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
@@ -199,6 +200,22 @@ async def test_a_judged_stream_leaves_sentence_by_sentence() -> None:
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
         async with Workflow("w").then(Digits(Names())).start().process_output_stream(pieces) as chunks:
             assert "".join([chunk.text async for chunk in chunks]) == whole.messages[0].text
+
+
+def test_a_guard_may_hold_what_it_declares_if_it_needs_no_more() -> None:
+    """Two windows, three where sentences are filtered out; undeclared, it may hold as much as it needs."""
+    declared = type("Declared", (Digits,), {"max_hold": 100})
+    assert declared().max_hold == 100
+    with pytest.raises(OptionError, match="Declared: option 'max_hold' is 100, but must be 120 or more"):
+        declared(strategy="filter")
+    with pytest.raises(OptionError, match="must be 80 or more"):
+        type("Short", (Digits,), {"max_hold": 79})()
+    assert Digits().max_hold == MAX_HOLD
+    assert Digits(strategy="filter").max_hold == MAX_HOLD + 40
+    assert type("Long", (Digits,), {"windows": Windows(least=5, most=3000)})().max_hold == 6000
+    assert SystemPromptScrubber().max_hold == 8192
+    with pytest.raises(OptionError, match="must be 8192 or more"):
+        type("Prompts", (SystemPromptScrubber,), {"max_hold": 8191})()
 
 
 def test_callbacks_are_told_of_every_text() -> None:

@@ -335,6 +335,7 @@ def test_an_error_in_the_callback_is_logged_and_changes_nothing(
         ({"presets": ["pii"], "strategy": "mask"}, "strategy"),
         ({"presets": ["pii"], "phase": "both"}, "phase"),
         ({"presets": ["pii"], "stream_carryover_size": 0}, "stream_carryover_size"),
+        ({"presets": ["pii"], "stream_carryover_size": 4097}, "stream_carryover_size"),
         ({"presets": ["pii"], "stream_carryover_size": 1.5}, "stream_carryover_size"),
         ({"presets": ["pii"], "stream_carryover_size": True}, "stream_carryover_size"),
         ({"presets": ["pii"], "timeout": float("nan")}, "timeout"),
