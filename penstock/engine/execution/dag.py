@@ -1,4 +1,4 @@
-"""`DagRun`: runs one dag, member by member; `DagState` keeps what the members add up to."""
+"""`DagRun` runs the members of a dag in order; `DagState` merges their changes."""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ from penstock.engine.graph.plan import waiting_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
-from penstock.engine.run.answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
+from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
-    from penstock.engine.graph.plans import Hold, Plans
+    from penstock.engine.graph.plan_cache import Hold, Plans
     from penstock.engine.processor.stages import Stage
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import Messages
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import Usage
-    from penstock.engine.values.ports import Clock, Ids, Observer
+    from penstock.engine.values.protocols import Clock, Ids, Observer
     from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T")

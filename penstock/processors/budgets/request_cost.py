@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from penstock.engine.processor.processor import is_async
-from penstock.engine.values.ports import RANDOM_IDS
+from penstock.engine.values.protocols import RANDOM_IDS
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.model import Usage
-    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.protocols import Clock
     from penstock.engine.values.usage import UsageEntry
     from penstock.processors.budgets.call_estimates import CallEstimate
     from penstock.processors.budgets.cost_ledger import CostLedger, Standing

@@ -30,16 +30,16 @@ from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.guard import in_places, window_of
 from penstock.engine.text_guards.reporting import field_of
+from penstock.engine.text_guards.text_guard import in_places, window_of
 from penstock.engine.text_guards.window import Hit
-from penstock.engine.values import ports
+from penstock.engine.values import protocols as ports
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import Detection, Guard, check_count, require_complete
+from penstock.processors.guards.judged_guard import Detection, Guard, check_count, require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 QuestionKind = Literal["boolean", "choice", "score", "shares"]

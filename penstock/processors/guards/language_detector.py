@@ -21,8 +21,8 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import check_score
-from penstock.processors.guards.scores import ScoreGuard, WindowScores, WindowVerdict
+from penstock.processors.guards.judged_guard import check_score
+from penstock.processors.guards.score_guard import ScoreGuard, WindowScores, WindowVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 UNDETERMINED = "und"

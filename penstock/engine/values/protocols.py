@@ -1,4 +1,4 @@
-"""What Penstock needs of the outside, as protocols, with plain defaults of the smallest; it knows no implementation.
+"""Protocols that an application may implement (`Model`, `Storage`, `Cache`, `Clock` …), with a default clock, ids and cache.
 
 Anything with these methods will do: bring your own, or take the ones in `penstock.testing` for tests.
 """
