@@ -70,7 +70,7 @@ def wire_format(format: str) -> WireFormat:  # noqa: A002  # the users' word
         UsageError: there is no such format.
     """
     if format not in FORMATS:
-        raise UsageError(f"format is one of {', '.join(FORMATS)}, not {format!r}")
+        raise UsageError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
     found: Value = import_module(f"{__name__}.{_MODULES.get(format, format.replace('-', '_'))}")
     made: WireFormat = found
     return made

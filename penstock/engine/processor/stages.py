@@ -179,7 +179,7 @@ def _json(value: Value, place: str) -> Value:
     try:
         return json_value(value, place)
     except MessageError as error:
-        raise WrongReturnError(f"it returned no JSON value: {error}") from None
+        raise WrongReturnError(f"it returned something that is not a JSON value: {error}") from None
 
 
 def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:

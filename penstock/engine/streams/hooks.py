@@ -284,7 +284,7 @@ def checked_result(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
 
 def _check_claim(edits: str, chunk: Chunk, made: Sequence[Chunk]) -> None:
     if edits == "nothing" and (len(made) != 1 or made[0] is not chunk):
-        raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
+        raise WrongReturnError("it declares edits='nothing', but did not return the chunk unchanged")
     if any(one is not chunk and not one.differs_in_text(chunk) for one in made):
         raise WrongReturnError(
             "it declares edits='spans', so it may change the text only, but it changed more of the chunk"

@@ -225,7 +225,7 @@ class ShownHook:
 
     def _check(self, chunk: Chunk, result: Value) -> None:
         if self._step.step.role != "observer" and result is not chunk:
-            raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
+            raise WrongReturnError("it declares edits='nothing', but did not return the chunk unchanged")
 
 
 def hook_lane(step: StreamStep, call: HookCall, *, waits: bool) -> Lane:
@@ -355,7 +355,7 @@ class GuardTrack:
         self._step.keep_written()
         edits = edit_ops.normalise(made, self._held)
         if edits and self._guard.edits == "nothing":
-            raise WrongReturnError("it declares that it edits nothing, but it returned edits; declare edits='spans'")
+            raise WrongReturnError("it declares edits='nothing', but it returned edits; declare edits='spans'")
         if edits and edits[-1].end > until - begin:
             raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
         edits = self._step.stamp(shifted(edits, begin))

@@ -348,6 +348,8 @@ def check_option_names(guard: type, options: Mapping[str, object]) -> None:
 
 
 def _suggestion(name: str, guard: type) -> str:
+    if name == "error_strategy":
+        return "did you mean on_error? It is an option of the step: .then(guard, on_error='block')"
     if name in _POLICY_OPTIONS:
         return f"it is an option of the step, given where the guard is placed: .then(guard, {name}=…)"
     own = [parameter.name for parameter in inspect.signature(guard).parameters.values() if parameter.name != "options"]
