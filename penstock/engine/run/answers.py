@@ -1,7 +1,7 @@
-"""`HeldAnswers`: the model's answers that still wait for a verdict, and what of them the client has already.
+"""`HeldAnswers`: answers of the model that wait for a verdict, and which of their texts the client already has.
 
-An answer's chunks can be held until `process_output_result` has judged the run; answers that were sent before that can
-be taken back. The module runs no step.
+The chunks of an answer can be held until `process_output_result` has judged the run. Answers that were sent before that
+can be retracted.
 """
 
 from __future__ import annotations

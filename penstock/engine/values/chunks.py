@@ -1,7 +1,7 @@
-"""Chunks: the pieces of a stream, as immutable values; and the chunks that tell a client of a verdict.
+"""Chunks: the pieces of a stream, as immutable values; and the chunks that report a verdict to a client.
 
-The kinds in ``CONTROL`` are accounted for before processors see them, so dropping one changes only what is shown. A
-content or data chunk that is dropped is lost.
+The engine reads chunks of the kinds in ``CONTROL`` before processors see them, so dropping one changes only what is
+shown. A content or data chunk that a processor drops is lost.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ CONTENT: frozenset[str] = frozenset(
         "raw",
     }
 )
-"""What an answer is made of; a processor may change or drop it."""
+"""The content of an answer; a processor may change or drop it."""
 
 CONTROL: frozenset[str] = frozenset(
     {"start", "step-start", "response-metadata", "step-finish", "finish", "error", "abort", "tripwire", "retract"}
 )
-"""How a stream is driven; bookkept before processors see it, so it cannot be lost by dropping it."""
+"""Chunks that structure a stream. The engine reads them before processors do, so dropping one loses nothing."""
 
 KNOWN: frozenset[str] = CONTENT | CONTROL
 

@@ -1,7 +1,4 @@
-"""Read-only mappings and deep freezing; it knows nothing of messages.
-
-Values that parallel steps share must not change under their feet, so whatever enters a value is frozen on the way in.
-"""
+"""Read-only mappings (`FrozenDict`), and functions that freeze values deeply."""
 
 from __future__ import annotations
 

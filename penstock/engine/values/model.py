@@ -1,23 +1,24 @@
-"""Requests to models, their answers, and the tokens that they take, as values; and `JudgeError`.
+"""Values for models: requests, answers and token usage; and `JudgeError`.
 
-A model streams its answer as chunks, which `penstock.engine.values.chunks` lists.
+A model streams its answer as chunks of the types in `penstock.engine.values.chunks`. In order, they and their payloads
+are (``id`` is the id of the block, or of the call):
 
-The chunks of an answer, in order, and what their payloads hold (``id`` is the block's, or the call's):
-
-- ``response-metadata``: ``id``, ``model``, ``created`` (seconds since 1970), and what else the provider says
+- ``response-metadata``: ``id``, ``model``, ``created`` (seconds since 1970), and whatever else the provider reports
 - ``text-start``, ``text-delta``, ``text-end``; a refusal has ``{"refusal": True}`` in its start
 - ``reasoning-start``, ``reasoning-delta``, ``reasoning-end``
 - ``tool-input-start`` (``call_id``, ``name``), ``tool-input-delta``, ``tool-input-end``; then ``tool-call``:
-  ``call_id``, ``name``, ``arguments``, a JSON value; where the model wrote no JSON, its text, and ``invalid: True``
-- ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; spoken: its ``transcript``)
-- ``raw``: what must be sent back to the provider, though it shows nothing: under ``provider_sealed`` if only the
-  provider can read it (encrypted reasoning), else under ``provider_part``, which no guard of a stream lets pass
+  ``call_id``, ``name``, and ``arguments``, a JSON value; if the model wrote no valid JSON, its text and ``invalid:
+  True``
+- ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; for speech: its
+``transcript``) - ``raw``: data that must be sent back to the provider but is not shown: under ``provider_sealed`` if
+only the
+  provider can read it (encrypted reasoning), else under ``provider_part``, which guards of a stream never let through
 - ``finish``: ``reason`` (one of `FINISH_REASONS`), ``raw_reason``, ``usage`` (a `Usage` as a mapping), ``metadata``,
-  and in ``provider_terms`` what the provider says that is no word of the answer (timings, fingerprints …)
+  and in ``provider_terms`` what the provider reports besides the answer (timings, fingerprints …)
 
-``provider_metadata`` of ``text-end``, ``reasoning-end``, ``tool-call`` and ``raw`` becomes the metadata of the part
-that they become, and that of ``finish`` the message's: what the provider needs to get back with it (a signature …),
-under the name of the format. Guards read the other keys of a payload, but none that begins with ``provider``.
+``provider_metadata`` holds what the provider must get back later (a signature …), under the name of the format. That of
+``text-end``, ``reasoning-end``, ``tool-call`` and ``raw`` becomes the metadata of the resulting part, and that of
+``finish`` the metadata of the message. Guards read all keys of a payload except those that begin with ``provider``.
 """
 
 from __future__ import annotations
@@ -202,19 +203,19 @@ class ModelAnswer:
 
 
 class JudgeError(PenstockError):
-    """A judge gave no verdict. Do not take it for "nothing found".
+    """A judge gave no verdict. Do not take this for "nothing found".
 
-    The error that the model raised is the ``__cause__``, unless it quotes what was judged. The message quotes neither
-    what was judged nor what the model answered.
+    The model's error is the ``__cause__``, unless it quotes the judged content. The message quotes neither the content
+    nor the model's answer.
 
     Attributes:
         model: the name of the model.
         reason: why there is no verdict: ``refused`` (by the model or its provider), ``empty`` (no answer),
-            ``unreadable`` (the answer is no verdict), ``timeout``, ``model`` (it could not be asked), ``too-long`` (it
-            was not asked, since the content is too long).
+            ``unreadable`` (the answer cannot be parsed as a verdict), ``timeout``, ``model`` (the model could not be
+            asked), ``too-long`` (the content is too long, so the model was not asked).
         problem: what happened, in words.
         attempts: how often the model was asked.
-        usage: the tokens that the attempts took; None if no answer reported any.
+        usage: the tokens of all attempts; None if no answer reported any.
     """
 
     def __init__(self, model: str, reason: str, problem: str, *, attempts: int = 1, usage: Usage | None = None) -> None:

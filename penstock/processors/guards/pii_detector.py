@@ -213,7 +213,7 @@ def _entries(guard: str, given: object) -> list[str | PIIType]:
         raise OptionError(guard, "detection_types", names, allowed)
     taken = [entry.name for entry in entries if isinstance(entry, PIIType) and entry.name in EMBEDDED]
     if taken:
-        raise OptionError(guard, "detection_types", taken[0], "a name that is not the name of a built-in type")
+        raise OptionError(guard, "detection_types", taken[0], "another name: this type is built in")
     return cast("list[str | PIIType]", entries)
 
 
