@@ -160,7 +160,7 @@ class Workflow:
             name: the workflow's name; None for the name of the graph.
 
         Raises:
-            WorkflowError: a node has neither attribute, or an edge's ``when`` is no condition.
+            WorkflowError: a node has neither attribute, or an edge's ``when`` is not a condition.
         """
         from penstock.engine.graph.networks import dag_from
 

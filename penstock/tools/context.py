@@ -45,7 +45,7 @@ class ToolError(PenstockError):
 
 
 class ToolFailed(PenstockError):  # noqa: N818 - a signal of the tool, not a defect
-    """Raise it in a tool to say that the call failed. The model is told its text."""
+    """Raise it in a tool to report that the call failed. The model gets its text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`Outcome`: how a call of a stage ended, as a value; and `ModelOutcome`, for `Run.call_model`."""
+"""`Outcome`: the result of one call of a stage; and `ModelOutcome`, the result of `Run.call_model`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Outcome:
 
     @property
     def message_list(self) -> MessageList:
-        """The conversation after the stage; if it is blocked, as it was before the stage."""
+        """The conversation after the stage; if it is blocked, the one before the stage."""
         return self._payload.message_list
 
     @property
@@ -153,7 +153,7 @@ class Outcome:
         return self._taken_back
 
     def with_stream(self, out: Sequence[str], released: tuple[Chunk, ...] = ()) -> Outcome:
-        """Set the ids of texts to take back, and the chunks that may leave now; return the outcome."""
+        """Set the ids of texts to take back and the chunks to send now; return the outcome."""
         self._taken_back, self._released = out, released
         return self
 
@@ -164,7 +164,7 @@ class Outcome:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """What each step did; empty where the run was started without ``records=True``."""
+        """The record of each step; empty unless the run was started with ``records=True``."""
         return tuple(self._records)
 
     def with_records(self, records: Sequence[Record]) -> Outcome:

@@ -136,7 +136,7 @@ def dump_messages(
         format: the format to write, one of `FORMATS`.
 
     Raises:
-        MessageError: something is no message, or holds a value that JSON does not have.
+        MessageError: something is not a message, or holds a value that JSON does not have.
         UsageError: there is no such format.
     """
     return wire_format(format).write(as_messages(messages))

@@ -89,7 +89,7 @@ def _read_file(item: Json, place: str) -> Part:
 
 
 def _read_media(item: Json, place: str) -> tuple[str | None, str | None, str | None, Json] | None:
-    """Return URL, data, media type and metadata; None for content that is no text (bytes, an object)."""
+    """Return URL, data, media type and metadata; None for content that is not a text (bytes, an object)."""
     key = _CONTENT_KEYS[item["type"]]
     content = item.get(key)
     if not isinstance(content, str):
@@ -363,7 +363,7 @@ def write(messages: Iterable[Message]) -> list[Json]:
     """Return the messages as a prompt has them.
 
     Raises:
-        MessageError: a tool's arguments or result are no JSON values.
+        MessageError: a tool's arguments or result are not JSON values.
     """
     return [item for message in messages for item in _write_message(message)]
 

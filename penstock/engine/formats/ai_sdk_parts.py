@@ -596,7 +596,7 @@ def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part],
 
 
 def _is_odd(key: str, value: Value) -> bool:
-    """Whether a copy is of a type that is no copy at all."""
+    """Whether a copy is of a type that is not a copy at all."""
     return not is_empty(value) and not (is_array(value) if key == CALLS else isinstance(value, str))
 
 
@@ -622,7 +622,7 @@ def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:
     """Return id, time, and notes: on a time that is none, and on keys of the head that are there but say nothing.
 
     Raises:
-        MessageError: the id is no str.
+        MessageError: the id is not a str.
     """
     given = item.get("createdAt")
     created_at = read_time(given)

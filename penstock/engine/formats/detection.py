@@ -40,7 +40,7 @@ def formats_of(items: Sequence[Value], place: str) -> list[str]:
     """Return the format of each message; empty for one that is a `Message` already.
 
     Raises:
-        MessageError: one is of no format, or is no object.
+        MessageError: one is of no format, or is not an object.
     """
     found = [_format_of(item, f"{place}[{index}]") for index, item in enumerate(items)]
     texts = _MODEL if _MODEL in found and _CHAT not in found else _CHAT

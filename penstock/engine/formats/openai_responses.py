@@ -352,7 +352,7 @@ def write(messages: Iterable[Message]) -> list[Json]:
     """Return the messages as a responses request's input.
 
     Raises:
-        MessageError: a tool's arguments or result are no JSON values.
+        MessageError: a tool's arguments or result are not JSON values.
     """
     return [item for message in messages for item in _write_message(message)]
 

@@ -113,7 +113,7 @@ def read_file(item: Json, place: str, fmt: str, notes: Json) -> FilePart:
     """Return the file that an object with file_id, file_data, file_url and filename describes.
 
     Raises:
-        MessageError: one of these is no str.
+        MessageError: one of these is not a str.
     """
     data, url = maybe_text(item, "file_data", place), maybe_text(item, "file_url", place)
     found = split_data_url(data) if data is not None else None

@@ -231,7 +231,7 @@ def rule_of(pieces: Sequence[str], copy: str) -> str | None:
 
 
 def copied(pieces: Sequence[str], rule: Value) -> str:
-    """Return the copy that a rule makes from the pieces; lines, if it is no rule of ours."""
+    """Return the copy that a rule makes from the pieces; lines, if it is not a rule of ours."""
     if pieces and rule in ("last", "first"):
         return pieces[-1] if rule == "last" else pieces[0]
     return _JOINERS.get(rule if isinstance(rule, str) else "", "\n").join(pieces)

@@ -108,7 +108,7 @@ def processor_of(item: object) -> AnyProcessor:
     """Return a processor unchanged.
 
     Raises:
-        ProcessorError: it is no processor; the error says what to do.
+        ProcessorError: it is not a processor; the error says what to do.
     """
     if is_processor(item):
         return item
@@ -176,7 +176,7 @@ def merge_policy(merge: MergePolicy) -> MergePolicy:
     """Return a merge policy unchanged.
 
     Raises:
-        OptionError: it is no merge policy.
+        OptionError: it is not a merge policy.
     """
     if merge is None or isinstance(merge, Pick) or callable(merge):
         return merge

@@ -218,7 +218,7 @@ def dag_from(graph: object, name: str | None, make_member: MakeMember) -> tuple[
         make_member: makes a member from a processor or a workflow.
 
     Raises:
-        WorkflowError: it is no `networkx.DiGraph`, a node has nothing to run, or an edge's ``when`` is no condition.
+        WorkflowError: it is not a `networkx.DiGraph`, a node has nothing to run, or a ``when`` is not a condition.
     """
     import networkx as nx
 

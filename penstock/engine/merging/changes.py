@@ -1,6 +1,6 @@
-"""Apply `Changes` to a payload (`rebuild`), add up those of consecutive steps, and lay them out as a tree.
+"""Apply `Changes` to a payload (`rebuild`), combine those of consecutive steps, and arrange them as a tree.
 
-`Changes` themselves, and the paths they are keyed by, are defined beside `Payload`; `diff` finds them.
+`Changes`, and the paths that are their keys, are defined beside `Payload`; `diff` computes them.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def _rebuild_mapping(value: Mapping[Value, Value], node: Tree) -> FrozenDict[Val
 def _rebuild_value(value: Value, node: Edits | Put | Tree) -> Value:
     if isinstance(node, Put):
         return node.value
-    if isinstance(node, tuple):  # the tree's other leaves are no tuples
+    if isinstance(node, tuple):  # the tree's other leaves are not tuples
         return edit_ops.apply(value, node)
     if is_mapping(value):
         return _rebuild_dict(value, node)

@@ -184,7 +184,7 @@ class Conversation:
             self.messages = messages
 
     def _renew_retries(self, state: RunState) -> None:
-        """Give the full budget to an attempt that is no retry; not at acceptance: tool calls may yet be rejected."""
+        """Give the full budget to an attempt that is not a retry; not at acceptance: tool calls may yet be rejected."""
         if self._feedback is None:
             self._retries_left = self._max_retries
             state.retry_count = 0

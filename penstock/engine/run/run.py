@@ -247,7 +247,7 @@ class Run:
             info: further details for the stages that run within the stream: ``steps``, ``usage`` …
 
         Raises:
-            UsageError: the source is no iterable, or ``release`` is none of those words.
+            UsageError: the source is not an iterable, or ``release`` is none of those words.
         """
         return self._stream(source, self._hold_until(release), info, last=last, sync=sync)
 

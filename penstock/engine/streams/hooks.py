@@ -268,7 +268,7 @@ def checked_result(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
     """Return what a hook made of a chunk, after the data chunks it wrote; checked against what it declares.
 
     Raises:
-        WrongReturnError: it is no chunks, or more than the hook declares to edit.
+        WrongReturnError: it returned something other than chunks, or more than the hook declares to edit.
     """
     written = step.step.take_effects()
     claims = step.step.step

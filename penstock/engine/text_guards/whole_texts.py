@@ -230,7 +230,7 @@ def _unreadable(message: Message) -> Iterator[Unread]:
 
 
 def _unchanged(ctx: AnyContext) -> dict[str, Message]:
-    """Return the messages that were judged and need no edit, by id; none if the state is no mapping."""
+    """Return the messages that were judged and need no edit, by id; none if the state is not a mapping."""
     state: Value = ctx.state
     if not is_mapping(state):
         return {}
@@ -270,7 +270,7 @@ def _key_of(path: Path) -> str:
 
 
 def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what can be read but not edited: digits of numbers, keys that are no strings, values that are no JSON."""
+    """Yield what can be read but not edited: digits of numbers, keys that are not strings, values that are not JSON."""
     if is_mapping(value):
         for key, item in value.items():
             if not isinstance(key, str):

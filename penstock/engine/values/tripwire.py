@@ -23,7 +23,7 @@ class Tripwire:
     """The verdict that stopped a run.
 
     Attributes:
-        reason: a sentence for people. It quotes nothing of the text that was judged, unless the processor wrote that.
+        reason: a sentence for people. It does not quote the judged text, unless the processor wrote it so.
         processor_id: the id of the processor that stopped the run.
         stage: the stage in which it did.
         retry: whether the processor asked for another attempt of the model.

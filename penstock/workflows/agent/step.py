@@ -139,7 +139,7 @@ def _answer_chunks(answer: Value) -> Sequence[Chunk]:
     """Return the answer of a processor as chunks.
 
     Raises:
-        UsageError: it is no str, message or list of chunks.
+        UsageError: it is not a str, message or list of chunks.
     """
     if isinstance(answer, str):
         answer = Message.assistant(answer)

@@ -58,7 +58,7 @@ class StreamField(Generic[V]):
 class ChunkReader:
     """Iterates over the chunks of a stream.
 
-    It is no generator, because a generator has to be closed by a caller who reads only a part.
+    It is not a generator, because a generator has to be closed by a caller who reads only a part.
     """
 
     __slots__ = ("_next",)

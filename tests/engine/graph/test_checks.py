@@ -40,7 +40,7 @@ PROBLEMS: list[tuple[str, Workflow, tuple[str, ...]]] = [
     (
         "a member after nobody",
         W.dag(member(Look(), after="ghost")),
-        ("dag: 'look' comes after 'ghost', which is no member; the members are look",),
+        ("dag: 'look' comes after 'ghost', which is not a member; the members are look",),
     ),
     (
         "a cycle, and what waits for it",

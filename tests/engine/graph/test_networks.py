@@ -247,7 +247,7 @@ def test_a_dag_within_a_workflow_that_has_a_cycle_stays_one_node() -> None:
 
 def test_a_dag_with_unknown_members_has_no_graph() -> None:
     """An edge from nowhere cannot be drawn; the error is the one of validate."""
-    with pytest.raises(WorkflowError, match="'a' comes after 'nobody', which is no member"):
+    with pytest.raises(WorkflowError, match="'a' comes after 'nobody', which is not a member"):
         _ = Workflow("w").dag(member(Redact("ada", id="a"), after="nobody")).graph
     with pytest.raises(WorkflowError, match="two members have the id 'a'"):
         _ = Workflow("w").dag(member(Redact("ada", id="a")), member(Redact("bob", id="a"))).graph
