@@ -45,7 +45,7 @@ class WireFormat(Protocol):
 
     @property
     def FORMAT(self) -> str:  # noqa: N802  # a constant of the module
-        """The format's name. Metadata keeps under it what no other format has a place for."""
+        """The format's name. Data that no other format can hold is kept in metadata under it."""
         ...
 
     @property

@@ -141,7 +141,7 @@ def _read_file(item: Json, place: str) -> Part:
 
 
 def _read_thinking(item: Json, place: str) -> Part:
-    """Read what Mistral sends: reasoning among the content, in text parts of its own."""
+    """Read Mistral's reasoning, which is among the content, in text parts of its own."""
     inner = expect_array(item.get("thinking"), f"{place}.thinking")
     if not inner or not all(is_object(piece) and isinstance(piece.get("text"), str) for piece in inner):
         return UnknownPart(item)
@@ -155,7 +155,7 @@ def _read_thinking(item: Json, place: str) -> Part:
 
 
 def _write_thinking(part: ReasoningPart, notes: Json) -> Json:
-    """Return the part, cut where it was cut if it still has the length that it had."""
+    """Return the part, split as it was received if it still has the same length."""
     pieces: list[Value] = [piece for piece in array_in(notes, "pieces") if is_object(piece)] or [{"type": "text"}]
     texts = cut(part.text, array_in(notes, "lengths"), len(pieces))
     thinking = [{**piece, "text": text} for piece, text in zip(pieces, texts, strict=True)]
@@ -212,7 +212,7 @@ _FIELDS: dict[type[Part], tuple[str, ...]] = {
 
 
 def field_of(part: Part) -> str:
-    """Return the message's field in which a part stands; the usual one, unless it was read from another."""
+    """Return the message's field for a part; the usual one, unless the part was read from another."""
     fields = _FIELDS.get(type(part), ("content",))
     notes = notes_of(part, FORMAT)
     field = "content" if notes.get("type") == "thinking" else notes.get("field")
@@ -274,10 +274,10 @@ def _write_detail(part: Part) -> Value:
 
 
 def read_spoken(item: Json, place: str) -> list[Part]:
-    """Return a message's refusal and sound.
+    """Return a message's refusal and audio.
 
     Raises:
-        MessageError: one is malformed.
+        MessageError: one of them is malformed.
     """
     refusal = maybe_text(item, "refusal", place)
     parts: list[Part] = [TextPart(refusal, kept(FORMAT, {"field": "refusal"}))] if refusal else []
@@ -290,7 +290,7 @@ def read_spoken(item: Json, place: str) -> list[Part]:
 
 
 def write_spoken(parts: Sequence[Part]) -> Json:
-    """Return refusal and sound of a message."""
+    """Return refusal and audio of a message."""
     body: Json = {}
     refusals = [part.text for part in parts if isinstance(part, TextPart) and field_of(part) == "refusal"]
     if refusals:
@@ -374,7 +374,7 @@ def write_function(part: ToolPart) -> Json:
 
 
 def is_function_call(part: ToolPart) -> bool:
-    """Whether the call stood in the older ``function_call``."""
+    """Return whether the call was received in the older ``function_call``."""
     return notes_of(part, FORMAT).get("field") == "function_call"
 
 
@@ -420,7 +420,7 @@ def write_result(part: ToolPart) -> Json:
 
 
 def _is_open(notes: Json) -> bool:
-    """Whether the message said null, or nothing, for its content."""
+    """Return whether the message's content was null or missing."""
     extra = notes.get("extra")
     return notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
 
@@ -498,7 +498,7 @@ def _write_tool_message(message: Message) -> list[Json]:
 
 
 def _with_id(item: Json, notes: Json) -> Json:
-    """Return the item with the id that the message came with, if it came in this format."""
+    """Return the item with the message's original id, if the message was received in this format."""
     return {**item, "id": notes["id"]} if isinstance(notes.get("id"), str) else item
 
 
@@ -521,7 +521,7 @@ def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
 
 
 def _write_content(parts: Sequence[Part], notes: Json, nothing: str | None) -> Json:
-    """Return the content: a str if that is enough, else a list; what stands for nothing, if nothing is said."""
+    """Return the content: a str if that is enough, else a list; the noted empty form if there is none."""
     items = [write_part(part) for part in parts]
     if not items:
         extra = notes.get("extra")

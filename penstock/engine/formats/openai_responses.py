@@ -195,7 +195,7 @@ def write_call(part: ToolPart) -> Json:
 
 
 def item_id(notes: Json) -> Json:
-    """Return the id that an item came with; ids of other origin mean nothing to the provider, who would refuse them."""
+    """Return the id with which an item was received. The provider would refuse ids from elsewhere."""
     return {"id": notes["id"]} if isinstance(notes.get("id"), str) else {}
 
 
@@ -234,13 +234,13 @@ def write_output(part: ToolPart) -> Json:
 
 
 def _is_open(notes: Json) -> bool:
-    """Whether the item said null, or nothing, for its output."""
+    """Return whether the item's output was null or missing."""
     extra = notes.get("extra")
     return notes.get("output") == "absent" or (is_object(extra) and "output" in extra)
 
 
 def read_reasoning(item: Json, place: str) -> Message:
-    """Return the assistant's message for a ``reasoning`` item; what is encrypted stays in its metadata.
+    """Return the assistant's message for a ``reasoning`` item; encrypted content stays in its metadata.
 
     Raises:
         MessageError: it is malformed.
@@ -289,7 +289,7 @@ def _write_reasoning_entry(part: Part, kind: str) -> Json:
 
 
 def reasoning_field(part: Part) -> str:
-    """Return the field of a ``reasoning`` item in which a part stands; empty if it stands in none."""
+    """Return the field of a ``reasoning`` item for a part; empty if there is none."""
     field = notes_of(part, FORMAT).get("reasoning")
     if field in _REASONING_FIELDS and isinstance(part, (ReasoningPart, UnknownPart)):
         return str(field)

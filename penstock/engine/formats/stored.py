@@ -60,7 +60,7 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     """Return the messages of stored rows.
 
     Raises:
-        MessageError: one is malformed; its place is named.
+        MessageError: a row is malformed; the error names the place.
     """
     return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
 
@@ -123,7 +123,7 @@ def _write_message(message: Message) -> Json:
 
 
 def _write_content(message: Message, notes: Json) -> Json:
-    """Return the content in the form that it was read in, as long as that still holds what there is."""
+    """Return the content in the form in which it was read, as long as that still fits."""
     shape, parts = notes.get("content"), message.parts
     bare = message.metadata.keys() <= {FORMAT}
     if bare and not parts and shape in ("null", "absent"):

@@ -304,15 +304,15 @@ class Stage:
         name: the name of the stage, of its hook and of its method of `Run`.
         context: the class of the context that a hook gets.
         processor_list: which processor list of an agent serves the stage.
-        shows: picks the messages that a hook sees.
+        shows: returns the messages that a hook sees.
         text: returns the text that the stage is about.
-        value: the field that holds the JSON value that the stage is about; empty where it is about messages.
+        value: the field with the JSON value that the stage is about; empty for stages about messages.
         accept: returns the payload after a hook's result; raises `WrongReturnError`.
         returns: what a hook may return, in words, for error messages.
         read_only: whether hooks may only read, put facts and abort.
         source: the source of the messages that a caller or a hook adds.
-        fields: what steps may change besides messages, by name.
-        keeps: whether changed messages enter the conversation; if not, they hold for this call only.
+        fields: the names of what steps may change besides messages.
+        keeps: whether changed messages enter the conversation; if not, they apply to this call only.
         streams: whether the stage runs chunk by chunk.
         overlaps: whether a check may wait for the model call and run beside it.
         always: whether every run passes the stage before its end, so that later stages can rely on its facts.
@@ -321,10 +321,10 @@ class Stage:
         judges: what it judges after the stream: the answer of a ``step``, or the ``result`` of the run. Chunks can be
             held until then.
         accepts: whether the answer of the step is accepted once it has passed this stage.
-        retries: the budget that pays for a retry: for another ``answer`` of the model, or for making the failed
-            ``call`` again. None: the stage cannot retry.
+        retries: the budget for retries: for another ``answer`` of the model, or for repeating the failed ``call``.
+            None: the stage cannot retry.
         takes_back: what a verdict removes from the conversation: the last ``answer``, or all answers of the ``run``.
-        retracts: whether a verdict takes back text that has been sent to the client.
+        retracts: whether a verdict retracts text that was sent to the client.
     """
 
     name: str
