@@ -30,10 +30,10 @@ TEXT_FIELDS: frozenset[str] = frozenset({"arguments", "result"})
 KEYED_FIELDS: frozenset[str] = frozenset({"tools", "model_settings", "provider_options", "active_tools"})
 """The stage fields that merge key by key; the others are taken whole."""
 
-Twig: TypeAlias = Any
+ChangeNode: TypeAlias = Any
 """A node of a tree of changes: edits, `Put`, `Added`, `Gone`, or a mapping of nodes by key."""
 
-Tree: TypeAlias = "dict[Value, Twig]"
+Tree: TypeAlias = "dict[Value, ChangeNode]"
 """Changes as nested mappings, one mapping for each step of their paths, with a change at each leaf."""
 
 
@@ -226,7 +226,7 @@ def rebuild(base: Payload, changes: Changes) -> Payload:
 
 
 def _rebuild_list(base: MessageList, tree: Tree) -> MessageList:
-    changes: Mapping[str, Twig] = tree.get("messages", EMPTY)
+    changes: Mapping[str, ChangeNode] = tree.get("messages", EMPTY)
     sources: Mapping[str, Put] = tree.get("sources", EMPTY)
     entries: dict[str, Entry] = {}
     for entry in base.entries:
@@ -279,7 +279,7 @@ def _rebuild_message(message: Message, node: Tree) -> Message:
     return replace(message, **changes)
 
 
-def _rebuild_field(name: str, value: Value, node: Twig) -> Value:
+def _rebuild_field(name: str, value: Value, node: ChangeNode) -> Value:
     if name not in KEYED_FIELDS or not is_mapping(node):
         return _rebuild_value(value, node)
     made = _rebuild_mapping(keyed(value), node)

@@ -145,9 +145,9 @@ class Run:
         return self._plans.stage(stage) is not None
 
     @property
-    def waits_beside(self) -> bool:
+    def runs_beside_model(self) -> bool:
         """Whether parts of the workflow may run beside the model, so that its stream needs tasks of its own."""
-        return self._plans.waits_beside
+        return self._plans.runs_beside_model
 
     def is_sync(self, stage: str) -> bool:
         """Return whether no step of that stage can wait, so that it can run without an event loop."""
@@ -194,7 +194,7 @@ class Run:
         if self._state.background is not None:
             self._state.background.cancel()
 
-    def let_out(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+    def releasable(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
         """Return which of these chunks, which belong to no answer, may leave now: all, unless an answer is held.
 
         In that case they leave behind it, when `process_output_result` has judged it. Chunks of tool results are not
@@ -412,10 +412,10 @@ class Run:
             return ModelOutcome(None, self._stopped(STAGES["process_input"]))
         if not self._state.pending:
             return ModelOutcome(await call(), None)
-        value, outcome = await self._checked_beside(call)
+        value, outcome = await self._run_with_checks(call)
         return ModelOutcome(None if outcome.blocked else value, outcome)
 
-    async def _checked_beside(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
+    async def _run_with_checks(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
         """Run the checks that wait beside a call; return its value, and the outcome of the checks."""
         pending, mark = self._take_pending(), self._mark()
         try:
@@ -502,7 +502,7 @@ class _AnswerStream:
         if self._sync:  # nothing runs beside the stream, so the checks run before it
             await run._drained()
             return run._stopped(STAGES["process_input"])
-        return (await run._checked_beside(_nothing))[1]
+        return (await run._run_with_checks(_nothing))[1]
 
     def begin(self) -> tuple[StageCall, Payload]:
         run = self._run

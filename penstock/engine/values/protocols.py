@@ -1,4 +1,4 @@
-"""Protocols that an application may implement (`Model`, `Storage`, `Cache`, `Clock` …), and a default clock, ids and cache.
+"""Protocols that an application may implement (`Model`, `Storage`, `Clock` …), and a default clock, ids and cache.
 
 Anything with these methods will do: bring your own, or take the ones in `penstock.testing` for tests.
 """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.protocols import Clock
     from penstock.engine.values.usage import UsageEntry
     from penstock.processors.budgets.call_estimates import CallEstimate
-    from penstock.processors.budgets.cost_ledger import CostLedger, Standing
+    from penstock.processors.budgets.cost_ledger import CostLedger, Reservation
     from penstock.processors.budgets.prices import Pricing
 
 
@@ -91,7 +91,7 @@ class CostRecorder:
 
     async def reserve(
         self, cost: Decimal, limit: Decimal | None, since: datetime | None, at: datetime, until: datetime
-    ) -> Standing:
+    ) -> Reservation:
         """Reserve the cost of the next call, in place of an earlier reservation.
 
         Raises:
