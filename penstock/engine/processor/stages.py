@@ -2,7 +2,17 @@
 
 A row says which context a hook gets, which messages it sees, what it may return and how that is applied, which of an
 agent's processor lists serves the stage, what a verdict takes back, and so on. No other module of the engine compares
-a stage by name: to add a stage, add a row here, its context in `context`, and its method in `Run` and `SyncRun`.
+a stage by name. A new stage needs:
+
+- a row here, and its name in `StageName`
+- its context in `context`, which is made public in `penstock.engine` and in `penstock`
+- its method in `Run` and in `SyncRun`
+- a hook in `WholeTexts`, if its row says ``guarded``; and its name in `REMOVES_MESSAGES` of the guards, if they may
+  remove messages there
+- a call in the agent
+
+`process_tool_result` is also called for a tool that failed: ``is_error`` is True then, and the result is the text of
+the error.
 """
 
 from __future__ import annotations
