@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.processor.payload import Added, Changes, Gone, Payload, PayloadPath, Put
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items, is_mapping
 from penstock.engine.values.message_list import Entry
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.texts import Path
 
 
-TEXT_FIELDS: frozenset[str] = frozenset({"arguments", "result"})
-"""The stage fields whose strings are text."""
+TEXT_FIELDS: frozenset[str] = frozenset(stage.value for stage in STAGES.values() if stage.value)
+"""The stage fields whose strings are text: the values of the tool stages."""
 
 KEYED_FIELDS: frozenset[str] = frozenset({"tools", "model_settings", "provider_options", "active_tools"})
 """The stage fields that merge key by key; the others are taken whole."""

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import is_async
-from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.reporting import field_of
 from penstock.engine.text_guards.text_guard import in_places, window_of
@@ -186,12 +186,6 @@ class Classification(Generic[A]):
 Classifier: TypeAlias = "Callable[[str], A | Awaitable[A]] | type[A] | Mapping[str, Question | str] | ports.Judge[A]"
 """What answers: a function (async or not), a type of a model's answers, questions for a model, or a judge."""
 
-_PHASES: Mapping[str, ClassifiedPhase] = {
-    "process_input": "input",
-    "process_input_step": "input",
-    "process_tool_result": "input",
-    "process_output_stream": "stream",
-}
 _QUESTION = (
     "Answer questions about the content. Each field of the answer is a question; its description says which, and its"
     " type what answers there are. Judge by the content alone; of what it does not say, assume nothing."
@@ -323,7 +317,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         if self.awaits:
             return self._waited(window, places, views, hold, ctx)
         asked = [_WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
-        if ctx.stage == "process_output_stream":
+        if STAGES[ctx.stage].streams:
             asked = [self._decided(window, one, ctx) for one in asked]
         return asked, hold
 
@@ -332,7 +326,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     ) -> tuple[Sequence[_WindowAnswers], int]:
         answers = await gather([partial(self._answers, view, ctx) for view in views])
         asked = [_WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True)]
-        if ctx.stage == "process_output_stream":
+        if STAGES[ctx.stage].streams:
             asked = [await self._awaited(window, one, ctx) for one in asked]
         return asked, hold
 
@@ -441,14 +435,14 @@ _LEFT = "penstock.answers"
 def _left(ctx: AnyContext) -> Mapping[str, Value]:
     """Return the answers about texts of this request's streams, so that a whole text is not asked about again."""
     state: Value = ctx.state
-    streams = ctx.stage == "process_output_stream"
+    streams = STAGES[ctx.stage].streams
     return EMPTY if streams or not is_mapping(state) else state.get(_LEFT, EMPTY)
 
 
 def _kept(ctx: AnyContext, text: str, answers: Value) -> Value:
     """Return answers; in a stream, keep them."""
     state: Value = ctx.state
-    if ctx.stage == "process_output_stream" and is_mapping(state):
+    if STAGES[ctx.stage].streams and is_mapping(state):
         state.setdefault(_LEFT, {})[text] = answers
     return answers
 
@@ -458,7 +452,8 @@ def _is_judge(given: object) -> bool:
 
 
 def _phase(ctx: AnyContext) -> ClassifiedPhase:
-    return _PHASES.get(ctx.stage, "output")
+    stage = STAGES[ctx.stage]
+    return "stream" if stage.streams else stage.phase
 
 
 def _view(window: TextWindow, start: int, end: int) -> str:

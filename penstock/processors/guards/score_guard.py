@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol, Type
 
 from penstock.detection.encoded import spoken
 from penstock.detection.windows import Windows
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.reporting import MOST_LISTED, field_of, listed_place
 from penstock.engine.text_guards.text_guard import neighbours
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
-
-_INPUT = ("process_input", "process_input_step", "process_tool_result")
 
 
 class ScoreDetector(Protocol):
@@ -189,7 +188,7 @@ class ScoreGuard(Guard[V]):
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
         """Return a verdict about each window that has ended, and where the next one begins."""
-        windows = self.input_windows if ctx.stage in _INPUT else self.output_windows
+        windows = self.input_windows if STAGES[ctx.stage].phase == "input" else self.output_windows
         cuts = windows.cuts(window.text, window.start, final=window.final)
         places = list(itertools.pairwise([window.start, *cuts]))
         hold = cuts[-1] if cuts else window.start
