@@ -81,9 +81,17 @@ def imported(module: Module, known: dict[str, Module]) -> set[str]:
     return found - {module.name}
 
 
-def floors(known: dict[str, Module]) -> int:
-    """Return how many floors the modules stand on: a module stands above all that it imports."""
-    arrows = {name: imported(module, known) for name, module in known.items()}
+def arrows_between(known: dict[str, Module], depth: int | None = None) -> dict[str, set[str]]:
+    """Return what each module imports; with a depth, what each package does (``penstock.engine.run`` is at 3)."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module in known.values():
+        room = ".".join(module.name.split(".")[:depth])
+        found[room] |= {".".join(name.split(".")[:depth]) for name in imported(module, known)} - {room}
+    return found
+
+
+def floors(arrows: dict[str, set[str]]) -> int:
+    """Return how many floors these stand on: each stands above all that it imports."""
     levels: dict[str, int] = {}
 
     def level(name: str, trail: tuple[str, ...]) -> int:
@@ -92,7 +100,7 @@ def floors(known: dict[str, Module]) -> int:
             levels[name] = 1 + max(below, default=0)
         return levels[name]
 
-    return max(level(name, ()) for name in sorted(known))
+    return max(level(name, ()) for name in sorted(arrows))
 
 
 def with_one_importer(known: dict[str, Module], packages: set[str]) -> list[str]:
@@ -115,19 +123,16 @@ def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
     return (node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def used_once(known: dict[str, Module]) -> tuple[int, int]:
-    """Return how many private functions of modules are used once, and how many private functions there are."""
-    once = every = 0
+def used_once(known: dict[str, Module]) -> int:
+    """Return how many private functions and methods are named once in their module, beside their definition."""
+    once = 0
     for module in known.values():
-        private = [
-            node.name
-            for node in module.tree.body
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("_")
-        ]
-        uses = Counter(node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name))
-        every += len(private)
-        once += sum(uses[name] == 1 for name in private)
-    return once, every
+        nodes = list(ast.walk(module.tree))
+        uses = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+        uses.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+        names = [node.name for node in functions(module)]
+        once += sum(name.startswith("_") and not name.startswith("__") and uses[name] == 1 for name in names)
+    return once
 
 
 def named_twice(known: dict[str, Module]) -> dict[str, list[str]]:
@@ -144,24 +149,28 @@ def of_the_package() -> list[Figure]:
     """Return the figures that are read off the source."""
     known = modules(PACKAGE)
     engine = {name: module for name, module in known.items() if name.startswith("penstock.engine")}
+    rooms = arrows_between(engine, depth=3)
+    rooms.pop("penstock.engine", None)
     packages = {name for name in known if (PACKAGE.parent / name.replace(".", "/")).is_dir()}
     single = with_one_importer(known, packages)
     alone = len(single) / (len(known) - len(packages))
     lengths = [(node.end_lineno or 0) - node.lineno + 1 for module in known.values() for node in functions(module)]
     lines = sum(module.lines for module in known.values())
     middle = median(module.lines for module in known.values())
-    once, private = used_once(known)
+    once = used_once(known)
     share = sum(map(import_lines, known.values())) / lines
     return [
         Figure("files", f"{len(known)}", "530", "structlog 21, anyio 46, langgraph 79"),
         Figure("lines", f"{lines:,}", "65,901", "langgraph 29,098"),
         Figure("files of the engine", f"{len(engine)}", "125", "pydantic_graph 14"),
-        Figure("floors of the engine", f"{floors(engine)}", "31", ""),
+        Figure("floors that they stand on", f"{floors(arrows_between(engine))}", "31", ""),
+        Figure("rooms of the engine", f"{len(rooms)}", "125", ""),
+        Figure("floors that those stand on", f"{floors(rooms)}", "31", ""),
         Figure("median lines of a file", f"{middle:.0f}", "109", "142 to 245"),
         Figure("mean lines of a function", f"{mean(lengths):.1f}", "8", "10 to 23"),
         Figure("import lines", f"{share:.1%}", "8.7 %", "4 to 6 %"),
         Figure("modules with one importer", f"{len(single)} ({alone:.0%})", "170 (35 %)", "15 to 35 %"),
-        Figure("private functions used once", f"{once} ({once / private:.0%})", "67 %", ""),
+        Figure("private functions used once", f"{once} ({once / len(lengths):.0%} of all)", "1237 (28 %)", "2 to 16 %"),
         Figure("names of classes in several modules", f"{len(named_twice(known))}", "48", ""),
         Figure("public names at the top", f"{len(penstock.__all__)}", "177", "structlog 31, pydantic_graph 32"),
     ]

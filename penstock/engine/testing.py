@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.processor.processor import AnyProcessor
-    from penstock.engine.run.answers import Release
+    from penstock.engine.run.held_answers import Release
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Record

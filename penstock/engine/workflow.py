@@ -33,7 +33,7 @@ from penstock.engine.graph.nodes import (
     resolve,
     steps_of,
 )
-from penstock.engine.graph.plans import Plans
+from penstock.engine.graph.plan_cache import Plans
 from penstock.engine.processor.processor import claims_of, one_of
 from penstock.engine.processor.stages import STAGES, ProcessorList
 from penstock.engine.run.run import Run

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy
     from penstock.engine.values.frozen import Values
-    from penstock.engine.values.ports import Embedder, Storage, TokenCounter, VectorStore
+    from penstock.engine.values.protocols import Embedder, Storage, TokenCounter, VectorStore
     from penstock.processors.memory._options import KeepInput, ReadOnly
     from penstock.processors.memory.message_history import LastMessages, Title
 

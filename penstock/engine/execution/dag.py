@@ -1,4 +1,4 @@
-"""`DagRun`: runs one dag, member by member. `DagState` merges the results of the members."""
+"""`DagRun` runs the members of a dag in order; `DagState` merges their changes."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Outcome:
         return "" if self.blocked else self._call.stage.text(self._payload, self._call)
 
     @property
-    def told(self) -> Values:
+    def details(self) -> Values:
         """The details that hooks got for this call, read-only: ``finish_reason``, ``usage``, ``steps`` and others."""
         return self._call.info
 

@@ -22,13 +22,13 @@ from penstock.engine.formats.wire import (
     foreign,
     is_array,
     is_object,
-    kept,
     maybe_text,
     named,
     notes_of,
-    restored,
-    telling,
-    unknown,
+    unknown_keys,
+    with_notes,
+    with_unknown_keys,
+    without_empty,
 )
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import (
@@ -198,7 +198,7 @@ def read_result(item: Json, place: str, *, alone: bool) -> ToolPart:
     metadata = read_metadata(rest, FORMAT, (), {"alone": alone or None}, OPTIONS)
     metadata = _without_copy(metadata, item.get(key), notes)
     own = metadata.get(FORMAT)
-    metadata = kept(FORMAT, {**(own if is_object(own) else {}), "result": telling(notes)}, metadata)
+    metadata = with_notes(FORMAT, {**(own if is_object(own) else {}), "result": without_empty(notes)}, metadata)
     call_id, name = expect_text(item, "toolCallId", place), maybe_text(item, "toolName", place)
     return ToolPart(call_id, name or "", EMPTY, state, result, error, metadata)
 
@@ -214,7 +214,7 @@ def _read_output(item: Json, key: str) -> tuple[ToolState, Value, str | None, Js
         error, is_json = _as_error(value)
         return "error", None, error, {"shape": "flagged" if key == "result" else "bare", "json": is_json}
     kind = value.get("type") if is_object(value) else None
-    inner = unknown(value, _OUTPUT_KEYS, _OUTPUT_KEYS) if is_object(value) else {}
+    inner = unknown_keys(value, _OUTPUT_KEYS, _OUTPUT_KEYS) if is_object(value) else {}
     if is_object(value) and "value" in value and _is_usual(kind, value["value"]):
         if kind in _ERRORS:
             error, is_json = _as_error(value["value"])
@@ -276,7 +276,7 @@ def _write_output(part: ToolPart, notes: Json) -> Json:
     if not failed and shape == "raw":
         return {"output": value}
     body = {"type": _output_type(part, value, shape), "value": value}
-    return {"output": restored(body, notes, _OUTPUT_KEYS, "inner")}
+    return {"output": with_unknown_keys(body, notes, _OUTPUT_KEYS, "inner")}
 
 
 def _output_type(part: ToolPart, value: Value, shape: Value) -> str:
@@ -327,10 +327,10 @@ def _read_message(value: Value, place: str) -> Message:
     notes: Json = {
         "id": message_id or None,
         "content": _shape_of(item),
-        "extra": unknown(item, _KEYS, {"role", *(() if given is None else ("content",))}),
+        "extra": unknown_keys(item, _KEYS, {"role", *(() if given is None else ("content",))}),
     }
     parts = _read_content(given, role, f"{place}.content")
-    return Message(role, parts, id=message_id, metadata=kept(FORMAT, notes))  # type: ignore[arg-type]
+    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes))  # type: ignore[arg-type]
 
 
 def _shape_of(item: Json) -> str:
@@ -405,7 +405,7 @@ def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
     if isinstance(notes.get("id"), str):
         body["id"] = notes["id"]
     body.update(_write_content(role, parts, notes))
-    return restored(body, notes, _KEYS)
+    return with_unknown_keys(body, notes, _KEYS)
 
 
 def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:

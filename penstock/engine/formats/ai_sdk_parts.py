@@ -28,13 +28,13 @@ from penstock.engine.formats.wire import (
     is_array,
     is_empty,
     is_object,
-    kept,
     maybe_text,
     notes_of,
     read_time,
-    restored,
     rule_of,
-    unknown,
+    unknown_keys,
+    with_notes,
+    with_unknown_keys,
     write_time,
 )
 from penstock.engine.values.frozen import EMPTY, FrozenDict, thaw
@@ -68,10 +68,10 @@ _CHAT_FORMATS = frozenset({"openai-chat", "openai-responses"})
 def read_metadata(item: Json, fmt: str, known: Collection[str], notes: Json | None = None, key: str = PROVIDER) -> Json:
     """Return a part's metadata: that of ``providerMetadata``, and notes on data for which Penstock has no field."""
     given = item.get(key)
-    extra = unknown(item, {*known, key}, known)
+    extra = unknown_keys(item, {*known, key}, known)
     if is_object(given) and given and fmt not in given:
-        return kept(fmt, {**(notes or {}), "extra": extra}, given)
-    return kept(fmt, {**(notes or {}), "extra": extra, "metadata": None if is_empty(given) else given})
+        return with_notes(fmt, {**(notes or {}), "extra": extra}, given)
+    return with_notes(fmt, {**(notes or {}), "extra": extra, "metadata": None if is_empty(given) else given})
 
 
 def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collection[str], key: str = PROVIDER) -> Json:
@@ -80,7 +80,7 @@ def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collectio
     metadata: Value = foreign(value, fmt) or notes.get("metadata")
     if metadata is not None:
         body = {**body, key: metadata}
-    return restored(body, notes, {*known, key})
+    return with_unknown_keys(body, notes, {*known, key})
 
 
 def read_unknown(item: Json) -> UnknownPart:
@@ -233,7 +233,7 @@ def read_tool(item: Json, place: str, fmt: str) -> ToolPart:
 def _with_notes(part: ToolPart, metadata: Json, fmt: str) -> ToolPart:
     """Return the part with the metadata, and the notes of both merged."""
     notes = {**notes_of(part, fmt), **metadata.get(fmt, {})}
-    return replace(part, metadata=kept(fmt, notes, {**metadata}))
+    return replace(part, metadata=with_notes(fmt, notes, {**metadata}))
 
 
 def read_invocation(body: Json, place: str, fmt: str) -> ToolPart:
@@ -244,7 +244,7 @@ def read_invocation(body: Json, place: str, fmt: str) -> ToolPart:
     """
     part = _read_call(body, place, INVOCATION_SHAPE, expect_text(body, "toolName", place), fmt)
     known = INVOCATION_SHAPE.keys | {"toolName"}
-    return replace(part, metadata=kept(fmt, {**notes_of(part, fmt), "inner": unknown(body, known, known)}))
+    return replace(part, metadata=with_notes(fmt, {**notes_of(part, fmt), "inner": unknown_keys(body, known, known)}))
 
 
 def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) -> ToolPart:
@@ -265,7 +265,7 @@ def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) ->
         state,
         result,
         error,
-        kept(fmt, notes),
+        with_notes(fmt, notes),
     )
 
 
@@ -295,7 +295,7 @@ def write_invocation(part: ToolPart, fmt: str) -> Json:
     """Return the ``toolInvocation`` object."""
     notes = notes_of(part, fmt)
     body: Json = {"toolName": part.name, **_write_call(part, INVOCATION_SHAPE, notes)}
-    return restored(body, notes, INVOCATION_SHAPE.keys | {"toolName"}, "inner")
+    return with_unknown_keys(body, notes, INVOCATION_SHAPE.keys | {"toolName"}, "inner")
 
 
 def _write_call(part: ToolPart, shape: CallShape, notes: Json) -> Json:
@@ -485,7 +485,7 @@ def _write_source(part: SourcePart, fmt: str) -> Json:
         kind = notes.get("sourceType", "url")
         if kind != "absent":
             source["sourceType"] = kind if isinstance(kind, str) else "url"
-        body: Json = {"type": "source", "source": restored(source, notes, _SOURCE, "inner")}
+        body: Json = {"type": "source", "source": with_unknown_keys(source, notes, _SOURCE, "inner")}
         return write_metadata(body, part, fmt, {"type", "source"})
     said = {"sourceId": part.id, "url": part.url, "title": part.title}
     body = {"type": shape, **{key: value for key, value in said.items() if value is not None}}
@@ -513,7 +513,7 @@ def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tupl
             rule = rule_of([part.text for part in parts if isinstance(part, kind)], copy)
             notes[key] = rule or "own"
             if rule is None:
-                made.append(kind(copy, kept(fmt, {FLAG: key})))
+                made.append(kind(copy, with_notes(fmt, {FLAG: key})))
     calls = body.get(CALLS)
     if is_array(calls) and calls:
         notes[CALLS] = []
@@ -531,7 +531,7 @@ def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tupl
                         read.state,
                         read.result,
                         read.error,
-                        kept(fmt, {**notes_of(read, fmt), FLAG: CALLS}),
+                        with_notes(fmt, {**notes_of(read, fmt), FLAG: CALLS}),
                     )
                 )
     return made, notes
@@ -590,7 +590,7 @@ def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part],
         "copies": copies,
         "metadata": None if is_own or is_empty(metadata) else metadata,
         "odd": {key: value for key in (CALLS, *TEXT_COPIES) if _is_odd(key, value := body.get(key))},
-        extra: unknown(body, BODY_KEYS, {"parts"} if is_array(given) else ()),
+        extra: unknown_keys(body, BODY_KEYS, {"parts"} if is_array(given) else ()),
     }
     return whole, notes, metadata if is_object(metadata) and is_own else {}
 
@@ -615,7 +615,7 @@ def write_body(message: Message, fmt: str, extra: str) -> Json:
     metadata = foreign(message, fmt) or notes.get("metadata")
     if metadata is not None:
         body["metadata"] = metadata
-    return restored(body, notes, BODY_KEYS, extra)
+    return with_unknown_keys(body, notes, BODY_KEYS, extra)
 
 
 def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:

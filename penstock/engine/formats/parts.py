@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from penstock.engine.formats.wire import Json, Value, expect_object, is_object, kept, maybe_text, unknown
+from penstock.engine.formats.wire import Json, Value, expect_object, is_object, maybe_text, unknown_keys, with_notes
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, StepStartPart, ToolPart
@@ -93,8 +93,8 @@ def read_audio(value: Value, place: str, fmt: str, extra: Json) -> AudioPart:
     name = maybe_text(inner, "format", place)
     media_type = None if name is None else audio_type(name)
     odd = name if media_type is not None and audio_name(media_type) != name else None
-    notes: Json = {"extra": extra, "inner": unknown(inner, AUDIO_KEYS), "format": odd}
-    return AudioPart(data, url, media_type, metadata=kept(fmt, notes))
+    notes: Json = {"extra": extra, "inner": unknown_keys(inner, AUDIO_KEYS), "format": odd}
+    return AudioPart(data, url, media_type, metadata=with_notes(fmt, notes))
 
 
 def write_audio(part: Media, notes: Json) -> Json:
@@ -130,7 +130,7 @@ def read_file(item: Json, place: str, fmt: str, notes: Json) -> FilePart:
         file_id=maybe_text(item, "file_id", place),
         media_type=None if found is None else found[0],
         name=maybe_text(item, "filename", place),
-        metadata=kept(fmt, notes),
+        metadata=with_notes(fmt, notes),
     )
 
 

@@ -52,7 +52,7 @@ def is_empty(value: Value) -> bool:
     return value is None or (isinstance(value, (str, list, tuple, dict)) and not value)
 
 
-def wrong(value: Value, place: str, expected: str) -> MessageError:
+def type_error(value: Value, place: str, expected: str) -> MessageError:
     """Return the error for a value of the wrong type."""
     return MessageError(place, f"expected {expected}, not {type(value).__name__}")
 
@@ -64,7 +64,7 @@ def expect_object(value: Value, place: str, expected: str = "an object") -> Json
         MessageError: it is something else.
     """
     if not is_object(value):
-        raise wrong(value, place, expected)
+        raise type_error(value, place, expected)
     return value
 
 
@@ -75,7 +75,7 @@ def expect_array(value: Value, place: str, expected: str = "a list") -> list[Val
         MessageError: it is something else.
     """
     if not is_array(value):
-        raise wrong(value, place, expected)
+        raise type_error(value, place, expected)
     return value
 
 
@@ -89,7 +89,7 @@ def expect_text(item: Json, key: str, place: str) -> str:
         raise MessageError(f"{place}.{key}", "expected a str, but it is missing")
     value = item[key]
     if not isinstance(value, str):
-        raise wrong(value, f"{place}.{key}", "a str")
+        raise type_error(value, f"{place}.{key}", "a str")
     return value
 
 
@@ -172,18 +172,18 @@ SPOKEN_PARTS = (*CONTENT_PARTS, ReasoningPart)
 """The parts that a model writes in one step, before its tools run."""
 
 
-def unknown(item: Json, known: Collection[str], handled: Collection[str] = ()) -> Json:
+def unknown_keys(item: Json, known: Collection[str], handled: Collection[str] = ()) -> Json:
     """Return the entries with unknown keys, and those that are known but empty; without the keys in ``handled``."""
     return {key: value for key, value in item.items() if key not in handled and (key not in known or is_empty(value))}
 
 
-def kept(fmt: str, notes: Json, metadata: Mapping[str, Value] | None = None) -> Json:
+def with_notes(fmt: str, notes: Json, metadata: Mapping[str, Value] | None = None) -> Json:
     """Return the metadata with the notes for a format added, without empty notes."""
-    found = telling(notes)
+    found = without_empty(notes)
     return {**(metadata or {}), fmt: found} if found else dict(metadata or {})
 
 
-def telling(notes: Json) -> Json:
+def without_empty(notes: Json) -> Json:
     """Return the notes that are not empty."""
     return {key: value for key, value in notes.items() if value is not None and value != {}}
 
@@ -199,7 +199,7 @@ def foreign(value: Message | Part, fmt: str) -> Json:
     return {key: thaw(item) for key, item in value.metadata.items() if key != fmt}
 
 
-def restored(body: Json, notes: Json, known: Collection[str], key: str = "extra") -> Json:
+def with_unknown_keys(body: Json, notes: Json, known: Collection[str], key: str = "extra") -> Json:
     """Return a wire object with the noted unknown keys added. They never replace a known key."""
     found = notes.get(key)
     if not is_object(found):

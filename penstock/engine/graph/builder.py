@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.merging.rules import MergePolicy
     from penstock.engine.processor.processor import AnyProcessor
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Clock, Ids, Observer
+    from penstock.engine.values.protocols import Clock, Ids, Observer
 
 
 class PolicyOptions(TypedDict, total=False):

@@ -27,7 +27,7 @@ from penstock.engine.graph.plan import serving, topological
 from penstock.engine.merging.rules import Pick
 from penstock.engine.processor.processor import Processor, claims_of
 from penstock.engine.processor.stages import STAGES, STREAM
-from penstock.engine.text_guards.guard import text_guard_of
+from penstock.engine.text_guards.text_guard import text_guard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -415,7 +415,7 @@ class ToolCallContext(Context[S]):
 
 
 class ToolResultContext(Context[S]):
-    """`process_tool_result`: before a result enters the history; shows the whole conversation."""
+    """`process_tool_result`: before a result or an error of a tool enters the history; shows the whole conversation."""
 
     __slots__ = ()
     stage = "process_tool_result"

@@ -2,7 +2,17 @@
 
 A row says which context a hook gets, which messages it sees, what it may return and how that is applied, which of an
 agent's processor lists serves the stage, what a verdict takes back, and so on. No other module of the engine compares
-a stage by name: to add a stage, add a row here, its context in `context`, and its method in `Run` and `SyncRun`.
+a stage by name. A new stage needs:
+
+- a row here, and its name in `StageName`
+- its context in `context`, which is made public in `penstock.engine` and in `penstock`
+- its method in `Run` and in `SyncRun`
+- a hook in `WholeTexts`, if its row says ``guarded``; and its name in `REMOVES_MESSAGES` of the guards, if they may
+  remove messages there
+- a call in the agent
+
+`process_tool_result` is also called for a tool that failed: ``is_error`` is True then, and the result is the text of
+the error.
 """
 
 from __future__ import annotations
@@ -159,7 +169,7 @@ def _tool_call(stage: Stage, payload: Payload, result: object) -> Payload:
         answer = _json(result.value, "answer")
         return payload if "answer" in payload.fields else _with_fields(payload, {"answer": answer})
     if isinstance(result, Mapping):
-        return _with_fields(payload, {"arguments": _json(cast("Values", result), "arguments")})
+        return _with_fields(payload, {stage.value: _json(cast("Values", result), stage.value)})
     raise WrongReturnError(f"it returned {article(result)}; {stage.name} takes {stage.returns}")
 
 
@@ -171,7 +181,7 @@ def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
     value: object = result.value if isinstance(result, Answer) else result
     if is_items(value) and any(isinstance(item, Message) for item in value):
         raise WrongReturnError(f"it returned messages; {stage.name} takes {stage.returns}")
-    return _with_fields(payload, {"result": _json(value, "result")})
+    return _with_fields(payload, {stage.value: _json(value, stage.value)})
 
 
 def _json(value: Value, place: str) -> Value:
@@ -304,6 +314,8 @@ class Stage:
         name: the name of the stage, of its hook and of its method of `Run`.
         context: the class of the context that a hook gets.
         processor_list: which processor list of an agent serves the stage.
+        phase: which way its text goes: ``input`` to the model, ``output`` from the model. Guards choose by it.
+        guarded: whether guards over text read the stage by default. `WholeTexts` or `TextGuard` then has its hook.
         shows: returns the messages that a hook sees.
         text: returns the text that the stage is about.
         value: the field with the JSON value that the stage is about; empty for stages about messages.
@@ -330,6 +342,8 @@ class Stage:
     name: str
     context: type[AnyContext]
     processor_list: ProcessorList
+    phase: Literal["input", "output"]
+    guarded: bool = False
     shows: Callable[[MessageList], tuple[Message, ...]] = _all
     text: Callable[[Payload, StageCall], str] = _shown_text
     value: str = ""
@@ -352,11 +366,22 @@ class Stage:
 
 
 _ROWS = (
-    Stage("process_input", InputContext, "input", shows=_input, overlaps=True, always=True, opens="run"),
+    Stage(
+        "process_input",
+        InputContext,
+        "input",
+        phase="input",
+        guarded=True,
+        shows=_input,
+        overlaps=True,
+        always=True,
+        opens="run",
+    ),
     Stage(
         "process_input_step",
         InputStepContext,
         "input",
+        phase="input",
         accept=_input_step,
         returns=f"{_TAKES_MESSAGES}, or Overrides(...)",
         fields=(
@@ -377,6 +402,7 @@ _ROWS = (
         "process_llm_request",
         LLMRequestContext,
         "input",
+        phase="input",
         shows=_prompt,
         accept=_llm_request,
         returns=f"{_TAKES_MESSAGES}, or Answer(...) in place of the call",
@@ -390,6 +416,7 @@ _ROWS = (
         "process_api_error",
         APIErrorContext,
         "error",
+        phase="input",
         accept=_api_error,
         returns=f"{_TAKES_MESSAGES}, or Retry(after=...)",
         fields=("retry",),
@@ -401,6 +428,8 @@ _ROWS = (
         "process_output_stream",
         OutputStreamContext,
         "output",
+        phase="output",
+        guarded=True,
         text=_streamed_text,
         accept=_refuse,
         returns="the chunk, another, several, or None to drop it",
@@ -414,6 +443,7 @@ _ROWS = (
         "process_llm_response",
         LLMResponseContext,
         "input",
+        phase="output",
         text=_answer_text,
         accept=_refuse,
         returns="None: it looks, and puts facts or aborts",
@@ -427,6 +457,8 @@ _ROWS = (
         "process_output_step",
         OutputStepContext,
         "output",
+        phase="output",
+        guarded=True,
         text=_answer_text,
         source="response",
         always=True,
@@ -440,6 +472,8 @@ _ROWS = (
         "process_tool_call",
         ToolCallContext,
         "output",
+        phase="output",
+        guarded=True,
         text=_value_text,
         value="arguments",
         accept=_tool_call,
@@ -454,6 +488,8 @@ _ROWS = (
         "process_tool_result",
         ToolResultContext,
         "output",
+        phase="input",
+        guarded=True,
         text=_value_text,
         value="result",
         accept=_tool_result,
@@ -467,6 +503,8 @@ _ROWS = (
         "process_output_result",
         OutputResultContext,
         "output",
+        phase="output",
+        guarded=True,
         shows=_response,
         text=_run_text,
         source="response",

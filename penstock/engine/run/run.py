@@ -19,13 +19,13 @@ from penstock.engine.graph.plan import waiting_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
-from penstock.engine.run.answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
+from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
-    from penstock.engine.graph.plans import Hold, Plans
+    from penstock.engine.graph.plan_cache import Hold, Plans
     from penstock.engine.processor.stages import Stage
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import Messages
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import Usage
-    from penstock.engine.values.ports import Clock, Ids, Observer
+    from penstock.engine.values.protocols import Clock, Ids, Observer
     from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T")
@@ -145,9 +145,9 @@ class Run:
         return self._plans.stage(stage) is not None
 
     @property
-    def waits_beside(self) -> bool:
+    def runs_beside_model(self) -> bool:
         """Whether steps may run beside the model call, so that its stream needs separate tasks."""
-        return self._plans.waits_beside
+        return self._plans.runs_beside_model
 
     def is_sync(self, stage: str) -> bool:
         """Return whether the stage can run without an event loop, because none of its steps awaits anything."""
@@ -194,7 +194,7 @@ class Run:
         if self._state.background is not None:
             self._state.background.cancel()
 
-    def let_out(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+    def releasable(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
         """Return which of these chunks, which belong to no answer, may leave now: all, unless an answer is held.
 
         In that case they leave behind it, when `process_output_result` has judged it. Chunks of tool results are not
@@ -412,10 +412,10 @@ class Run:
             return ModelOutcome(None, self._stopped(STAGES["process_input"]))
         if not self._state.pending:
             return ModelOutcome(await call(), None)
-        value, outcome = await self._checked_beside(call)
+        value, outcome = await self._run_with_checks(call)
         return ModelOutcome(None if outcome.blocked else value, outcome)
 
-    async def _checked_beside(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
+    async def _run_with_checks(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
         """Run the checks that wait beside a call; return its value, and the outcome of the checks."""
         pending, mark = self._take_pending(), self._mark()
         try:
@@ -502,7 +502,7 @@ class _AnswerStream:
         if self._sync:  # nothing runs beside the stream, so the checks run before it
             await run._drained()
             return run._stopped(STAGES["process_input"])
-        return (await run._checked_beside(_nothing))[1]
+        return (await run._run_with_checks(_nothing))[1]
 
     def begin(self) -> tuple[StageCall, Payload]:
         run = self._run

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from penstock.engine.execution.outcome import Outcome
-    from penstock.engine.run.answers import Release
+    from penstock.engine.run.held_answers import Release
     from penstock.engine.run.run import Run, Stepping
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream

@@ -15,11 +15,11 @@ import anyio
 
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
-from penstock.engine.streams.build import Builder, plain_hooks
+from penstock.engine.streams.builder import Builder, plain_hooks
 from penstock.engine.streams.policy import end_all, feed_through, first_deadline, wake_all
 from penstock.engine.streams.sources import WAKE, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.steps import Stopped, StreamCall
-from penstock.engine.values.answers import Assembly
+from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.chunks import Chunk, notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import FrozenDict
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.graph.plan import Block
-    from penstock.engine.graph.plans import Hold
+    from penstock.engine.graph.plan_cache import Hold
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.hooks import HookPipe, Pipe
     from penstock.engine.streams.sources import Source

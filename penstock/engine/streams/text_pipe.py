@@ -13,11 +13,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
-from penstock.engine.streams.decided import Pending
+from penstock.engine.streams.decisions import Pending
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.tracks import Subject, judge_chunk
 from penstock.engine.values import edits as edit_ops
-from penstock.engine.values.answers import named
+from penstock.engine.values.answer_builder import named
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import MessageError

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, with_texts
-from penstock.engine.streams.decided import Decided, by_part, shifted
-from penstock.engine.text_guards.guard import in_places, window_of
+from penstock.engine.streams.decisions import Decided, by_part, shifted
+from penstock.engine.text_guards.text_guard import in_places, window_of
 from penstock.engine.text_guards.whole_texts import PART_KINDS, UNREADABLE, Unread
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.steps import StreamStep
-    from penstock.engine.text_guards.guard import TextGuard
+    from penstock.engine.text_guards.text_guard import TextGuard
     from penstock.engine.text_guards.whole_texts import Text
     from penstock.engine.text_guards.window import Found, Scanned
     from penstock.engine.values.edits import Edits

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from penstock.engine.processor.payload import TextEdits
 from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_items, is_mapping
@@ -40,8 +41,8 @@ Phase = Literal["input", "output", "all"]
 Unscanned = Literal["allow", "flag", "block"]
 
 PHASES: dict[Phase, tuple[str, ...]] = {
-    "input": ("process_input", "process_tool_result"),
-    "output": ("process_output_stream", "process_output_step", "process_tool_call", "process_output_result"),
+    "input": tuple(name for name, stage in STAGES.items() if stage.guarded and stage.phase == "input"),
+    "output": tuple(name for name, stage in STAGES.items() if stage.guarded and stage.phase == "output"),
 }
 PHASES["all"] = (*PHASES["input"], *PHASES["output"])
 
@@ -166,7 +167,7 @@ class WholeTexts(Processor):
             raise OptionError(name, "phase", phase, "'input' or 'all' where history= or system= is set")
         chosen = PHASES[phase]
         if "tool" not in self.kinds:
-            chosen = tuple(stage for stage in chosen if "tool" not in stage)
+            chosen = tuple(stage for stage in chosen if not STAGES[stage].value)
         chosen = tuple(stage for stage in chosen if getattr(self, stage, None) is not None)
         self.stages = (*chosen, "process_input_step") if history else chosen
 
@@ -196,7 +197,7 @@ class WholeTexts(Processor):
 
     def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
         asked = messages[-1:] if self.last_message_only else messages
-        shown = (*asked, *ctx.system_messages) if self.system and "input" in ctx.stage else asked
+        shown = (*asked, *ctx.system_messages) if self.system and STAGES[ctx.stage].phase == "input" else asked
         return self._run(self._messages_guarded(ctx, shown))
 
     def _run(self, work: Coroutine[object, None, Changes]) -> Changes:

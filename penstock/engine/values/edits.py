@@ -373,7 +373,8 @@ def remainder(done: Edits, whole: Edits, text: str) -> Edits:
         if was != now:
             at = start + shift
             kind: EditKind = "redact" if any(e.kind == "redact" for e in both) else "replace" if was else "insert"
-            left.append(Edit(at, at + len(was), now, kind, both[-1].step if both else mine[-1].step))
+            step = both[-1].step if both else mine[-1].step
+            left.append(Edit(at, at + len(was), now, kind, step, _hides(both)))
         shift += len(was) - (end - start)
     return tuple(left)
 

@@ -14,7 +14,7 @@ from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import Value, is_mapping
 from penstock.engine.values.messages import Message
-from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.texts import (
     NO_KNOWN_EDITS,
     NOTHING_EDITED,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.messages import PartKind
-    from penstock.engine.values.ports import Clock, Ids
+    from penstock.engine.values.protocols import Clock, Ids
 
 Source = Literal["input", "memory", "response", "context", "system"]
 

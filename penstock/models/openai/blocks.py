@@ -17,7 +17,7 @@ from penstock.engine.formats import openai_chat
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import ReasoningPart, ToolPart, UnknownPart
-from penstock.engine.values.ports import RANDOM_IDS
+from penstock.engine.values.protocols import RANDOM_IDS
 from penstock.models.openai.wire import FORMAT, checksum, gather, object_of, parsed, says, text_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
-from penstock.engine.values.answers import collected
+from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import MessageError, ModelError, OptionError
 from penstock.engine.values.frozen import FrozenDict, freeze, is_mapping
 from penstock.engine.values.model import ModelRequest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelAnswer
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
     from penstock.models.openai.failures import Failures
     from penstock.models.openai.http import Deadline
     from penstock.models.openai.providers import Provider

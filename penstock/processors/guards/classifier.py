@@ -28,18 +28,18 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import is_async
-from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.guard import in_places, window_of
 from penstock.engine.text_guards.reporting import field_of
+from penstock.engine.text_guards.text_guard import in_places, window_of
 from penstock.engine.text_guards.window import Hit
-from penstock.engine.values import ports
+from penstock.engine.values import protocols as ports
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import Detection, Guard, check_count, require_complete
+from penstock.processors.guards.judged_guard import Detection, Guard, check_count, require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 QuestionKind = Literal["boolean", "choice", "score", "shares"]
@@ -189,12 +189,6 @@ class Classification(Generic[A]):
 Classifier: TypeAlias = "Callable[[str], A | Awaitable[A]] | type[A] | Mapping[str, Question | str] | ports.Judge[A]"
 """What answers: a function (async or not), a type of a model's answers, questions for a model, or a judge."""
 
-_PHASES: Mapping[str, ClassifiedPhase] = {
-    "process_input": "input",
-    "process_input_step": "input",
-    "process_tool_result": "input",
-    "process_output_stream": "stream",
-}
 _QUESTION = (
     "Answer questions about the content. Each field of the answer is a question; its description says which, and its"
     " type what answers there are. Judge by the content alone; of what it does not say, assume nothing."
@@ -340,7 +334,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         if self.awaits:
             return self._waited(window, places, views, hold, ctx)
         asked = [_WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
-        if ctx.stage == "process_output_stream":
+        if STAGES[ctx.stage].streams:
             asked = [self._decided(window, one, ctx) for one in asked]
         return asked, hold
 
@@ -349,7 +343,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     ) -> tuple[Sequence[_WindowAnswers], int]:
         answers = await gather([partial(self._answers, view, ctx) for view in views])
         asked = [_WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True)]
-        if ctx.stage == "process_output_stream":
+        if STAGES[ctx.stage].streams:
             asked = [await self._awaited(window, one, ctx) for one in asked]
         return asked, hold
 
@@ -458,14 +452,14 @@ _LEFT = "penstock.answers"
 def _left(ctx: AnyContext) -> Mapping[str, Value]:
     """Return the answers about texts of this request's streams, so that a whole text is not asked about again."""
     state: Value = ctx.state
-    streams = ctx.stage == "process_output_stream"
+    streams = STAGES[ctx.stage].streams
     return EMPTY if streams or not is_mapping(state) else state.get(_LEFT, EMPTY)
 
 
 def _kept(ctx: AnyContext, text: str, answers: Value) -> Value:
     """Return answers; in a stream, keep them."""
     state: Value = ctx.state
-    if ctx.stage == "process_output_stream" and is_mapping(state):
+    if STAGES[ctx.stage].streams and is_mapping(state):
         state.setdefault(_LEFT, {})[text] = answers
     return answers
 
@@ -475,7 +469,8 @@ def _is_judge(given: object) -> bool:
 
 
 def _phase(ctx: AnyContext) -> ClassifiedPhase:
-    return _PHASES.get(ctx.stage, "output")
+    stage = STAGES[ctx.stage]
+    return "stream" if stage.streams else stage.phase
 
 
 def _view(window: TextWindow, start: int, end: int) -> str:

@@ -15,14 +15,15 @@ from pydantic import BaseModel
 from penstock.detection.language import LanguageIdentifier, language_code, language_name, same_language
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import check_score
-from penstock.processors.guards.scores import ScoreGuard, WindowScores, WindowVerdict
+from penstock.processors.guards.judged_guard import check_score
+from penstock.processors.guards.score_guard import ScoreGuard, WindowScores, WindowVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 UNDETERMINED = "und"
@@ -179,7 +180,6 @@ ANSWER_LANGUAGE: Key[str] = Key("answer_language")
 METADATA = "language_detection"
 """The key of a message's metadata under which the details stand."""
 
-_OUTPUT = ("process_output_stream", "process_output_step", "process_tool_call", "process_output_result")
 _TOLD = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
 
 
@@ -317,7 +317,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return the texts that are read as one: on the way to the model, all text parts of a message."""
-        if ctx.stage in _OUTPUT:
+        if STAGES[ctx.stage].phase == "output":
             return super().runs(texts, ctx)
         said: dict[str, list[Text]] = {}
         others: list[Text] = []
@@ -437,7 +437,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             if message is not None:
                 self._keep(ctx, message_id, told)
         if last is not None:
-            ctx.put(ANSWER_LANGUAGE if ctx.stage in _OUTPUT else LANGUAGE, last)
+            ctx.put(ANSWER_LANGUAGE if STAGES[ctx.stage].phase == "output" else LANGUAGE, last)
             ctx.note(language=last)
         return super().act(hits, ctx)
 

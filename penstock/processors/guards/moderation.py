@@ -16,15 +16,15 @@ from penstock.detection.moderation import ModerationScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import check_count, check_names, check_scores, highest_scores
-from penstock.processors.guards.scores import ScoreGuard, WindowScores
+from penstock.processors.guards.judged_guard import check_count, check_names, check_scores, highest_scores
+from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 class CategoryScore(BaseModel):

@@ -17,9 +17,9 @@ from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, Pers
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
-from penstock.processors.guards.guard import UNLISTED, check_score
+from penstock.processors.guards.judged_guard import UNLISTED, check_score
 from penstock.processors.guards.restore import VAULT, Numbering, Vault
-from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
+from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Judge, Judged, Model
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.engine.values.protocols import Judge, Judged, Model
+    from penstock.processors.guards.judged_guard import GuardOptions
     from penstock.processors.guards.pii_verdict import PIIVerdict
 
 

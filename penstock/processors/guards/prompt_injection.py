@@ -15,8 +15,8 @@ from penstock.detection.injection import InjectionScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.models.judges import Score
-from penstock.processors.guards.guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
-from penstock.processors.guards.scores import ScoreGuard, WindowScores
+from penstock.processors.guards.judged_guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
+from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]
 

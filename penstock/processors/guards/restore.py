@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze

@@ -16,8 +16,8 @@ from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import check_score
-from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
+from penstock.processors.guards.judged_guard import check_score
+from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import Phase
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Judge, Judged, Model
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.engine.values.protocols import Judge, Judged, Model
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 LEAK_QUESTION = (

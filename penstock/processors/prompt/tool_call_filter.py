@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Part
-    from penstock.engine.values.ports import TokenCounter
+    from penstock.engine.values.protocols import TokenCounter
     from penstock.models.tokens.counters import Counting
 
 

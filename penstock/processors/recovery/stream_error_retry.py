@@ -14,7 +14,7 @@ from penstock.engine.processor.processor import Processor, flag, is_async
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
-from penstock.engine.values.ports import SYSTEM_CLOCK, Clock
+from penstock.engine.values.protocols import SYSTEM_CLOCK, Clock
 from penstock.processors.recovery.pacing import Backoff, CircuitBreaker, check_retries, check_seconds, is_number
 from penstock.processors.recovery.provider_errors import (
     KINDS,

@@ -21,9 +21,9 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import Message, TextPart, ToolPart
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.processors.structure.facts import NO_OBJECT, OBJECT, ObjectPlace, place_key
-from penstock.processors.structure.reading import (
+from penstock.processors.structure.object_parsing import (
     ParsedObject,
     check_repair,
     from_texts,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from penstock.detection.patterns.matching import Finder, FinderState, UnitedMatches
 from penstock.detection.patterns.rules import checked, seconds
 from penstock.engine.processor.processor import flag, is_async, one_of
-from penstock.engine.text_guards.guard import TextGuard
 from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, field_of
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
@@ -264,7 +264,7 @@ class RegexFilterProcessor(TextGuard):
 def preset(name: str) -> tuple[BuiltInRule, ...]:
     """Return the rules of a preset; see `PRESETS`. Their tables are loaded when they are first asked for."""
     if name == "pii":
-        from penstock.detection.personal_data.pii import PII
+        from penstock.detection.personal_data.pii_rules import PII
 
         return PII
     if name == "secrets":

@@ -20,7 +20,7 @@ from penstock.engine.workflow import Workflow, check_lists, plans_of_lists, stag
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.graph.plans import Plans
+    from penstock.engine.graph.plan_cache import Plans
     from penstock.engine.processor.processor import AnyProcessor
     from penstock.engine.values.frozen import Value
     from penstock.engine.workflow import Item

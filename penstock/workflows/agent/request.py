@@ -12,7 +12,7 @@ from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ModelRequest
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.models.openai.model import model as model_named
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.engine.execution.outcome import Outcome
-    from penstock.engine.run.answers import Release
+    from penstock.engine.run.held_answers import Release
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.tools.tool import Tool

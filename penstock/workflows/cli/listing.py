@@ -15,7 +15,7 @@ import penstock.processors
 from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
-from penstock.processors.guards.guard import GUARD_OPTIONS, Guard
+from penstock.processors.guards.judged_guard import GUARD_OPTIONS, Guard
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.presets import PRESETS
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
 from penstock.engine import StepFailedError, UsageError
-from penstock.engine.text_guards.guard import neighbours
+from penstock.engine.text_guards.text_guard import neighbours
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.values.edits import unite_overlaps
 from penstock.engine.values.errors import EditError

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from penstock import Edit
 from penstock.engine import EditError
-from penstock.engine.values.edits import apply, compose, difference, in_order, merge, normalise, stamp
+from penstock.engine.values.edits import apply, compose, difference, in_order, merge, normalise, remainder, stamp
 
 MANY = settings(max_examples=1_500)
 TEXT = "abcdefghijklmnop"
@@ -208,3 +208,11 @@ def test_edits_are_put_in_order_and_under_a_name() -> None:
     assert in_order([Edit(4, 5), Edit(0, 1)]) == (Edit(0, 1), Edit(4, 5))
     assert stamp((Edit(0, 1), Edit(2, 3, step="mine")), "a") == (Edit(0, 1, step="a"), Edit(2, 3, step="mine"))
     assert apply("text", ()) == "text"
+
+
+def test_what_is_left_of_a_guards_edit_still_hides() -> None:
+    """A dag sees the part that a later member added; an outer ``merge="last"`` must not bring the text back."""
+    done = (Edit(0, 2, "xx", "replace", "words"),)
+    whole = (Edit(0, 2, "xx", "replace", "words"), Edit(4, 8, "****", "replace", "guard", hides=True))
+    [left] = remainder(done, whole, "ab, secret")
+    assert (left.start, left.end, left.text, left.hidden) == (4, 8, "****", True)

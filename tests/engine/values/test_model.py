@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from penstock import Chunk, Message
-from penstock.engine.values.answers import collected
+from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import MessageError, ModelError
 from penstock.engine.values.messages import TextPart, ToolPart
 from penstock.engine.values.model import ModelAnswer, ModelRequest, ResponseFormat, ToolSpec, Usage

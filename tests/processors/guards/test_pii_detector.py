@@ -14,7 +14,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.engine.values.model import ModelRequest
 from penstock.processors.guards import VAULT, PIIType
-from penstock.processors.guards.guard import Detection
+from penstock.processors.guards.judged_guard import Detection
 from penstock.testing import ScriptedModel, Turn, run_stage
 
 MAIL = "mail john.doe@example.com now"

@@ -14,7 +14,7 @@ from penstock.detection.spans import Span
 from penstock.detection.windows import Windows
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.models.judges import Judgement
-from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
+from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.window import TextWindow
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Judged
-    from penstock.processors.guards.guard import Detection, GuardOptions
+    from penstock.engine.values.protocols import Judged
+    from penstock.processors.guards.judged_guard import Detection, GuardOptions
 
 
 class Item(BaseModel):

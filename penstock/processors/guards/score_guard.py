@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol, Type
 
 from penstock.detection.encoded import spoken
 from penstock.detection.windows import Windows
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.guard import neighbours
 from penstock.engine.text_guards.reporting import MOST_LISTED, field_of, listed_place
+from penstock.engine.text_guards.text_guard import neighbours
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.model import JudgeError
-from penstock.processors.guards.guard import Detection, Guard, require_complete, unquoted
+from penstock.processors.guards.judged_guard import Detection, Guard, require_complete, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -30,13 +31,11 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Judged
+    from penstock.engine.values.protocols import Judged
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
-
-_INPUT = ("process_input", "process_input_step", "process_tool_result")
 
 
 class ScoreDetector(Protocol):
@@ -189,7 +188,7 @@ class ScoreGuard(Guard[V]):
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
         """Return a verdict about each window that has ended, and where the next one begins."""
-        windows = self.input_windows if ctx.stage in _INPUT else self.output_windows
+        windows = self.input_windows if STAGES[ctx.stage].phase == "input" else self.output_windows
         cuts = windows.cuts(window.text, window.start, final=window.final)
         places = list(itertools.pairwise([window.start, *cuts]))
         hold = cuts[-1] if cuts else window.start

@@ -66,7 +66,7 @@ class Plans:
         return max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
 
     @property
-    def waits_beside(self) -> bool:
+    def runs_beside_model(self) -> bool:
         """Whether something may run beside the model: timers in the stream, or overlapping checks."""
         if self._beside is None:
             timed = any(step.timed for step in plan_steps(self.stage(STREAM.name), fallbacks=True))

@@ -21,7 +21,7 @@ from penstock.engine.values.edits import Edit, apply
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.model import JudgeError
-from penstock.processors.guards.guard import Detection, Guard, require_complete
+from penstock.processors.guards.judged_guard import Detection, Guard, require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Judged
+    from penstock.engine.values.protocols import Judged
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
 

@@ -1,4 +1,4 @@
-"""Protocols for what Penstock uses from outside (clock, ids, model, storage, cache …), with small default classes.
+"""Protocols that an application may implement (`Model`, `Storage`, `Clock` …), and a default clock, ids and cache.
 
 Any object with the methods of a protocol will do: write your own, or use the fakes in `penstock.testing` for tests.
 """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import anyio
 
-from penstock.engine.values.answers import collected
+from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.messages import Message
 from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.model import ModelAnswer, Usage
-    from penstock.engine.values.ports import Ids, Model
-    from penstock.models.judges.forms import VerdictData, VerdictForm
+    from penstock.engine.values.protocols import Ids, Model
     from penstock.models.judges.schemas import Schema
+    from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
 
 
 _DRAWS = 100

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypedDict, TypeVar, cast
 
 from penstock.engine.processor.processor import flag, is_async, one_of
-from penstock.engine.text_guards.guard import TextGuard
 from penstock.engine.text_guards.reporting import GuardReporter
-from penstock.engine.values import ports
+from penstock.engine.text_guards.text_guard import TextGuard
+from penstock.engine.values import protocols as ports
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.model import JudgeError
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Cache
+    from penstock.engine.values.protocols import Cache
     from penstock.engine.values.texts import TextPlace
-    from penstock.models.judges.asking import Backoff, Structured
+    from penstock.models.judges.verdict_requests import Backoff, Structured
 
 V = TypeVar("V")
 
@@ -319,7 +319,7 @@ def require_complete(judged: Value, *, flagged: bool, model: str) -> None:
 
 def unquoted(reason: str | None, text: str) -> str | None:
     """Return a judge's reason; None if it quotes the text, since it could show what must stay hidden."""
-    from penstock.models.judges.asking import quotes  # loaded where a judge has given a reason
+    from penstock.models.judges.verdict_requests import quotes  # loaded where a judge has given a reason
 
     return None if reason is None or quotes(reason, text) else reason
 

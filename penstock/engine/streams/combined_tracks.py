@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.merging.dag_state import DagState
 from penstock.engine.processor.payload import Changes, Payload
-from penstock.engine.streams.decided import Composer, Decided, Merger, by_part, merged_parts, shifted, split_at
+from penstock.engine.streams.decisions import Composer, Decided, Merger, by_part, merged_parts, shifted, split_at
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.texts import TextPlace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.merging.dag_state import MergeBranches
     from penstock.engine.merging.rules import MergePolicy
-    from penstock.engine.streams.decided import MergeEdits
+    from penstock.engine.streams.decisions import MergeEdits
     from penstock.engine.streams.policy import StreamPolicy
     from penstock.engine.streams.tracks import Subject, Track
     from penstock.engine.values.edits import Edit, Edits
