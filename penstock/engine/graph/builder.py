@@ -88,9 +88,9 @@ def check_stage(stage: str, stages: Iterable[str]) -> None:
 def _check_names(kind: str, given: Iterable[str], known: Iterable[str]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
-        close = (
-            ["on_error"] if unknown[0] == "error_strategy" else difflib.get_close_matches(str(unknown[0]), known, n=1)
-        )
+        close = difflib.get_close_matches(str(unknown[0]), known, n=1)
+        if unknown[0] == "error_strategy" and "on_error" in known:  # the reference system's name
+            close = ["on_error"]
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"unknown {kind} {', '.join(unknown)}; {meant}use one of {', '.join(known)}")
 

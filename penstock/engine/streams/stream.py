@@ -380,7 +380,7 @@ class OutputStream:
         if self._hold == "live" or passed.blocked:
             self.outcome = passed
             return leaving if not passed.blocked else []
-        # Nobody may see what is held before it is judged, so there is no outcome until then.
+        # Held chunks must not be seen before they are judged, so there is no outcome until then.
         self.outcome, self._answer, leaving = await self._host.judge(answer.message, self._hold, leaving)
         self.judged = self.outcome
         if self.outcome.tripwire is not None:

@@ -55,7 +55,7 @@ class Edit:
 
 
 Edits: TypeAlias = tuple[Edit, ...]
-"""Sorted by position, disjoint."""
+"""Edits of one text, sorted by position and disjoint."""
 
 
 def normalise(edits: Iterable[Edit], text: str) -> Edits:

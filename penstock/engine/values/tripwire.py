@@ -78,7 +78,7 @@ class Record:
         seconds: how long it took, by the monotonic clock.
         edits: its edits of texts, each with the place of its text.
         tripwire: the verdict, if it tripped, or if its failure blocks; else None.
-        error: the name of the error's type, if it failed; else None.
+        error: the name of the error's type, if the step failed; else None.
         details: what the processor added with ``ctx.note``, read-only.
     """
 

@@ -343,7 +343,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         translated = verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
         tag = tag_of(verdict.iso_code)
         if tag is not None and verdict.confidence is None and translated:
-            # Whoever translates a text knows what it is in; how sure it is of that, nobody said.
+            # A judge that translates a text knows its language, but reported no probability.
             return WindowScores({tag: 1.0}, text=translated, details=known_details(tag, None, "judge"))
         return self._reading(tag, verdict.confidence or 0.0, "judge")._replace(text=translated or None)
 

@@ -258,6 +258,12 @@ def test_a_keyword_that_does_not_exist_is_refused(slip: Any, meant: str | None) 
         slip(timout=1)
 
 
+def test_the_reference_systems_name_of_the_error_policy_leads_to_ours() -> None:
+    """Its letters are nearer to other names."""
+    with pytest.raises(UsageError, match="error_strategy; did you mean 'on_error'"):
+        W.then(Look(), error_strategy="allow")  # type: ignore[call-arg]
+
+
 class Broken(Look):
     """A step that fails."""
 
