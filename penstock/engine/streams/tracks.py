@@ -308,7 +308,7 @@ class GuardTrack:
         try:
             if borders:
                 text = await self._begin_parts(text, borders)
-            due = self._reader.add(text)
+            due = self._reader.add(text) or bool(borders)  # a part that has ended is news, though nothing follows yet
             edits = await self._read(final=final) if final or due else ()
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
             self._step.broke(error)

@@ -304,7 +304,8 @@ class TextReader:
 
     async def read(self, *, final: bool) -> int:
         """Search what is new; return up to where the text is decided. ``final``: whether the text ends here."""
-        until = await self._look(self._own, final=final)
+        own = self._own
+        until = await self._look(own, final=final) if final or own.fresh else own.base + own.start
         if self._joined is None:
             return until
         return min(until, await self._look(self._joined, final=final, across=True))

@@ -420,7 +420,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
                 self.report(ctx, self._detection(ctx, hit.window, one))
             filtered = [one for one in asked if one.filtered]
             if filtered and hit.window.fixed:
-                self.reporter.stop(ctx, "a value that is not text cannot be filtered out", {})
+                self._reporter.stop(ctx, "a value that is not text cannot be filtered out", {})
             made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
         return made
 

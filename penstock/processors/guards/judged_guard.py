@@ -166,7 +166,6 @@ class Guard(TextGuard, Generic[V]):
         default_phase: the default of the option ``phase``.
         embedded: whether the embedded detector is used.
         judge: the judge; None without a model.
-        reporter: reports the findings.
     """
 
     role: ProcessorRole = "guard"
@@ -215,7 +214,7 @@ class Guard(TextGuard, Generic[V]):
         self.on_violation = _callback(name, "on_violation", options.get("on_violation"))
         self.include_text = flag(name, "include_text", options.get("include_text", False))
         callbacks = {"on_detection": self.on_detection, "on_violation": self.on_violation}
-        self.reporter = GuardReporter(strategy, callbacks, shows_text=self.include_text)
+        self._reporter = GuardReporter(strategy, callbacks, shows_text=self.include_text)
         self.awaits = self.judge is not None
         self.edits = "nothing" if strategy in ("block", "warn") else "spans"
         if strategy == "warn" and self.unscanned != "block":
@@ -247,19 +246,19 @@ class Guard(TextGuard, Generic[V]):
 
     def report(self, ctx: AnyContext, detection: Detection) -> None:
         """Call the callbacks for the detection."""
-        self.reporter.call(ctx, "on_detection", detection)
+        self._reporter.call(ctx, "on_detection", detection)
         if detection.flagged:
-            self.reporter.call(ctx, "on_violation", detection)
+            self._reporter.call(ctx, "on_violation", detection)
 
     def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
         """Log a finding that is let through."""
-        self.reporter.warn(ctx, categories)
+        self._reporter.warn(ctx, categories)
 
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
     ) -> NoReturn:
         """Stop the run. ``why`` is the beginning of the reason, if the strategy alone does not explain it."""
-        self.reporter.block(ctx, categories, metadata, why)
+        self._reporter.block(ctx, categories, metadata, why)
 
     def without_messages(self, ctx: AnyContext, message_ids: Iterable[str]) -> MessageList:
         """Return the conversation without messages; stop the run if no user message of the request would remain."""
@@ -268,7 +267,7 @@ class Guard(TextGuard, Generic[V]):
         asked = [message for message in before if message.role == "user"]
         if asked and all(message.id in gone for message in asked):
             reason = "every message of the user's was filtered out, so there is nothing to answer"
-            self.reporter.stop(ctx, reason, {"removed": len(gone)})
+            self._reporter.stop(ctx, reason, {"removed": len(gone)})
         ctx.note(removed=len(gone))
         return ctx.message_list.remove(*gone)
 

@@ -280,7 +280,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self._check_translation(name, model, translate=translate)
         asked = language_question(self.target_languages, translate=translate)
         verdict = TranslationVerdict if translate else LanguageVerdict
-        self.set_up(model, strategy, verdict, asked, {"parts": ("text",), **options})
+        given: GuardOptions = {"parts": ("text",), **options}
+        self.set_up(model, strategy, verdict, asked, given, named=self.target_languages)
         self.options = {**options}
         self.identifier = identifier
         self._own = self._identifier(name, identifier)

@@ -278,7 +278,7 @@ class ScoreGuard(Guard[V]):
         if self.include_scores:
             scores: Mapping[str, float] = metadata.get("scores", {})
             reason += f"; scores: {', '.join(f'{name} {score:.4g}' for name, score in scores.items())}"
-        self.reporter.stop(ctx, reason, metadata)
+        self._reporter.stop(ctx, reason, metadata)
 
     # Reporting
 

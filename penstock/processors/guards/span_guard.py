@@ -255,7 +255,7 @@ class SpanGuard(Guard[V]):
         if not listed:
             return [()] * len(hits)
         types = [group.owner.type for _, group in listed]
-        self.reporter.count(ctx, self.found, Counter(types))
+        self._reporter.count(ctx, self.found, Counter(types))
         if self.strategy == "warn":
             self.warn(ctx, types)
         stuck = self._why_not_edited(listed)
@@ -318,7 +318,7 @@ class SpanGuard(Guard[V]):
         }
 
     def _report_places(self, ctx: AnyContext, window: TextWindow, groups: Sequence[FindingGroup]) -> None:
-        if not self.reporter.is_heard():
+        if not self._reporter.is_heard():
             return
         places: dict[TextPlace, list[FindingGroup]] = by_place(window, groups) or {window.locate(0)[0]: []}
         for place, here in places.items():

@@ -157,7 +157,7 @@ class RegexFilterProcessor(TextGuard):
         self.min_hold = self.stream_carryover_size or 0
         self.lookback = self.finder.lookback
         self.on_violation = _callback(name, on_violation)
-        self.reporter = GuardReporter(strategy, {"on_violation": on_violation}, shows_text=include_redacted_values)
+        self._reporter = GuardReporter(strategy, {"on_violation": on_violation}, shows_text=include_redacted_values)
         self.edits = "spans" if strategy == "redact" else "nothing"
         if strategy == "warn":
             self.role = "observer"
@@ -188,7 +188,7 @@ class RegexFilterProcessor(TextGuard):
         united = [(window, self.finder.unite(window.text, matches)) for window, matches in found] if redacts else []
         shown: Sequence[tuple[TextWindow, Sequence[Match | UnitedMatches]]] = united if redacts else found
         counts = Counter(self._name(item) for _, items in shown for item in items)
-        self.reporter.count(ctx, self.findings, counts, note="matches")
+        self._reporter.count(ctx, self.findings, counts, note="matches")
         for window, items in shown:
             self._report(ctx, window, items)
         fixed = [(window, matches) for window, matches in found if window.fixed] if redacts else []
@@ -197,7 +197,7 @@ class RegexFilterProcessor(TextGuard):
         if fixed:
             self._block(ctx, fixed, counts, "a number cannot be redacted in place; ")
         if self.strategy == "warn":
-            self.reporter.warn(ctx, counts, "rules matched")
+            self._reporter.warn(ctx, counts, "rules matched")
             return [()] * len(hits)
         return [[Edit(item.start, item.end, item.replacement, "redact") for item in items] for _, items in united]
 
@@ -211,7 +211,7 @@ class RegexFilterProcessor(TextGuard):
         names = [self._name(match) for _, matches in found for match in matches]
         listed = [(window, match) for window, matches in found for match in matches][:MOST_LISTED]
         matches = [self._listed_match(window, match) for window, match in listed]
-        self.reporter.block(ctx, names, {"matches": matches, "counts": dict(counts)}, why)
+        self._reporter.block(ctx, names, {"matches": matches, "counts": dict(counts)}, why)
 
     def _listed_match(self, window: TextWindow, match: Match) -> dict[str, Value]:
         place, index = window.locate(match.start)
@@ -227,7 +227,7 @@ class RegexFilterProcessor(TextGuard):
 
     def _report(self, ctx: AnyContext, window: TextWindow, found: Sequence[Match | UnitedMatches]) -> None:
         """Call ``on_violation`` once for each place in which something was found."""
-        if not self.reporter.is_heard():
+        if not self._reporter.is_heard():
             return
         for place, items in by_place(window, found).items():
             matches = tuple(self._as_match(window, item) for item in items)
@@ -242,7 +242,7 @@ class RegexFilterProcessor(TextGuard):
                 field_of(place),
                 matches,
             )
-            self.reporter.call(ctx, "on_violation", violation)
+            self._reporter.call(ctx, "on_violation", violation)
 
     def _as_match(self, window: TextWindow, found: Match | UnitedMatches) -> PatternMatch:
         united = found if isinstance(found, UnitedMatches) else None
