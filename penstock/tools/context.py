@@ -30,7 +30,7 @@ class ToolError(PenstockError):
             long), ``timed-out``, ``not-json`` (its result is not a JSON value), ``refused`` (the call was not
             approved).
         problem: what happened, in words.
-        for_model: the text that is added to the history in place of a result. It may quote arguments and texts of
+        for_model: the text that is added to the history in place of a result. It may quote arguments and messages of
             exceptions, so it must pass the guards like a result.
     """
 

@@ -125,7 +125,7 @@ class CostRecorder:
             self._queue(self.ledger.release(self.key, self._entries.holder))
 
     def _on_spend(self, spend: UsageEntry) -> None:
-        """Record usage. A failure is raised before the next call: whoever used the model did not cause it."""
+        """Record usage. A failure is raised before the next call, since the user of the model did not cause it."""
         try:
             self._record(spend)
         except Exception as error:  # noqa: BLE001 - see above
