@@ -128,7 +128,7 @@ def _is_own(missing: str | None, source: str) -> bool:
 
 
 def _no_module(source: str, *, named: bool) -> str:
-    if Path(f"{source}.py").is_file():  # only a name that is no identifier gets here
+    if Path(f"{source}.py").is_file():  # only a name that is not an identifier gets here
         return f"there is no module of that name; for the file write {source}.py:name"
     if named:
         file = f"path/{source.rpartition('.')[2]}.py"

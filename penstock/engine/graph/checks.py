@@ -318,7 +318,8 @@ def _dag_problems(root: Node) -> Iterator[str]:
             yield f"{dag.path}: two members have the id {double!r}; give each its own"
         missing = sorted({(m.id, e.source) for m in dag.members for e in m.after if e.source not in ids})
         for member, source in missing:
-            yield f"{dag.path}: {member!r} comes after {source!r}, which is no member; the members are {', '.join(ids)}"
+            known = ", ".join(ids)
+            yield f"{dag.path}: {member!r} comes after {source!r}, which is not a member; the members are {known}"
         if not missing:
             yield from _cycles(dag)
 

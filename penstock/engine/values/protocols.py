@@ -1,6 +1,6 @@
-"""Protocols that an application may implement (`Model`, `Storage`, `Cache`, `Clock` …), and a default clock, ids and cache.
+"""Protocols that an application may implement (`Model`, `Storage`, `Clock` …), and a default clock, ids and cache.
 
-Anything with these methods will do: bring your own, or take the ones in `penstock.testing` for tests.
+Any object with the methods of a protocol will do: write your own, or use the fakes in `penstock.testing` for tests.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ V_co = TypeVar("V_co", covariant=True)
 
 @runtime_checkable
 class Clock(Protocol):
-    """Tells the time; messages are stamped by it."""
+    """Returns the time. Messages are stamped with it."""
 
     def now(self) -> datetime:
-        """Return the time now, with its zone."""
+        """Return the current time, with a time zone."""
         ...
 
 
 @runtime_checkable
 class Ids(Protocol):
-    """Gives ids to messages and runs."""
+    """Generates ids for messages and runs."""
 
     def next(self) -> str:
-        """Return an id that was not given before."""
+        """Return an id that was not returned before."""
         ...
 
 
 @runtime_checkable
 class Observer(Protocol):
-    """Is told what the steps of a run did, as it happens. An error it raises is logged, and changes nothing."""
+    """Gets the record of each step when the step has ended. An error that it raises is logged and changes nothing."""
 
     def on_record(self, record: Record) -> None:
-        """Take note of what one step did. Called in the run's own task: be quick, do not block."""
+        """Handle the record of one step. It is called in the run's own task, so it must be quick and must not block."""
         ...
 
 
@@ -65,40 +65,41 @@ class Observer(Protocol):
 class TokenCounter(Protocol):
     """Counts the tokens of texts.
 
-    Two attributes may say more about it, which makes it cheaper to use on a stream: ``additive``, if the counts of two
-    texts add up to the count of both together wherever a letter or digit ends the first and a blank or a line end
-    begins the second; ``monotone``, if a text never has fewer tokens than its beginning. ``name`` is shown in records.
+    Two optional attributes make it cheaper to use on a stream. ``additive``: the counts of two texts add up to the
+    count of both together wherever the first ends in a letter or digit and the second begins with a blank or a line
+    end. ``monotone``: a text never has fewer tokens than any beginning of it. ``name`` is shown in records.
     """
 
     def count(self, text: str) -> int:
-        """Return how many tokens the text has: 0 or more, of any text, special tokens' names included."""
+        """Return the number of tokens: 0 or more. It accepts any text, also one with the names of special tokens."""
         ...
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Answers requests in chunks. `penstock.engine.values.model` says what a request and an answer hold.
+    """A language model: answers requests in chunks. See `penstock.engine.values.model` for requests and answers.
 
-    An attribute ``identity``, a mapping, may say what else tells it apart from others of its name: its address, its own
-    settings. Never a key. Verdicts of models that differ in it are not taken for each other's.
+    An optional attribute ``identity``, a mapping, holds what else distinguishes the model from others of the same name,
+    for example its address and settings. It must not contain an API key. Cached verdicts are shared only by models with
+    the same identity.
     """
 
     @property
     def name(self) -> str:
-        """What it is called, for people: ``openai/gpt-5``. Never a key."""
+        """The name of the model, for people: ``openai/gpt-5``. It must not contain an API key."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Return the answer, chunk by chunk; closing it (``aclose``) ends the request.
+        """Return the answer, chunk by chunk. Closing the iterator (``aclose``) ends the request.
 
         Raises:
-            ModelError: while it is read: it could not be asked, or gave no whole answer.
+            ModelError: while the answer is read: the model could not be asked, or gave no complete answer.
         """
         ...
 
 
 class Judged(Protocol[V_co]):
-    """A verdict, and what it took."""
+    """A verdict, and what is known about how it was reached."""
 
     @property
     def verdict(self) -> V_co:
@@ -107,24 +108,24 @@ class Judged(Protocol[V_co]):
 
     @property
     def model(self) -> str:
-        """The name of whoever gave it. Never a key."""
+        """The name of the model that gave it. It must not contain an API key."""
         ...
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Which entries of it could not be read and are left out; empty if it is whole."""
+        """The entries of the verdict that could not be parsed and are left out; empty if it is complete."""
         ...
 
 
 @runtime_checkable
 class Judge(Protocol[V_co]):
-    """Gives verdicts of one type about texts: `penstock.models.judges.Judge` asks a model for them."""
+    """Gives verdicts of one type about texts. `penstock.models.judges.Judge` asks a model for them."""
 
     async def ask(self, content: str, *, ctx: Value = None) -> Judged[V_co]:
-        """Return the verdict about a text; ``ctx``: the context of the hook that asks, for its record.
+        """Return the verdict about a text. ``ctx``: the context of the hook that asks, for its record.
 
         Raises:
-            JudgeError: there is none; never to be taken for "nothing found".
+            JudgeError: there is no verdict. Do not take that for "nothing found".
         """
         ...
 
@@ -134,63 +135,64 @@ class Embedder(Protocol):
     """Turns texts into vectors."""
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text, in order; all of one length.
+        """Return one vector for each text, in order. All vectors have the same length.
 
         Raises:
-            ModelError: it could not be asked, or gave no whole answer.
+            ModelError: the model could not be asked, or gave no complete answer.
         """
         ...
 
 
 @runtime_checkable
 class Cache(Protocol):
-    """Keeps texts under keys for a while: in memory, or in a server that several processes share.
+    """Stores texts under keys for a limited time: in memory, or in a server that several processes share.
 
-    It may forget whatever it likes. What it raises is logged, and taken for "not there".
+    It may drop entries at any time. An error that it raises is logged and counts as a miss.
     """
 
     async def get(self, key: str) -> str | None:
-        """Return what is kept under the key, or None."""
+        """Return the value stored under the key, or None."""
         ...
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
-        """Keep the value, for ``ttl`` seconds if that is given, in place of what was there."""
+        """Store the value in place of an earlier one; for ``ttl`` seconds if that is given."""
         ...
 
 
 @runtime_checkable
 class Storage(Protocol):
-    """Keeps threads, messages and working memories. What has been awaited is kept, whatever happens to the process.
+    """Stores threads, messages and working memories. Data is durable once the awaited call has returned.
 
-    Safe under many tasks and several processes. It opens itself at first use. Every method raises `StorageError` where
-    the store cannot be reached, is broken, or gives up; never less than what was asked for is done in silence.
+    It is safe to use from many tasks and several processes, and opens itself at first use. Every method raises
+    `StorageError` if the store cannot be reached, is broken, or gives up. No method silently does less than it was
+    asked.
     """
 
     async def thread(self, thread_id: str) -> Thread | None:
-        """Return a thread, or None."""
+        """Return a thread, or None if there is none with that id."""
         ...
 
     async def create_thread(self, thread: Thread) -> Thread:
-        """Return the thread of that id as it is kept; it is stored if there is none.
+        """Return the stored thread with that id; if there is none, store this one.
 
         Raises:
-            OwnershipError: there is one, and it is another resource's.
+            OwnershipError: the stored thread belongs to another resource.
         """
         ...
 
     async def update_thread(
         self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
     ) -> Thread:
-        """Store a title, or metadata in place of the ones before, and return the thread.
+        """Set the title or replace the metadata of a thread, and return the thread.
 
         Args:
-            thread_id: which.
-            title: the title; None leaves it.
-            metadata: the metadata; None leaves them.
-            expected: the version that it must still have; None: any.
+            thread_id: the id of the thread.
+            title: the new title; None keeps the old one.
+            metadata: the new metadata, in place of the old; None keeps the old.
+            expected: the version that the thread must still have; None: any.
 
         Raises:
-            StorageConflictError: it has another version by now.
+            StorageConflictError: the thread has another version by now.
             NotStoredError: there is no such thread.
         """
         ...
@@ -198,30 +200,30 @@ class Storage(Protocol):
     async def threads(
         self, *, resource_id: str | None = None, limit: int = 50, after: str | None = None
     ) -> Page[Thread]:
-        """Return threads, the last changed first; ``after``: a page's ``following``."""
+        """Return threads, the last changed first. ``after`` is the ``following`` of the page before."""
         ...
 
     async def delete_thread(self, thread_id: str) -> bool:
-        """Delete a thread with its messages, their vectors, and its working memory; tell whether there was one."""
+        """Delete a thread with its messages, their vectors, and its working memory. Returns whether there was one."""
         ...
 
     async def delete_resource(self, resource_id: str) -> int:
-        """Delete all that is a resource's: its threads as `delete_thread` does, its vectors, its working memory.
+        """Delete everything of a resource: its threads (see `delete_thread`), its vectors and its working memory.
 
-        Returns how many threads there were. What is stored for it afterwards begins anew.
+        Returns the number of threads that were deleted. Data stored for the resource afterwards starts afresh.
         """
         ...
 
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
-        """Store messages, all or none, and return them as they are kept, in the order given.
+        """Store messages, all or none, and return them as stored, in the order given.
 
-        Each has an id and a thread. One that is there already is replaced and keeps its place; the others follow the
-        last of their thread, in the order given. Threads that are missing are stored, as the resource's of the message
-        (or, if it has none, the thread's own).
+        Each message needs an id and a thread. A message that is already stored is replaced and keeps its place. New
+        messages follow the last message of their thread, in the order given. Missing threads are created; their owner
+        is the message's resource, or the thread itself if the message has no resource.
 
         Raises:
-            MessageError: one has no id or no thread.
-            OwnershipError: a thread is another resource's, or the id is that of another thread's message.
+            MessageError: a message has no id or no thread.
+            OwnershipError: a thread belongs to another resource, or the id belongs to a message of another thread.
         """
         ...
 
@@ -237,16 +239,16 @@ class Storage(Protocol):
         """Return messages of a thread, the newest first.
 
         Args:
-            thread_id: which thread.
-            resource_id: whose they must be; None: anybody's.
-            limit: how many at most, 1 to 10,000.
-            before: where to go on: a page's ``following``, of the same order.
-            oldest_first: the oldest first instead.
+            thread_id: the id of the thread.
+            resource_id: the resource that must own the messages; None: any.
+            limit: the maximum number of messages, 1 to 10,000.
+            before: where to continue: the ``following`` of a page in the same order.
+            oldest_first: whether to return the oldest first instead.
         """
         ...
 
     async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
-        """Return those of the messages that there are, each once, by thread and order."""
+        """Return the messages with these ids, each once, by thread and order. Ids that are not stored are ignored."""
         ...
 
     async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
@@ -254,11 +256,11 @@ class Storage(Protocol):
         ...
 
     async def delete_messages(self, ids: Sequence[str]) -> int:
-        """Delete messages with their vectors; return how many there were."""
+        """Delete messages with their vectors. Returns how many of them were stored."""
         ...
 
     async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
-        """Return the working memory of a thread or a resource as it stands, or None."""
+        """Return the current working memory of a thread or a resource, or None."""
         ...
 
     async def put_working_memory(
@@ -267,44 +269,47 @@ class Storage(Protocol):
         """Store a working memory, and return it.
 
         Args:
-            scope: whose.
+            scope: whether it belongs to a thread or a resource.
             key: the id of the thread or resource.
-            text: all that it is to hold.
-            expected: the version that it must still have; 0: there must be none; None: whatever there is.
-            author: who changes it.
+            text: the whole new content.
+            expected: the version that it must still have; 0: there must be none; None: any.
+            author: who makes the change.
 
         Raises:
-            StorageConflictError: it has another version by now: read it again.
+            StorageConflictError: it has another version by now. Read it again first.
         """
         ...
 
     async def working_memory_history(
         self, scope: MemoryScope, key: str, *, limit: int = 10
     ) -> tuple[MemoryRecord, ...]:
-        """Return a working memory's last versions, the newest first; a store keeps at least 10."""
+        """Return the last versions of a working memory, the newest first. A store keeps at least 10."""
         ...
 
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
-        """Delete a working memory with all its versions; tell whether there was one.
+        """Delete a working memory with all its versions. Returns whether there was one.
 
-        Who expects a version of it cannot write it back; the versions of the next one count from 1 again.
+        A later write that expects a version of it fails. The versions of the next working memory start from 1 again.
         """
         ...
 
     async def close(self) -> None:
-        """Close what is open; it may be used again."""
+        """Close all connections. The storage opens them again when it is next used."""
         ...
 
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """Keeps vectors by index and finds those near one. A store of messages that is one too deletes them together."""
+    """Stores vectors in named indexes and finds the ones nearest to a vector.
+
+    If it also stores messages, deleting a message deletes its vectors.
+    """
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
-        """Store vectors, all or none; the index is made at first use, of their length.
+        """Store vectors, all or none. The index is created at first use, for vectors of their length.
 
         Raises:
-            StorageError: a vector has another length than the index's, is empty, or holds what is no finite number.
+            StorageError: a vector is empty, has another length than the index, or contains a number that is not finite.
         """
         ...
 
@@ -318,20 +323,20 @@ class VectorStore(Protocol):
         resource_id: str | None = None,
         threshold: float | None = None,
     ) -> tuple[VectorHit, ...]:
-        """Return the nearest by cosine, the nearest first; of equal ones by id. An index that is not there has none.
+        """Return the nearest entries by cosine, best first, ties by id. A missing index has no entries.
 
         Args:
-            index: which index.
-            vector: near what.
-            limit: how many at most.
-            thread_id: of which thread; None: any.
-            resource_id: of which resource; None: any.
-            threshold: the least score; None: any.
+            index: the name of the index.
+            vector: the vector to compare with.
+            limit: the maximum number of entries.
+            thread_id: only entries of this thread; None: of any.
+            resource_id: only entries of this resource; None: of any.
+            threshold: the lowest score to return; None: any.
         """
         ...
 
     async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
-        """Delete the vectors of messages from an index; return how many there were."""
+        """Delete the vectors of messages from an index. Returns how many there were."""
         ...
 
 
@@ -341,12 +346,12 @@ class SystemClock:
     __slots__ = ()
 
     def now(self) -> datetime:
-        """Return the time now, in UTC."""
+        """Return the current time, in UTC."""
         return datetime.now(UTC)
 
 
 class RandomIds:
-    """Ids of 24 hexadecimal digits from the system's randomness: unique across processes, forks included."""
+    """Random ids of 24 hexadecimal digits; unique across processes, also after a fork."""
 
     __slots__ = ()
 
@@ -360,10 +365,10 @@ RANDOM_IDS = RandomIds()
 
 
 class LRUCache:
-    """Keeps the ``size`` texts that were used last, each for as long as it was given.
+    """Keeps the ``size`` most recently used texts, each for the time to live that it was stored with.
 
     Raises:
-        OptionError: the size is not 1 or more.
+        OptionError: ``size`` is not 1 or more.
     """
 
     __slots__ = ("_clock", "_kept", "_size")
@@ -376,7 +381,7 @@ class LRUCache:
         self._kept: OrderedDict[str, tuple[str, datetime | None]] = OrderedDict()
 
     async def get(self, key: str) -> str | None:
-        """Return what is kept under the key, or None if nothing is, or not any more."""
+        """Return the value stored under the key, or None if there is none or it has expired."""
         value, until = self._kept.get(key, (None, None))
         if until is not None and until <= self._clock.now():
             del self._kept[key]
@@ -386,7 +391,7 @@ class LRUCache:
         return value
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
-        """Keep the value; the one that was not used for longest may have to go."""
+        """Store the value. If the cache is full, the least recently used entry is dropped."""
         until = None if ttl is None else self._clock.now() + timedelta(seconds=ttl)
         self._kept[key] = (value, until)
         self._kept.move_to_end(key)
@@ -394,9 +399,9 @@ class LRUCache:
             self._kept.popitem(last=False)
 
     def __len__(self) -> int:
-        """Return how many texts are kept, those whose time is over included."""
+        """Return the number of entries, expired ones included."""
         return len(self._kept)
 
     def __repr__(self) -> str:
-        """Show how much it holds, not what."""
+        """Show the number of entries, but no content."""
         return f"LRUCache({len(self)} of {self._size})"

@@ -316,7 +316,7 @@ class _Attempts(Generic[V]):
         except UnreadableError as error:
             cut = answer.finish_reason == "length"
             self._problem = "it was cut off because it was too long" if cut else str(error)
-            raise _FailedError("unreadable", f"the answer is no verdict: {self._problem}", wait=0.0) from error
+            raise _FailedError("unreadable", f"the answer is not a verdict: {self._problem}", wait=0.0) from error
 
     def _unanswered(self, error: ModelError) -> _FailedError:
         if self._caller.structured != "prompt" and rejects_format(error):
@@ -328,7 +328,7 @@ class _Attempts(Generic[V]):
 
 
 def _refuse_unfinished(answer: ModelAnswer) -> None:
-    """Refuse an answer that is no answer, whatever its text says.
+    """Refuse an answer that does not count, whatever its text.
 
     Raises:
         _FailedError: it is a refusal, an error, or empty.

@@ -288,7 +288,7 @@ class OpenAICompatibleModel(EndpointClient):
         """Return the body of a request, without headers.
 
         Raises:
-            MessageError: the arguments or the result of a tool call are no JSON values.
+            MessageError: the arguments or the result of a tool call are not JSON values.
             UsageError: ``tool_choice`` names a tool that is not among the tools.
         """
         merged = FrozenDict({**self._settings, **request.settings})
@@ -307,7 +307,7 @@ class OpenAICompatibleModel(EndpointClient):
 
         Raises:
             ModelError: the request failed, was refused, or the answer broke off.
-            MessageError: the arguments or the result of a tool call are no JSON values.
+            MessageError: the arguments or the result of a tool call are not JSON values.
             UsageError: ``tool_choice`` names a tool that is not among the tools.
         """
         http = self._http

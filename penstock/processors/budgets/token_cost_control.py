@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ProcessorRole
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.protocols import Clock, TokenCounter
-    from penstock.processors.budgets.cost_ledger import Standing
+    from penstock.processors.budgets.cost_ledger import Reservation
     from penstock.processors.budgets.prices import GivenPrices, Price
 
 
@@ -265,12 +265,12 @@ class TokenCostControl(Processor[RequestCost]):
             )
         return cost.limit
 
-    async def _reserve(self, recorder: CostRecorder, cost: Decimal, limit: Decimal) -> Standing:
+    async def _reserve(self, recorder: CostRecorder, cost: Decimal, limit: Decimal) -> Reservation:
         now = self._clock.now()
         since = window_start(self.window, now)
         return await recorder.reserve(cost, limit, since, now, now + self._reserved_for)
 
-    def _report(self, recorder: CostRecorder, standing: Standing, cost: Decimal, limit: Decimal) -> CostReport:
+    def _report(self, recorder: CostRecorder, standing: Reservation, cost: Decimal, limit: Decimal) -> CostReport:
         return CostReport(
             processor_id=self.id,
             scope=scope_name(self.scope),

@@ -1,7 +1,7 @@
-"""`SpanGuard`: base of guards that find stretches of text, and redact them, remove them, warn of them, or stop the run.
+"""`SpanGuard`: base class of guards that find spans of text, and redact or remove them, log them, or stop the run.
 
-The embedded detector searches every text. A judge, if there is one, reads the text sentence by sentence, with what the
-detector found already hidden, and names values. The guard then searches the text for these values, since models cannot
+The embedded detector searches every text. A judge, if there is one, reads the text sentence by sentence, with the
+detector's findings hidden, and names values. The guard then searches the text for these values, since models cannot
 count characters.
 """
 
@@ -81,14 +81,14 @@ class FindingGroup(NamedTuple):
 
 
 class SpanGuard(Guard[V]):
-    """Finds stretches of texts. A subclass says how its detector finds them, and how a judge's verdict reads.
+    """Finds spans of text. A subclass tells how its detector finds them, and how to read a judge's verdict.
 
     Write `find_spans` and `replacement`; with a judge, `judged_values`; and call `set_up` in the constructor.
 
     Attributes:
-        windows: how texts are cut for the judge; ``strategy="filter"`` removes such a window around a finding where it
+        windows: how to cut texts for the judge; ``strategy="filter"`` removes such a window around a finding where it
             cannot remove the message.
-        threshold: the score from which on a finding counts, 0 to 1.
+        threshold: the score from which a finding counts, 0 to 1.
         found: the fact with the number of findings of the run by type: ``{"email": 2}``.
     """
 

@@ -41,7 +41,7 @@ class LegacyProcess(Protocol):
         memory_system_message: str | None = None,
         new_messages: Sequence[Message] = (),
     ) -> Sequence[Message] | Awaitable[Sequence[Message]]:
-        """Return the loaded messages that are to be shown."""
+        """Return the loaded messages to show to the model."""
         ...
 
 
@@ -66,7 +66,7 @@ class LegacyMemoryProcessor:
         memory_system_message: str | None = None,  # noqa: ARG002  # likewise
         new_messages: Sequence[Message] = (),  # noqa: ARG002  # likewise
     ) -> Sequence[Message]:
-        """Return the loaded messages that are to be shown.
+        """Return the loaded messages to show to the model.
 
         Args:
             messages: the loaded messages, oldest first.

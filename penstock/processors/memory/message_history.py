@@ -516,7 +516,7 @@ class MessageHistory(Processor[HistoryState]):
             ctx.state.early |= await self._store(ctx, [entry.message for entry in asked if entry.source == "input"])
 
     async def process_llm_response(self, ctx: LLMResponseContext[HistoryState]) -> None:
-        """Store the input, if that was not done before: by now all checks have let it pass.
+        """Store the input, if that was not done before: by now it has passed all checks.
 
         Raises:
             StorageError: the store failed.

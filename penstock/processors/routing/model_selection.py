@@ -54,7 +54,7 @@ def name_of(model: Model | str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model, and the requests for which it is to be chosen.
+    """A model, and the requests for which it should be chosen.
 
     Attributes:
         model: the model, or its name.

@@ -1,4 +1,4 @@
-"""`RegexFilterProcessor`: blocks, redacts or reports what patterns match, wherever text stands; it needs no model."""
+"""`RegexFilterProcessor`: blocks, redacts or logs matches of regular expressions in any text. It needs no model."""
 
 from __future__ import annotations
 

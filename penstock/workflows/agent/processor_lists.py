@@ -121,7 +121,7 @@ class ProcessorLists:
         return self._placed(name, *[tuple(cast("Sequence[Item]", entries)) for entries in lists])
 
     def check_known(self, name: str) -> None:
-        """Check the entries that are no functions, so that mistakes are found before the first request.
+        """Check the entries that are not functions, so that mistakes are found before the first request.
 
         Raises:
             OptionError: an entry is neither a processor nor a workflow.

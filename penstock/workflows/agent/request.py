@@ -173,7 +173,7 @@ def step_request(prepared: Outcome, model: Model | None = None) -> StepRequest:
         model: an object that is known to be a model: to check it costs more than everything else here.
 
     Raises:
-        OptionError: the processors have chosen something that is no model.
+        OptionError: the processors have chosen something that is not a model.
         UsageError: they name a tool that does not exist.
     """
     settings: Values = prepared.overrides
@@ -232,6 +232,6 @@ def _choice(given: Value, tools: Mapping[str, Tool]) -> Value:
     if unknown:
         known = f"the tools are {', '.join(tools) or 'none'}"
         raise UsageError(
-            f"tool_choice must be auto, none, required, or names of tools; {', '.join(unknown)} is no tool; {known}"
+            f"tool_choice must be auto, none, required, or names of tools; {', '.join(unknown)} is not a tool; {known}"
         )
     return names

@@ -139,7 +139,7 @@ def _answer_chunks(answer: Value) -> Sequence[Chunk]:
     """Return the answer of a processor as chunks.
 
     Raises:
-        UsageError: it is no str, message or list of chunks.
+        UsageError: it is not a str, message or list of chunks.
     """
     if isinstance(answer, str):
         answer = Message.assistant(answer)
@@ -261,7 +261,7 @@ class ModelStep:
             self._reject(ask, attempt, judged)
             return
         message = run.message_list.get(answer.id)
-        reason = attempt.finish_reason if stream.judged is None else judged.told.get("finish_reason")
+        reason = attempt.finish_reason if stream.judged is None else judged.details.get("finish_reason")
         async with aclosing(self._accept(ask, attempt, judged, message, str(reason or "other"))) as chunks:
             async for chunk in chunks:
                 yield chunk

@@ -501,7 +501,7 @@ def _confirmed(question: str) -> bool:
     """Ask on the terminal.
 
     Raises:
-        CommandError: stdin is no terminal.
+        CommandError: stdin is not a terminal.
     """
     if not sys.stdin.isatty():
         raise CommandError("nothing was done: without a terminal to ask on, --yes is required")

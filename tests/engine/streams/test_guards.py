@@ -47,7 +47,7 @@ def test_a_guard_that_edits_nothing_may_report_what_it_found() -> None:
 @pytest.mark.parametrize(
     ("edits", "made", "told"),
     [
-        ("nothing", [Edit(0, 1, "*")], "it declares that it edits nothing, but it returned edits"),
+        ("nothing", [Edit(0, 1, "*")], "it declares edits='nothing', but it returned edits"),
         ("spans", [Edit(0, 22, "*")], "it edits text that is not decided yet"),
     ],
 )
@@ -112,7 +112,7 @@ async def test_a_guard_under_a_policy_that_breaks_between_neighbours_is_replaced
 
 def test_one_chunk_alone_is_not_judged() -> None:
     """Who calls the hook himself is told what to do."""
-    with pytest.raises(UsageError, match="run it in a workflow"):
+    with pytest.raises(UsageError, match="run the guard in a workflow"):
         Watch().process_output_stream(Chunk("text-delta", "a"), None)  # type: ignore[arg-type]
 
 

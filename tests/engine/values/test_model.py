@@ -60,7 +60,7 @@ def test_a_request_is_frozen() -> None:
     assert ToolSpec("now").parameters["type"] == "object"
     assert ModelRequest("hi", [tool], ["web"]).tool_choice == ("web",)  # type: ignore[arg-type]
     assert ResponseFormat().schema is None
-    with pytest.raises(MessageError, match="has a name"):
+    with pytest.raises(MessageError, match="has no name"):
         ToolSpec("")
     with pytest.raises(MessageError, match="auto, none, required, or a tuple of names"):
         ModelRequest("hi", tool_choice="maybe")  # type: ignore[arg-type]

@@ -167,6 +167,7 @@ def test_a_key_of_hashes_is_never_shown() -> None:
     [
         ("types", "did you mean 'detection_types'"),
         ("treshold", "did you mean 'threshold'"),
+        ("error_strategy", "did you mean on_error"),
         ("on_error", r"\.then\(guard, on_error=…\)"),
         ("colour", "there are model, detection_types"),
     ],
