@@ -7,6 +7,7 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import sys
 import traceback
 from pathlib import Path
@@ -142,10 +143,11 @@ def _no_module(source: str, *, named: bool) -> str:
 
 
 def _is_built_in(name: str) -> bool:
-    import penstock
+    import penstock.processors
 
-    found = getattr(penstock, name, None)
-    return inspect.isclass(found) and issubclass(found, Processor)
+    modules = [module.name for module in pkgutil.iter_modules(penstock.processors.__path__, "penstock.processors.")]
+    found = [getattr(importlib.import_module(module), name, None) for module in modules]
+    return any(inspect.isclass(each) and issubclass(each, Processor) for each in found)
 
 
 def _add_to_path(folder: str) -> None:
