@@ -78,7 +78,7 @@ class ChunkReader:
         return chunk
 
 
-class TextReader:
+class AnswerReader:
     """Iterates over the pieces of text of a stream."""
 
     __slots__ = ("_chunks",)
@@ -158,7 +158,7 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return TextReader(self._read())
+        return AnswerReader(self._read())
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """Return `full_stream`."""
