@@ -18,7 +18,7 @@ from penstock.engine.processor.context import (
 from penstock.engine.processor.payload import Answer as Answer, Retry as Retry
 from penstock.engine.processor.processor import Processor as Processor, processor as processor
 from penstock.engine.run.run import Run as Run
-from penstock.engine.text_guards.guard import TextGuard as TextGuard
+from penstock.engine.text_guards.text_guard import TextGuard as TextGuard
 from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWindow
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit

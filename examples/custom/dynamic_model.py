@@ -2,7 +2,7 @@
 
 from penstock import Agent, InputStepContext, Processor
 from penstock.engine import Overrides
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.testing import ScriptedModel
 
 

@@ -35,4 +35,4 @@ if __name__ == "__main__":
     result = agent.generate_sync("How many states are in the UN?")
     for step in result.steps:
         print(f"{step.finish_reason}: {step.text or (step.tripwire and step.tripwire.reason)}")
-    print("the rejected attempt is in the result:", "195" in str(result.messages))
+    print("the rejected attempt is in the result:", "195 countries" in str(result.messages))

@@ -1,8 +1,8 @@
-"""Encoded text: base64, hexadecimal, escapes, and letters written apart (``h e l l o``), found and decoded.
+"""Encoded text: base64, hexadecimal, escapes, and spaced-out letters (``h e l l o``), found and decoded.
 
 A stretch is a part of a text that does not read as words. `stretches` finds them, `decoded` and `joined` return what
-they may say, `EncodedSpans` runs another detector over that, `spoken` returns all of it for detectors of whole texts.
-A long stretch is judged slice by slice, and no slice depends on text that comes later, so streams give the same result.
+they may mean, `EncodedSpans` runs another detector over that, and `spoken` returns all of it for detectors of whole
+texts. A long stretch is judged slice by slice, and no slice depends on later text, so streams give the same result.
 """
 
 from __future__ import annotations
@@ -394,11 +394,11 @@ _MARKED = 3  # words with markup in them, from which on they are no accident
 
 
 def spoken(text: str) -> list[str]:
-    """Return what a text says beside what it shows.
+    """Return the hidden meanings of a text.
 
-    That is what codes in it stand for, the text with letters put together that were written apart, and the text without
-    markup within words. Nothing for plain prose, which is recognised at a glance. All together is no longer than a few
-    times the text.
+    These are the decoded codes in it, the text with spaced-out letters joined, and the text without markup within
+    words. For plain prose, which is recognised quickly, the result is empty. All together is at most a few times as
+    long as the text.
     """
     found = [*_decoded(text, _DEPTH)]
     unmarked, count = _MARKUP.subn("", text)

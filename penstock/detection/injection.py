@@ -1,8 +1,9 @@
-"""Prompt injection: `InjectionScorer` tells attempts to take over a model from ordinary requests.
+"""Prompt injection: `InjectionScorer` distinguishes attempts to take over a model from ordinary requests.
 
-A linear model gives the score, and rules name what explains it. ``training/injection.py`` trained the model on the data
-sets that are listed in the file of its weights. It knows direct attacks. An order that is hidden in an e-mail or a web
-page and reads like any other order is beyond it, as it is beyond every detector that does not know who may give orders.
+A linear model gives the score, and rules name the reasons. ``training/injection.py`` trained the model on the data sets
+that are listed in the file of its weights. It recognises direct attacks. It cannot recognise an instruction that is
+hidden in an e-mail or a web page and reads like any other; no detector can that does not know who may give
+instructions.
 
 The rules were written for Penstock. Their patterns read lower-case text without disguises. Each begins with a fixed
 word and looks a bounded distance ahead, so the time is linear in the length of the text.
@@ -246,7 +247,7 @@ class InjectionScorer:
 
     @property
     def thresholds(self) -> Mapping[str, float]:
-        """The score from which on a kind counts; less than 1 % of the benign development prompts reach it."""
+        """The score from which a kind counts; less than 1 % of the benign development prompts reach it."""
         limit = load(WEIGHTS).thresholds[INJECTION]
         return dict.fromkeys(TYPES, limit)
 
@@ -270,7 +271,7 @@ class InjectionScorer:
         return {kind: score if kind in named else 0.0 for kind in TYPES}
 
     def reasons(self, text: str) -> tuple[str, ...]:
-        """Return the names of the rules that match a text. Whether it is an attack, the scores say."""
+        """Return the names of the rules that match a text. They explain a score, but do not decide."""
         texts = [text, *readings(text)]
         names = [rule.name for each in texts for rule in matching(undisguised(each).lower())]
         return tuple(dict.fromkeys([*([HIDDEN] if hidden(text) else []), *names]))

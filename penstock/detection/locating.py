@@ -1,4 +1,4 @@
-"""`ValueLocator`: finds where in a text a value stands that a judge named, as it is written or as people read it."""
+"""`ValueLocator`: finds the places in a text of a value that a judge named, as written or as people read it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ValueLocator:
         self._places = [at for _, at in read]
 
     def find(self, value: str) -> list[tuple[int, int]]:
-        """Return all places of a value: where it stands as a word, or, if nowhere, where it stands within words."""
+        """Return all places of a value: those where it is a word, or, if there are none, those within words."""
         words = _words(value)
         return self._all(words) or self._all(_words(" ".join(words).strip(_EDGES)))
 

@@ -1,9 +1,10 @@
-"""Moderation: `ModerationScorer` tells how likely a text falls into the five main categories of moderation.
+"""Moderation: `ModerationScorer` estimates how likely a text falls into each of the five main categories.
 
-A linear model over words and letters, trained by ``training/moderation.py`` on the data sets that are listed in the
-file of its weights. Use it to sort, not to judge: docs/processors/moderation.md has its figures and weaknesses. Each
-category has two heads. One recognises content, and its scores are calibrated. The other recognises requests for such
-content, and gives a score only where it is sure. Finer categories (threats, minors, graphic violence) are not covered.
+It is a linear model over words and letters, trained by ``training/moderation.py`` on the data sets that are listed in
+the file of its weights. Use it to sort, not to judge: docs/processors/moderation.md has its figures and weaknesses.
+Each category has two heads. One recognises content, and its scores are calibrated. The other recognises requests for
+such content, and gives a score only if it is certain. Finer categories (threats, minors, graphic violence) are not
+covered.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import regex
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import RUN, BuiltInRule, pattern_rule, prefix_rule
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
-from penstock.engine.text_guards.guard import MAX_HOLD
+from penstock.engine.text_guards.text_guard import MAX_HOLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

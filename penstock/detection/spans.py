@@ -1,4 +1,4 @@
-"""`Span`: a stretch of a text in which a detector found something."""
+"""`Span`: a part of a text in which a detector found something."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A stretch in which something was found.
+    """A part of a text in which something was found.
 
     Attributes:
         start: where it begins, in code points.
         end: where it ends, exclusive.
         type: what was found: ``email``, ``system-prompt`` …
-        score: how sure that is, from 0 to 1.
+        score: how certain that is, from 0 to 1.
     """
 
     start: int

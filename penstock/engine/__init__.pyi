@@ -31,9 +31,9 @@ from penstock.engine.processor.state import RunEnd as RunEnd
 from penstock.engine.run.run import Run as Run
 from penstock.engine.run.sync import SyncOutputStream as SyncOutputStream, SyncRun as SyncRun
 from penstock.engine.streams.stream import OutputStream as OutputStream
-from penstock.engine.text_guards.guard import TextGuard as TextGuard
+from penstock.engine.text_guards.text_guard import TextGuard as TextGuard
 from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWindow
-from penstock.engine.values.answers import collected as collected
+from penstock.engine.values.answer_builder import collected as collected
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit
 from penstock.engine.values.errors import (
@@ -78,7 +78,7 @@ from penstock.engine.values.model import (
     ToolSpec as ToolSpec,
     Usage as Usage,
 )
-from penstock.engine.values.ports import (
+from penstock.engine.values.protocols import (
     Cache as Cache,
     Clock as Clock,
     Embedder as Embedder,

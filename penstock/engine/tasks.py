@@ -35,7 +35,7 @@ def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
         value: T = stop.value
         return value
     stepping.close()
-    raise UsageError(f"{what} waits for something, so it cannot run in sync form; await it instead")
+    raise UsageError(f"{what} awaits something, so it cannot run without an event loop; await it instead")
 
 
 def new_task_group() -> AsyncioTaskGroup | AnyioTaskGroup:

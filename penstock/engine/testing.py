@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.processor.processor import AnyProcessor
-    from penstock.engine.run.answers import Release
+    from penstock.engine.run.held_answers import Release
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Record
@@ -75,16 +75,16 @@ def run_stage(
     messages: object = "",
     **details: Value,
 ) -> Outcome:
-    """Run one stage of a processor or a workflow on messages, without an event loop.
+    """Run one stage of a processor or a workflow on messages, without an event loop. Returns the outcome.
 
     Args:
-        item: a workflow, or a processor, which runs in a workflow of its own.
-        stage: the stage, for example ``process_output_step``.
+        item: a workflow, or a processor, which is put into a workflow of one step.
+        stage: the name of the stage, for example ``process_output_step``.
         messages: a str, messages, chat dicts, or a `MessageList`; for the tools' stages a JSON value.
-        details: details of the call for its hooks, for example ``finish_reason``.
+        details: details of the call for the hooks, for example ``finish_reason``.
 
     Raises:
-        UsageError: a hook waits; use ``await Workflow("test").then(processor).check(...)`` then.
+        UsageError: a hook awaits something. Use ``await Workflow("test").then(processor).check(...)`` instead.
         StepFailedError: the processor failed, and its policy is to raise.
     """
     workflow = item if isinstance(item, Workflow) else Workflow("test").then(item)
@@ -97,12 +97,12 @@ def run_stream(
     """Run `process_output_stream` of a processor or a workflow on chunks, without an event loop.
 
     Args:
-        item: a workflow, or a processor, which runs in a workflow of its own.
-        source: the chunks of an answer; a str is a piece of text.
-        release: when they may leave; see `Run.process_output_stream`.
+        item: a workflow, or a processor, which is put into a workflow of one step.
+        source: the chunks of an answer; a str becomes a piece of text.
+        release: when chunks may leave; see `Run.process_output_stream`.
 
     Returns:
-        The chunks that left, and the outcome of the stream.
+        The chunks that left the stream, and its outcome.
 
     Raises:
         UsageError: a hook is async.

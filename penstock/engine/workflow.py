@@ -33,7 +33,7 @@ from penstock.engine.graph.nodes import (
     resolve,
     steps_of,
 )
-from penstock.engine.graph.plans import Plans
+from penstock.engine.graph.plan_cache import Plans
 from penstock.engine.processor.processor import claims_of, one_of
 from penstock.engine.processor.stages import STAGES, ProcessorList
 from penstock.engine.run.run import Run
@@ -58,9 +58,10 @@ Item: TypeAlias = "AnyProcessor | Workflow"
 
 
 class Workflow:
-    """A graph of processors: an immutable value. Each method that adds to it returns a new one; equal graphs are equal.
+    """A graph of processors, as an immutable value. Each method that adds to it returns a new workflow.
 
-    The graph as a whole is checked when it is first used, or by `validate`; all problems are reported at once.
+    The graph is checked as a whole when it is first used, or by `validate`. All problems are reported at once. Two
+    workflows are equal if their names and graphs are equal.
     """
 
     __slots__ = ("_plans", "name", "root")
@@ -71,7 +72,7 @@ class Workflow:
 
     def __init__(self, name: str, root: Sequence | None = None) -> None:
         if not is_name(name):
-            raise UsageError(f"a workflow's name is a non-empty str without '/', not {name!r}")
+            raise UsageError(f"a workflow's name must be a non-empty str without '/', not {name!r}")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "root", root or Sequence())
         object.__setattr__(self, "_plans", None)
@@ -79,22 +80,22 @@ class Workflow:
     # Building
 
     def then(self, item: Item, *, id: str | None = None, **policy: Unpack[PolicyOptions]) -> Workflow:
-        """Return the workflow with one more step, after all others.
+        """Return the workflow with one more step at its end.
 
         Args:
             item: a processor, or a workflow as one step.
-            id: the step's id, in place of the processor's.
+            id: the step's id; None: the processor's.
             policy: ``timeout``, ``on_error``, ``mode``, ``overlap``, ``offload``; see `Policy`.
         """
         return self._with(_node(item, policy_of(policy), id))
 
     def parallel(self, *items: Item, merge: MergePolicy = None, **policy: Unpack[PolicyOptions]) -> Workflow:
-        """Return the workflow with steps that run in parallel on one payload, and a join that merges their edits.
+        """Return the workflow with steps that run in parallel on the same payload; their edits are merged afterwards.
 
         Args:
             items: processors and workflows, in declared order.
             merge: how conflicting edits are resolved: ``"first"``, ``"last"``, ``pick("id")``, ``"sequence"`` (the
-                items run one after another instead), or a function of a `Conflict`. None: a conflict fails the join.
+                items run one after another instead), or a function of a `Conflict`. None: a conflict is an error.
             policy: as in `then`, for each of the items; a timeout applies to those that can be stopped.
         """
         given = policy_of(policy)
@@ -112,14 +113,14 @@ class Workflow:
         merge: MergePolicy = None,
         on_error: Literal["block", "raise"] = "raise",
     ) -> Workflow:
-        """Return the workflow with a branch: the first arm whose condition holds, or every such arm (``match="all"``).
+        """Return the workflow with a branch: it runs the first arm whose condition holds, or all (``match="all"``).
 
         Args:
             arms: pairs of a condition ``(ctx) -> bool`` (sync or async) and what to run.
-            otherwise: what to run if none holds; without it the payload passes through.
+            otherwise: what to run if no condition holds; None: nothing.
             match: ``first`` (if, elif, else) or ``all`` (in parallel).
             merge: as in `parallel`, for ``match="all"``.
-            on_error: what happens if a condition raises: ``block`` or ``raise``; it never counts as *false*.
+            on_error: what happens if a condition raises: ``block`` or ``raise``. It never counts as false.
         """
         one_of("branch", "match", match, ("first", "all"))
         one_of("branch", "on_error", on_error, ("block", "raise"))
@@ -130,7 +131,7 @@ class Workflow:
         return self._with(Branch(made, rest, match, merge_policy(merge), on_error))
 
     def dag(self, *members: DagMember, merge: MergePolicy = None) -> Workflow:
-        """Return the workflow with a dag: its members name the ones that they come after; see `member`.
+        """Return the workflow with a dag: each member names the members that it comes after; see `member`.
 
         Args:
             members: made by `member`, in declared order.
@@ -159,7 +160,7 @@ class Workflow:
             name: the workflow's name; None for the name of the graph.
 
         Raises:
-            WorkflowError: a node has neither attribute, or an edge's ``when`` is no condition.
+            WorkflowError: a node has neither attribute, or an edge's ``when`` is not a condition.
         """
         from penstock.engine.graph.networks import dag_from
 
@@ -279,7 +280,7 @@ class Workflow:
         records: bool = True,
         **details: object,
     ) -> Outcome:
-        """Do what `check` does, without an event loop; it works inside a running one, too.
+        """The same as `check`, without an event loop. It also works inside a running one.
 
         Raises:
             UsageError: a step of that stage is async.
@@ -294,7 +295,7 @@ class Workflow:
     def _check_stage(self, messages: object, stage: str) -> None:
         """Refuse a call that would check nothing: without messages, or for a stage that no step has."""
         if messages is None and not (stage in STAGES and STAGES[stage].value):
-            raise UsageError("there is nothing to check: give a str, messages, or chat dicts")
+            raise UsageError("there is nothing to check; pass a str, messages, or chat dicts")
         if stage in STAGES and self.root.nodes and self.plans.stage(stage) is None:
             self.validate(stage)
 
@@ -319,7 +320,7 @@ class Workflow:
         Raises:
             AttributeError: always.
         """
-        raise AttributeError(f"a workflow does not change: {name} cannot be set; its methods return new workflows")
+        raise AttributeError(f"a workflow is immutable, so {name} cannot be set; its methods return new workflows")
 
     def __repr__(self) -> str:
         """Show the name and the steps."""
@@ -341,8 +342,8 @@ def member(
 
     Args:
         item: a processor, or a workflow.
-        id: its id; by default the processor's or the workflow's own.
-        after: the ids that it comes after; as a mapping, with the condition of each edge.
+        id: its id; None: the id of the processor or workflow.
+        after: the ids of the members that it comes after; as a mapping, with the condition of each edge.
         policy: as in `Workflow.then`.
     """
     own = id or (item.name if isinstance(item, Workflow) else None)
@@ -352,7 +353,7 @@ def member(
 
 def _node(item: object, policy: Policy, id: str | None = None) -> Node:
     if id and not is_name(id):
-        raise UsageError(f"an id is a non-empty str without '/', not {id!r}")
+        raise UsageError(f"an id must be a non-empty str without '/', not {id!r}")
     if isinstance(item, Workflow):
         return Sequence(item.root.nodes, id or item.name, policy)
     step = Step(processor_of(item), policy, id or "")
@@ -362,7 +363,7 @@ def _node(item: object, policy: Policy, id: str | None = None) -> Node:
 
 def _arm(arm: Layer, number: int) -> Arm:
     if not (isinstance(arm, tuple) and len(arm) == len(("condition", "item")) and callable(arm[0])):
-        raise UsageError(f"arm {number} of branch() is no pair of a condition and a processor or workflow")
+        raise UsageError(f"arm {number} of branch() must be a pair of a condition and a processor or workflow")
     condition, item = arm
     return Arm(condition, _node(item, DEFAULT))
 

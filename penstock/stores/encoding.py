@@ -38,7 +38,7 @@ def write_message(message: Message, place: str = "message") -> str:
         place: names the message in errors.
 
     Raises:
-        MessageError: the message holds a value that is no JSON value.
+        MessageError: the message holds a value that is not a JSON value.
     """
     return _written(native.write([message])[0], place)
 
@@ -51,7 +51,7 @@ def write_values(values: Values, place: str) -> str:
         place: names it in errors.
 
     Raises:
-        MessageError: it holds a value that is no JSON value.
+        MessageError: it holds a value that is not a JSON value.
     """
     return _written(thaw(dict(values)), place)
 
@@ -87,7 +87,7 @@ def read_message(text: str) -> Message:
     """Return the message that `write_message` wrote.
 
     Raises:
-        MessageError: the text is no message, or holds something that this version does not know.
+        MessageError: the text is not a message, or holds something that this version does not know.
     """
     return held(text) if len(text) <= LONGEST_HELD else _read(text)
 

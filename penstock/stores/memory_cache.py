@@ -9,12 +9,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.ports import SYSTEM_CLOCK
+from penstock.engine.values.protocols import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.protocols import Clock
 
 _ENTRY = 400
 """Approximate bytes of an entry besides its texts: the tuple, the time, its place in the mapping."""

@@ -1,6 +1,6 @@
-"""A tool's arguments: the function's parameters, their JSON Schema, its strict form, and reading what a model wrote.
+"""A tool's arguments: the function's parameters, their JSON Schema and its strict form, and parsing of arguments.
 
-Also here: docstrings in the styles of Google, NumPy and Sphinx, which describe the parameters.
+Also here: parsing of docstrings in the styles of Google, NumPy and Sphinx, which describe the parameters.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 
 class Described(NamedTuple):
-    """A docstring: its text without its sections, and its descriptions of parameters, by name."""
+    """A parsed docstring: its text without sections, and the descriptions of parameters by name."""
 
     text: str
     parameters: dict[str, str]
 
 
 def described(docstring: str) -> Described:
-    """Return what a docstring says, in any of the styles; one that cannot be parsed is all text."""
+    """Return a parsed docstring of any of the styles; one that cannot be parsed is all text."""
     if not docstring:
         return Described("", {})
     from docstring_parser import ParseError, parse
@@ -352,7 +352,7 @@ class Arguments(Protocol):
 
 
 class _Schemas(GenerateJsonSchema):
-    """Makes schemas without pydantic's titles, and without warnings about defaults that are no JSON values."""
+    """Makes schemas without pydantic's titles, and without warnings about defaults that are not JSON values."""
 
     ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
 
@@ -510,7 +510,7 @@ def _plain(given: Value) -> dict[str, Value]:
     except MessageError as error:
         raise ArgumentsError(str(error)) from error
     except ValueError:
-        raise ArgumentsError("a number in the arguments is no JSON number") from None
+        raise ArgumentsError("a number in the arguments is not a JSON number") from None
     plain: dict[str, Value] = json.loads(text)
     return plain
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Approval: TypeAlias = bool | Callable[[Values], bool]
 
 ErrorDetail = Literal["message", "type"]
-"""What a model is told about an exception: its type and message, or its type alone."""
+"""What a model gets about an exception: its type and message, or its type alone."""
 
 
 class ToolCallKeywords(TypedDict, total=False):
@@ -52,7 +52,7 @@ class ToolCallOptions:
         concurrent: whether it may run beside other calls of the same answer.
         timeout: the seconds that a call may take, above 0; None: without a limit.
         offload: whether the function runs in a worker thread; None: if it is sync.
-        errors: what the model is told when the function raises.
+        errors: what the model gets when the function raises.
         max_result_characters: the longest result, in characters of its JSON text, 1 or more; None: any.
 
     Raises:
@@ -115,9 +115,9 @@ def written(result: object) -> Value:
     try:
         text_of(made)
     except UnicodeEncodeError as error:
-        raise NotJSONError("its result holds half a surrogate pair, which is no character") from error
+        raise NotJSONError("its result holds half a surrogate pair, which is not a character") from error
     except ValueError as error:
-        raise NotJSONError("a number in its result is no JSON number") from error
+        raise NotJSONError("a number in its result is not a JSON number") from error
     return made
 
 
@@ -125,10 +125,10 @@ def _plain(result: object) -> Value:
     try:
         return json_value(to_jsonable_python(result), "result")
     except UnicodeDecodeError as error:
-        told = "its result holds bytes that are no UTF-8; return them as text, in base64 for example"
+        told = "its result holds bytes that are not UTF-8; return them as text, in base64 for example"
         raise NotJSONError(told) from error
     except Exception as error:  # a lazy iterator or a user's serialiser may raise anything
-        told = "something in its result is no JSON value; return strings, numbers, lists and dicts"
+        told = "something in its result is not a JSON value; return strings, numbers, lists and dicts"
         raise NotJSONError(told) from error
 
 

@@ -30,7 +30,7 @@ class ToolError(PenstockError):
             long), ``timed-out``, ``not-json`` (its result is not a JSON value), ``refused`` (the call was not
             approved).
         problem: what happened, in words.
-        for_model: the text that is added to the history in place of a result. It may quote arguments and texts of
+        for_model: the text that is added to the history in place of a result. It may quote arguments and messages of
             exceptions, so it must pass the guards like a result.
     """
 
@@ -45,7 +45,7 @@ class ToolError(PenstockError):
 
 
 class ToolFailed(PenstockError):  # noqa: N818 - a signal of the tool, not a defect
-    """Raise it in a tool to say that the call failed. The model is told its text."""
+    """Raise it in a tool to report that the call failed. The model gets its text."""
 
 
 @dataclass(frozen=True, slots=True)

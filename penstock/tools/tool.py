@@ -58,7 +58,7 @@ class ToolOptions(ToolCallKeywords, total=False):
 class Tool:
     """A function that a model may call. Make it once, and share it between agents and requests: it never changes.
 
-    The model is told the parameters with their types, as pydantic writes them, and their descriptions in the docstring.
+    The model gets the parameters with their types, as pydantic writes them, and their descriptions in the docstring.
     A parameter of the type `ToolContext` is filled when the tool is called, and not shown.
 
     Args:
@@ -73,7 +73,7 @@ class Tool:
         concurrent: whether it may run beside other calls of the same answer.
         timeout: the seconds that a call may take, above 0; None: without a limit.
         offload: whether the function runs in a worker thread; None: if it is sync.
-        errors: what the model is told when the function raises: ``message`` (the exception's type and message) or
+        errors: what the model gets when the function raises: ``message`` (the exception's type and message) or
             ``type`` (its type alone).
         max_result_characters: the longest result, in characters of its JSON text, 1 or more; a longer one is an error.
             None: any.
@@ -86,7 +86,7 @@ class Tool:
     __slots__ = ("_arguments", "_contexts", "_options", "function", "spec")
 
     spec: ToolSpec
-    """What a model is told: name, parameters, description."""
+    """The specification for the model: name, parameters, description."""
     function: Callable[..., object] | None
     """The function; None if the caller runs the tool."""
     _arguments: Arguments

@@ -7,6 +7,7 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import sys
 import traceback
 from pathlib import Path
@@ -128,7 +129,7 @@ def _is_own(missing: str | None, source: str) -> bool:
 
 
 def _no_module(source: str, *, named: bool) -> str:
-    if Path(f"{source}.py").is_file():  # only a name that is no identifier gets here
+    if Path(f"{source}.py").is_file():  # only a name that is not an identifier gets here
         return f"there is no module of that name; for the file write {source}.py:name"
     if named:
         file = f"path/{source.rpartition('.')[2]}.py"
@@ -142,10 +143,11 @@ def _no_module(source: str, *, named: bool) -> str:
 
 
 def _is_built_in(name: str) -> bool:
-    import penstock
+    import penstock.processors
 
-    found = getattr(penstock, name, None)
-    return inspect.isclass(found) and issubclass(found, Processor)
+    modules = [module.name for module in pkgutil.iter_modules(penstock.processors.__path__, "penstock.processors.")]
+    found = [getattr(importlib.import_module(module), name, None) for module in modules]
+    return any(inspect.isclass(each) and issubclass(each, Processor) for each in found)
 
 
 def _add_to_path(folder: str) -> None:

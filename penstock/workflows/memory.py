@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy
     from penstock.engine.values.frozen import Values
-    from penstock.engine.values.ports import Embedder, Storage, TokenCounter, VectorStore
+    from penstock.engine.values.protocols import Embedder, Storage, TokenCounter, VectorStore
     from penstock.processors.memory._options import KeepInput, ReadOnly
     from penstock.processors.memory.message_history import LastMessages, Title
 
@@ -42,7 +42,7 @@ class Memory:
             as many as fit.
         max_tokens: how many tokens the loaded messages may have together, 0 or more. None: any number.
         token_counter: counts tokens, as in `TokenLimiterProcessor`. None: the encoding ``o200k_base``.
-        keep_input: ``accepted`` (default): the input is stored as soon as its guards have let it pass; ``answered``:
+        keep_input: ``accepted`` (default): the input is stored as soon as it has passed its guards; ``answered``:
             only together with an accepted answer.
         title: makes a title for a thread without one, from the messages of its first request; may be async.
         history: further options of `MessageHistory`, by name. They override those above.

@@ -6,7 +6,7 @@ The keys are made up when the test runs: in one piece they would set off the sca
 import pytest
 
 from penstock.detection.patterns.matching import Finder
-from penstock.engine.text_guards.guard import MAX_HOLD
+from penstock.engine.text_guards.text_guard import MAX_HOLD
 from penstock.processors.text.regex_filter import RegexFilterProcessor, preset
 from penstock.testing import run_stream
 

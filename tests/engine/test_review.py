@@ -194,26 +194,26 @@ def test_a_failure_says_where_it_was_raised() -> None:
 
 def test_what_is_misspelt_is_refused_when_it_is_placed() -> None:
     """A claim, and a hook that could not be called."""
-    with pytest.raises(ProcessorError, match="no claim is called 'edit'; did you mean 'edits'"):
+    with pytest.raises(ProcessorError, match="unknown option 'edit'; did you mean 'edits'"):
         processor("process_input", edit="nothing")(lambda ctx: None)  # type: ignore[call-overload]
 
     @processor("process_input", on_error="allow", id="two")
     def two(ctx: InputContext, other: object) -> None:
         ctx.abort("no")
 
-    with pytest.raises(ProcessorError, match="process_input is called with"):
+    with pytest.raises(ProcessorError, match="process_input must accept"):
         Workflow("w").then(two)
 
 
 def test_two_messages_with_one_id_are_refused() -> None:
     """Neither is dropped in silence."""
-    with pytest.raises(MessageError, match=r"messages\[1\].*id of messages\[0\]"):
+    with pytest.raises(MessageError, match=r"messages\[1\].*same id as messages\[0\]"):
         Workflow("w").check_sync([Message.user("a", id="1"), Message.user("b", id="1")])
 
 
 def test_an_outcome_is_neither_true_nor_false() -> None:
     """Whoever writes `if outcome:` means `if not outcome.blocked:`, or not."""
-    with pytest.raises(UsageError, match=r"ask outcome\.blocked"):
+    with pytest.raises(UsageError, match=r"use outcome\.blocked"):
         bool(Workflow("w").check_sync("hi"))
 
 
@@ -401,7 +401,7 @@ def test_a_retry_asked_for_by_abort_on_an_error_uses_the_budget_for_errors() -> 
 
 def test_a_misspelt_claim_of_a_class_is_refused() -> None:
     """With a suggestion."""
-    with pytest.raises(ProcessorError, match="no claim is called 'edit'; did you mean 'edits'"):
+    with pytest.raises(ProcessorError, match="unknown class attribute 'edit'; did you mean 'edits'"):
         type("Wrong", (Processor,), {"edit": "nothing"})
 
 

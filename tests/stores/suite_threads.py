@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine import OwnershipError, StorageConflictError, UsageError
 from penstock.engine.values.errors import NotStoredError
-from penstock.engine.values.ports import Storage, VectorStore
+from penstock.engine.values.protocols import Storage, VectorStore
 from penstock.engine.values.stored import Thread
 from tests.stores.made import entry, ids, many, said
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from penstock import OptionError
-from penstock.engine.values.ports import Cache
+from penstock.engine.values.protocols import Cache
 from penstock.stores import MemoryCache
 from penstock.testing import VirtualClock
 

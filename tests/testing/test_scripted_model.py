@@ -9,11 +9,11 @@ import anyio
 import pytest
 
 from penstock import Chunk, Message
-from penstock.engine.values.answers import collected
+from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import ModelError, UsageError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.model import ModelAnswer, ModelRequest, Usage
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.testing import ScriptedModel, Turn
 
 ORACLE = Path(__file__).parents[1] / "conformance" / "oracle" / "runtime"

@@ -199,7 +199,7 @@ class Odd(BaseModel):
         (around(), "something in its result"),
         (deep(), "something in its result"),
         (Odd(), "something in its result"),
-        (b"\xff", "bytes that are no UTF-8"),
+        (b"\xff", "bytes that are not UTF-8"),
         ({"a": float("nan")}, "a number in its result"),
         (float("-inf"), "a number in its result"),
         (["\udc80"], "half a surrogate pair"),

@@ -30,7 +30,7 @@ from penstock import (
     processor,
 )
 from penstock.engine import Conflict, ModelOutcome, Overrides, TextEdits, View, pick
-from penstock.engine.values.ports import Storage, VectorStore
+from penstock.engine.values.protocols import Storage, VectorStore
 from penstock.processors.guards import Classification
 
 LANGUAGE = Key[str]("language")

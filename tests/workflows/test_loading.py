@@ -96,11 +96,12 @@ def test_a_misspelt_preset_is_put_right() -> None:
     assert "module:name or path.py:name" in problem
 
 
-def test_a_processor_is_told_to_be_placed_in_a_workflow() -> None:
+@pytest.mark.parametrize("name", ["RegexFilterProcessor", "DropMessages"])  # from the top, and from its family only
+def test_a_processor_is_told_to_be_placed_in_a_workflow(name: str) -> None:
     """It is no workflow, and needs its options."""
-    problem = problem_of("RegexFilterProcessor")
+    problem = problem_of(name)
     assert problem.startswith("it is a processor")
-    assert "Workflow('guard').then(RegexFilterProcessor(...))" in problem
+    assert f"Workflow('guard').then({name}(...))" in problem
 
 
 @pytest.mark.usefixtures("world")

@@ -99,7 +99,7 @@ def _is_known(code: str) -> bool:
 def injection() -> Windowed:
     """Return `InjectionScorer`, and windows as the guards cut what goes to a model."""
     from penstock.detection.injection import InjectionScorer
-    from penstock.processors.guards.scores import ScoreGuard
+    from penstock.processors.guards.score_guard import ScoreGuard
 
     return Windowed(InjectionScorer(), ScoreGuard.input_windows)
 
@@ -118,6 +118,6 @@ class _Moderation(Windowed):
 def moderation() -> Windowed:
     """Return `ModerationScorer`, and windows as the guards cut what goes to a model."""
     from penstock.detection.moderation import ModerationScorer
-    from penstock.processors.guards.scores import ScoreGuard
+    from penstock.processors.guards.score_guard import ScoreGuard
 
     return _Moderation(ModerationScorer(), ScoreGuard.input_windows)

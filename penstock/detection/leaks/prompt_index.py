@@ -1,7 +1,7 @@
-"""`PromptIndex`: finds what a text shows of system prompts: word by word, letter by letter, encoded, reversed.
+"""`PromptIndex`: finds passages of system prompts in a text: by words, by letters, encoded or reversed.
 
-The prompts are given, so nothing is guessed. `Canaries` are tokens that are put into a prompt to recognise it,
-`PassageLetters` compares letters whatever stands between them. ``benchmarks/quality/leaks.py`` measures the figures.
+It compares with given prompts. `Canaries` are tokens that are put into a prompt to recognise it, `PassageLetters`
+compares letters and ignores everything between them. ``benchmarks/quality/leaks.py`` measures the figures.
 """
 
 from __future__ import annotations
@@ -132,11 +132,11 @@ _DEPTH = 2  # codes within codes
 
 
 class PromptIndex:
-    """Finds system prompts in what a model says. Indexes made of the same texts are equal.
+    """Finds passages of system prompts in a model's output. Indexes made from the same texts are equal.
 
     Attributes:
         prompts: the prompts.
-        min_words: how many words of a prompt, in its order, make a leak.
+        min_words: how many words of a prompt, in order, make a leak.
         canaries: tokens that must not appear at all.
         lookback: how many characters before the undecided text `scan` needs to see: none.
     """
@@ -203,16 +203,16 @@ class PromptIndex:
         return less
 
     def find(self, text: str, key: str = "") -> list[Span]:
-        """Return what a whole text shows of the prompts, in order; ``key`` is ignored."""
+        """Return the passages of the prompts in a whole text, in order; ``key`` is ignored."""
         del key
         return self.scan(text, 0, {}, final=True)[0]
 
     def scan(self, text: str, start: int, notes: dict[str, Value], *, final: bool) -> tuple[list[Span], int]:
-        """Return what a text shows from ``start`` on, and the place from which on more text could change that.
+        """Return the passages from ``start`` on, and the position from which more text could change the result.
 
         Args:
-            text: the text, as far as it is known.
-            start: where the undecided part begins: the place that the last call returned.
+            text: the text so far.
+            start: where the undecided part begins: the position that the last call returned.
             notes: one dict for each text, empty at its beginning.
             final: whether the text ends here.
         """

@@ -1,1 +1,1 @@
-"""Rules made of patterns and check sums, searched in whole texts and in streams."""
+"""Rules made of patterns and check digits, for whole texts and streams."""

@@ -81,7 +81,7 @@ class Finder:
         self._precedence = precedence or Precedence()
         self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltInRule)]
         built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltInRule)]
-        self._sweep = Scanner(built_in) if built_in else None
+        self._scanner = Scanner(built_in) if built_in else None
         self.lookback = max([LOOKBACK if built_in else 1, *(rule.lookback for _, rule in self._own)])
 
     def __eq__(self, other: object) -> bool:
@@ -111,10 +111,10 @@ class Finder:
         Raises:
             TimeoutError: a user's rule took longer than it may.
         """
-        if not key or self._sweep is None:
+        if not key or self._scanner is None:
             return self.finish(text, 0, FinderState())
         own, _ = self._by_own(text, 0, FinderState(), final=True)
-        return self._matches(own, self._sweep.search_value(text, key), len(text) + 1)
+        return self._matches(own, self._scanner.search_value(text, key), len(text) + 1)
 
     def scan(self, text: str, start: int, state: FinderState) -> tuple[list[Match], int]:
         """Return the matches in a text that goes on, and the place from which on more text could change them.
@@ -133,15 +133,15 @@ class Finder:
         """
         own, hold = self._by_own(text, start, state, final=False)
         known: list[IndexedTrace] = []
-        if self._sweep is not None:
-            known, behind = self._sweep.search(text, start, state.before, final=False)
+        if self._scanner is not None:
+            known, behind = self._scanner.search(text, start, state.before, final=False)
             hold = min(hold, behind)
         if own or known:
             hold = _lowered([*own, *known], hold)
         if hold <= start:
             return [], start
-        if self._sweep is not None:
-            state.before = self._sweep.remembered(text, start, state.before, hold)
+        if self._scanner is not None:
+            state.before = self._scanner.remembered(text, start, state.before, hold)
         for index, rule in self._own:
             if not rule.every and any(place == index and _decided(trace, hold) for place, trace in own):
                 state.done.add(index)
@@ -151,8 +151,8 @@ class Finder:
         """Return what `scan` returns of the beginning of a text that is the value of a key."""
         own, hold = self._by_own(text, 0, FinderState(), final=False)
         known: list[IndexedTrace] = []
-        if self._sweep is not None:
-            known, behind = self._sweep.scan_value(text, key)
+        if self._scanner is not None:
+            known, behind = self._scanner.scan_value(text, key)
             hold = min(hold, behind)
         hold = _lowered([*own, *known], hold)
         return self._matches(own, known, hold), hold
@@ -161,8 +161,8 @@ class Finder:
         """Return the matches from ``start`` on in a text that ends here; see `scan`."""
         own, _ = self._by_own(text, start, state, final=True)
         known: list[IndexedTrace] = []
-        if self._sweep is not None:
-            known, _ = self._sweep.search(text, start, state.before, final=True)
+        if self._scanner is not None:
+            known, _ = self._scanner.search(text, start, state.before, final=True)
         return self._matches(own, known, len(text) + 1)
 
     def _matches(self, own: Sequence[IndexedTrace], known: Sequence[IndexedTrace], hold: int) -> list[Match]:

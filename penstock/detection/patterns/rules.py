@@ -34,20 +34,20 @@ Pattern: TypeAlias = "str | re.Pattern[str] | regex.Pattern[str]"
 
 @dataclass(frozen=True, slots=True)
 class RegexRule:
-    """A rule of your own. A mapping with these keys is accepted, too.
+    """A rule of your own. A mapping with these keys is accepted too.
 
     Attributes:
-        name: the name of what it finds, in reasons and counts.
-        pattern: a regular expression in the syntax of the ``regex`` library, which accepts that of ``re``; a text or a
+        name: the name of what the rule finds, in reasons and counts.
+        pattern: a regular expression in the syntax of the ``regex`` library, which includes that of ``re``; a str or a
             compiled pattern.
         flags: letters of ``gimsux``; ``g`` by default. With ``g`` every match counts, without it only the first one in
             each text; ``u`` has no effect.
-        replacement: what replaces a match when the strategy is to redact; ``[REDACTED]`` by default. ``$1``,
+        replacement: the text that replaces a match when the strategy is to redact; ``[REDACTED]`` by default. ``$1``,
             ``$<name>``, ``$&`` and ``$$`` stand for groups, the match and a dollar sign, if the pattern also matches
-            the matched text by itself.
+            the matched text alone.
         validator: decides from the matched text whether it counts: a function, or a name from
             `penstock.detection.patterns.validators.VALIDATORS`; None (the default) for every match.
-        timeout: how many seconds it may take on one text, more than 0; None (the default) for the processor's.
+        timeout: seconds that it may take on one text, above 0; None (the default) for the processor's.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Validators: whether what a pattern matched can be what it looks like, by check sum, range, length or randomness."""
+"""Validators: decide by check digits, range, length or randomness whether a match can be what it looks like."""
 
 from __future__ import annotations
 

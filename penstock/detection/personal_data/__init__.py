@@ -1,1 +1,1 @@
-"""Personal data in text: patterns, check sums and words nearby."""
+"""Personal data in text: patterns, check digits and words nearby."""

@@ -174,9 +174,9 @@ def _place(match: Match) -> tuple[int, int, int]:
 @cache
 def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
     """Return the rules by type. Of two rules that find the same the first one counts, so random tokens come last."""
-    from penstock.detection.personal_data.births import BIRTHS
+    from penstock.detection.personal_data.birth_dates import BIRTHS
     from penstock.detection.personal_data.links import LINKS
-    from penstock.detection.personal_data.pii import ADDRESSES, CUED_IBANS, MACS, PII, UUIDS
+    from penstock.detection.personal_data.pii_rules import ADDRESSES, CUED_IBANS, MACS, PII, UUIDS
     from penstock.detection.personal_data.wallets import WALLETS
     from penstock.detection.secrets import RANDOM_TOKENS, SECRETS
 

@@ -1,4 +1,4 @@
-"""The step boundary: turns what a hook returned or raised into a payload, a verdict, or a failure.
+"""The step boundary: turns the result or the exception of a hook into a payload, a verdict, or a failure.
 
 `TripwireSignal` is caught here and nowhere else. Cancellation by the caller and interrupts pass through: they are
 neither verdicts nor failures.
@@ -112,7 +112,7 @@ def fail(
     started: float,
     effects: Effects | None = None,
 ) -> Payload:
-    """Return the payload after a failure, as the step's policy says, or raise a `StepFailedError`."""
+    """Return the payload after a failure, according to the step's policy, or raise a `StepFailedError`."""
     failure = as_failure(step.path, step.processor_id, call.stage.name, error)
     verdict = failure_verdict(failure) if step.on_error == "block" else None
     if started:
@@ -162,7 +162,7 @@ def _origin(error: BaseException) -> str:
 
 
 def failure_verdict(failure: StepFailedError) -> Tripwire:
-    """Return the verdict that a failure becomes where the policy is to block."""
+    """Return the verdict for a failure whose policy is to block."""
     cause = failure.__cause__
     facts: dict[str, object] = {"failed": True, "error": type(cause if cause is not None else failure).__name__}
     if isinstance(cause, JudgeError):
@@ -257,8 +257,8 @@ def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedE
 def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
     """Return an edit and its place for a record, which quotes no text.
 
-    The replacement of a redaction may be shown. Other replacements are dotted out: a guard may yet refuse them. Keys of
-    a JSON value are replaced by stars, since they may be what has to be hidden.
+    The replacement of a redaction may be shown. Other replacements become dots, because a later guard may refuse them.
+    Keys of a JSON value become stars, because they may contain data that must stay hidden.
     """
     field, *rest = place.path
     if rest:
@@ -301,7 +301,7 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
 
 
 def _check_own(effects: Effects | None, result: object) -> None:
-    """Refuse a list that was not derived from this call's: an older one would undo what was done since."""
+    """Refuse a list that was not derived from this call's: an older one would undo later changes."""
     returned = result.messages if isinstance(result, (Overrides, Retry)) else result
     if isinstance(returned, MessageList) and (effects is None or returned.return_check is not effects.return_check):
         raise WrongReturnError(
@@ -362,7 +362,7 @@ def _is_slight(path: PayloadPath, change: object) -> bool:
 
 
 def close_awaitable(awaitable: object) -> None:
-    """Close a coroutine that nobody will await."""
+    """Close a coroutine that will not be awaited."""
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()

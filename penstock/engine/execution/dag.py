@@ -1,4 +1,4 @@
-"""`DagRun`: runs one dag, member by member; `DagState` keeps what the members add up to."""
+"""`DagRun` runs the members of a dag in order; `DagState` merges their changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DagRun:
 
     Attributes:
         block: the dag's plan.
-        state: what the members that ran add up to.
+        state: the merged results of the members that ran.
         ran: by index, whether a member was taken.
         ends: by index, the payload that a member left.
         verdicts: by index, the payload with a member's verdict.
@@ -100,7 +100,7 @@ class DagRun:
         return joined(payload, end, made, [self.ends[index] for index in sorted(self.ends)])
 
     def _note_ancestors(self, index: int) -> int:
-        """Return all members that a member comes after, whether they were taken or not."""
+        """Return all members that come before a member, whether they were taken or not."""
         before = 0
         for source, _ in self.block.members[index].after:
             before |= self._ancestors[source] | 1 << source
@@ -108,7 +108,7 @@ class DagRun:
         return before
 
     def _add_up(self, members: int, behind: int) -> Payload | None:
-        """Return what a set of members adds up to, for the member ``behind`` them; None after a conflict."""
+        """Return the merged result of a set of members, as input of the member ``behind``; None after a conflict."""
         try:
             return self.state.state(members)
         except StepFailedError as error:

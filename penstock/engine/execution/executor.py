@@ -1,6 +1,6 @@
-"""The executor: runs a plan, one function for each kind of block.
+"""The executor: runs a plan, with one function for each kind of block.
 
-It never asks which stage it runs. Its functions are coroutines that suspend only where a hook does, so a plan of sync
+It works the same for every stage. Its functions are coroutines that suspend only where a hook does, so a plan of sync
 hooks runs without an event loop.
 """
 
@@ -127,7 +127,7 @@ async def _run_shadow(block: PlanShadow, call: StageCall, payload: Payload) -> P
 
 
 async def _run_unseen(block: Block, call: StageCall, payload: Payload) -> None:
-    """Run a shadow. Only its records count, failures included; no error of it reaches the run."""
+    """Run a shadow. Only its records count, those of failures too. Its errors never reach the run."""
     try:
         await execute(block, call, payload)
     except StepFailedError:
@@ -153,7 +153,7 @@ async def _run_parallel(block: PlanParallel, call: StageCall, payload: Payload) 
 async def _run_arms(
     arms: Sequence[PlanArm], block: PlanParallel | PlanBranch, call: StageCall, payload: Payload
 ) -> Payload:
-    """Run arms on one payload and join them: those that cannot suspend first, the others concurrently."""
+    """Run arms on one payload and join them: first the sync ones, then the others concurrently."""
     if len(arms) == 1:
         return await execute(arms[0].block, call, payload)
     base = payload.tracked()
@@ -184,7 +184,7 @@ async def _run_concurrently(
     call: StageCall,
     base: Payload,
 ) -> None:
-    """Run each block in a task of its own, and put its end into ``ends``; the first verdict cancels the others."""
+    """Run each block in a separate task, and put its result into ``ends``; the first verdict cancels the others."""
     async with new_task_group() as group:
 
         async def run(block: Block, place: int) -> None:
@@ -268,7 +268,7 @@ async def _run_all_arms(block: PlanBranch, call: StageCall, payload: Payload) ->
 def _condition_failed(
     block: PlanBranch, call: StageCall, payload: Payload, number: int, error: BaseException
 ) -> Payload:
-    """Return the payload after a condition that raised, as the branch's policy says; it never counts as *false*."""
+    """Return the payload after a condition that raised, according to the branch's policy. It never counts as false."""
     if passes_through(error):
         raise error
     failure = as_failure(f"{block.path}[{number}]", block.path, call.stage.name, error)

@@ -1,4 +1,4 @@
-"""Merge the payloads of parallel branches into one; nothing runs here."""
+"""Merge the payloads of parallel branches into one. This module runs no step."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def join(
     payload: Payload,
     base: Payload,
 ) -> Payload:
-    """Return one payload for parallel branches. A verdict beats a failure, and a failure beats edits.
+    """Return one payload for parallel branches. A verdict takes precedence over a failure, and a failure over edits.
 
     Args:
         arms: the branches that ran.
         ends: the payload or failure of each; None for a branch that was cancelled by a verdict.
-        block: the block that the branches stand in.
+        block: the block that contains the branches.
         call: the call of the stage.
         payload: the payload before the branches.
         base: the same payload as each branch got it: with a log of edits.
@@ -87,7 +87,7 @@ def merge_branches(
 
 
 def join_policy(failure: StepFailedError, arms: Sequence[PlanArm]) -> str:
-    """Return what the failure of a join leads to: ``block`` if a guard is concerned, else ``raise``."""
+    """Return how the failure of a join is handled: ``block`` if a guard is concerned, else ``raise``."""
     guards = {step.path for arm in arms if arm.guards for step in plan_steps(arm.block) if step.role == "guard"}
     guards |= {arm.id for arm in arms if arm.guards}
     concerned = guards & set(failure.culprits) if isinstance(failure, MergeConflictError) else guards

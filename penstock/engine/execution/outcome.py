@@ -1,4 +1,4 @@
-"""`Outcome`: how a call of a stage ended, as a value; and `ModelOutcome`, for `Run.call_model`."""
+"""`Outcome`: the result of one call of a stage; and `ModelOutcome`, the result of `Run.call_model`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ T = TypeVar("T", default=Any)
 
 
 class Outcome:
-    """How one call of a stage ended. If it is blocked, text and messages are empty.
+    """The result of one call of a stage. If it is blocked, text and messages are empty.
 
     Attributes:
-        tripwire: the verdict, if one stopped the run (or, with ``retry_granted``, this attempt).
+        tripwire: the verdict, if one stopped the run (or, with ``retry_granted``, only this attempt).
         retry_granted: whether the budget of the run allows the retry that the tripwire, or `Retry`, asks for.
     """
 
@@ -77,42 +77,42 @@ class Outcome:
 
     @property
     def message_list(self) -> MessageList:
-        """The conversation after the stage; if it is blocked, as it was before the stage."""
+        """The conversation after the stage; if it is blocked, the one before the stage."""
         return self._payload.message_list
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages that the stage shows, as edited; none if blocked."""
+        """The messages of the stage, as edited; none if blocked."""
         return () if self.blocked else self._call.stage.shows(self._payload.message_list)
 
     @property
     def text(self) -> str:
-        """The text that the stage is about, as edited; empty if blocked."""
+        """The text of the stage, as edited; empty if blocked."""
         return "" if self.blocked else self._call.stage.text(self._payload, self._call)
 
     @property
-    def told(self) -> Values:
-        """The details that hooks got for this call, read-only: ``finish_reason``, ``usage``, ``steps``, and so on."""
+    def details(self) -> Values:
+        """The details that hooks got for this call, read-only: ``finish_reason``, ``usage``, ``steps`` and others."""
         return self._call.info
 
     @property
     def facts(self) -> Facts:
-        """What the steps found out, by key; if it is blocked, as before the stage."""
+        """The facts after the stage, by key; if it is blocked, those before the stage."""
         return self._payload.facts
 
     def fact(self, key: Key[T]) -> T | None:
-        """Return one fact, or None."""
+        """Return the fact stored under the key, or None."""
         found: T | None = self._payload.facts.get(key)
         return found
 
     @property
     def overrides(self) -> Values:
-        """Model, tools, settings … as `process_input_step` left them, by name; empty if blocked."""
+        """Model, tools, settings … by name, as `process_input_step` left them; empty if blocked."""
         return {} if self.blocked else self._payload.fields
 
     @property
     def answer(self) -> Value:
-        """What replaces the model call or the tool; None if nothing does."""
+        """The value that replaces the model call or the tool; None if nothing does."""
         return self.overrides.get("answer")
 
     @property
@@ -139,9 +139,9 @@ class Outcome:
     def chunks(self) -> tuple[Chunk, ...]:
         """The chunks to send to a streaming client now.
 
-        If the stage passed: the chunks that were held for it. If it is blocked: one ``tripwire``, or one
-        ``step-finish`` with the reason ``retry`` before another attempt; where text of the answer was sent already,
-        one ``retract`` with its ids comes first. None if the run was stopped before the stage was called.
+        If the stage passed, these are the chunks that were held for it. If it is blocked: one ``tripwire`` chunk, or
+        before another attempt one ``step-finish`` with the reason ``retry``. If text of the answer was already sent, a
+        ``retract`` chunk with its ids comes first. There are none if the run was stopped before the stage was called.
         """
         if self.tripwire is None or self._after_verdict:
             return self._released
@@ -149,11 +149,11 @@ class Outcome:
 
     @property
     def taken_back(self) -> Sequence[str]:
-        """The ids of texts that were sent and rejected afterwards: a client must remove them."""
+        """The ids of texts that were sent and then rejected. A client must remove them."""
         return self._taken_back
 
     def with_stream(self, out: Sequence[str], released: tuple[Chunk, ...] = ()) -> Outcome:
-        """Set the ids of texts to take back, and the chunks that may leave now; return the outcome."""
+        """Set the ids of texts to take back and the chunks to send now; return the outcome."""
         self._taken_back, self._released = out, released
         return self
 
@@ -164,7 +164,7 @@ class Outcome:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """What each step did; empty where the run was started without ``records=True``."""
+        """The record of each step; empty unless the run was started with ``records=True``."""
         return tuple(self._records)
 
     def with_records(self, records: Sequence[Record]) -> Outcome:
@@ -183,12 +183,12 @@ class Outcome:
         return self
 
     def __bool__(self) -> bool:
-        """Refuse a truth value, which could be read either way.
+        """Refuse a truth value, which would be ambiguous.
 
         Raises:
             UsageError: always.
         """
-        raise UsageError("an outcome is neither true nor false: ask outcome.blocked")
+        raise UsageError("an outcome has no truth value; use outcome.blocked")
 
     def __repr__(self) -> str:
         """Show how it ended, without any text."""
@@ -200,7 +200,7 @@ class Outcome:
 
 
 class ModelOutcome(Generic[T]):
-    """How `Run.call_model` ended: the model's value, or the verdict of a check that ran beside it.
+    """The result of `Run.call_model`: the model's value, or the verdict of a check that ran beside the call.
 
     Attributes:
         value: the value of the model call; None if blocked.

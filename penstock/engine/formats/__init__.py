@@ -45,7 +45,7 @@ class WireFormat(Protocol):
 
     @property
     def FORMAT(self) -> str:  # noqa: N802  # a constant of the module
-        """The format's name. Metadata keeps under it what no other format has a place for."""
+        """The format's name. Data that no other format can hold is kept in metadata under it."""
         ...
 
     @property
@@ -70,7 +70,7 @@ def wire_format(format: str) -> WireFormat:  # noqa: A002  # the users' word
         UsageError: there is no such format.
     """
     if format not in FORMATS:
-        raise UsageError(f"format is one of {', '.join(FORMATS)}, not {format!r}")
+        raise UsageError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
     found: Value = import_module(f"{__name__}.{_MODULES.get(format, format.replace('-', '_'))}")
     made: WireFormat = found
     return made
@@ -136,7 +136,7 @@ def dump_messages(
         format: the format to write, one of `FORMATS`.
 
     Raises:
-        MessageError: something is no message, or holds a value that JSON does not have.
+        MessageError: something is not a message, or holds a value that JSON does not have.
         UsageError: there is no such format.
     """
     return wire_format(format).write(as_messages(messages))

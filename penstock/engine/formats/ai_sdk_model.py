@@ -22,13 +22,13 @@ from penstock.engine.formats.wire import (
     foreign,
     is_array,
     is_object,
-    kept,
     maybe_text,
     named,
     notes_of,
-    restored,
-    telling,
-    unknown,
+    unknown_keys,
+    with_notes,
+    with_unknown_keys,
+    without_empty,
 )
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import (
@@ -89,7 +89,7 @@ def _read_file(item: Json, place: str) -> Part:
 
 
 def _read_media(item: Json, place: str) -> tuple[str | None, str | None, str | None, Json] | None:
-    """Return URL, data, media type and metadata; None for content that is no text (bytes, an object)."""
+    """Return URL, data, media type and metadata; None for content that is not a text (bytes, an object)."""
     key = _CONTENT_KEYS[item["type"]]
     content = item.get(key)
     if not isinstance(content, str):
@@ -109,7 +109,7 @@ READERS: dict[str, Callable[[Json, str], Part]] = {
     "image": _read_image,
     "file": _read_file,
 }
-"""What reads a part of the content, by its type."""
+"""The function that reads a part of the content, by its type."""
 
 
 def write_content(part: Part) -> Json:
@@ -142,7 +142,7 @@ def _write_media(part: ImagePart | AudioPart | FilePart) -> Json:
 CALL = "tool-call"
 RESULTS = ("tool-result", "tool-error")
 _SAID_KEYS = ("output", "result", "error")
-"""Where a tool's word stands, today's place first."""
+"""The keys for a tool's output, the current one first."""
 
 _CALL_KEYS = frozenset({"type", "toolCallId", "toolName"})
 _OUTPUT_KEYS = frozenset({"type", "value"})
@@ -180,7 +180,7 @@ def write_call(part: ToolPart) -> Json:
 
 
 def read_result(item: Json, place: str, *, alone: bool) -> ToolPart:
-    """Return the part of a ``tool-result`` or ``tool-error``; ``alone`` if it stands among an assistant's content.
+    """Return the part of a ``tool-result`` or ``tool-error``. ``alone``: it is among an assistant's content.
 
     Raises:
         MessageError: it is malformed.
@@ -198,7 +198,7 @@ def read_result(item: Json, place: str, *, alone: bool) -> ToolPart:
     metadata = read_metadata(rest, FORMAT, (), {"alone": alone or None}, OPTIONS)
     metadata = _without_copy(metadata, item.get(key), notes)
     own = metadata.get(FORMAT)
-    metadata = kept(FORMAT, {**(own if is_object(own) else {}), "result": telling(notes)}, metadata)
+    metadata = with_notes(FORMAT, {**(own if is_object(own) else {}), "result": without_empty(notes)}, metadata)
     call_id, name = expect_text(item, "toolCallId", place), maybe_text(item, "toolName", place)
     return ToolPart(call_id, name or "", EMPTY, state, result, error, metadata)
 
@@ -214,7 +214,7 @@ def _read_output(item: Json, key: str) -> tuple[ToolState, Value, str | None, Js
         error, is_json = _as_error(value)
         return "error", None, error, {"shape": "flagged" if key == "result" else "bare", "json": is_json}
     kind = value.get("type") if is_object(value) else None
-    inner = unknown(value, _OUTPUT_KEYS, _OUTPUT_KEYS) if is_object(value) else {}
+    inner = unknown_keys(value, _OUTPUT_KEYS, _OUTPUT_KEYS) if is_object(value) else {}
     if is_object(value) and "value" in value and _is_usual(kind, value["value"]):
         if kind in _ERRORS:
             error, is_json = _as_error(value["value"])
@@ -227,7 +227,7 @@ def _read_output(item: Json, key: str) -> tuple[ToolState, Value, str | None, Js
 
 
 def _is_usual(kind: Value, value: Value) -> bool:
-    """Whether an output of that kind may hold such a value."""
+    """Return whether an output of that kind may hold such a value."""
     if kind in ("text", "error-text"):
         return isinstance(value, str)
     return is_array(value) if kind == "content" else kind in ("json", "error-json")
@@ -239,7 +239,7 @@ def _as_error(value: Value) -> tuple[str, bool | None]:
 
 
 def _without_copy(metadata: Json, output: Value, notes: Json) -> Json:
-    """Return the metadata with a vendor's copy of the output only marked: no guard reads it, and it would go stale."""
+    """Return the metadata with a vendor's copy of the output reduced to a mark, since guards do not read the copy."""
     vendor = metadata.get(_VENDOR)
     if not is_object(vendor) or vendor.get(_COPY) is None or vendor[_COPY] != output:
         return metadata
@@ -263,7 +263,7 @@ def write_result(part: ToolPart) -> Json:
 
 
 def _write_output(part: ToolPart, notes: Json) -> Json:
-    """Return what the tool said, in the shape in which it was read if that still fits, else in today's."""
+    """Return the tool's output in the shape in which it was read if that still fits, else in the current one."""
     shape, key = notes.get("shape"), notes.get("key")
     failed = part.state == "error"
     value = _error_value(part, notes) if failed else thaw(part.result)
@@ -276,7 +276,7 @@ def _write_output(part: ToolPart, notes: Json) -> Json:
     if not failed and shape == "raw":
         return {"output": value}
     body = {"type": _output_type(part, value, shape), "value": value}
-    return {"output": restored(body, notes, _OUTPUT_KEYS, "inner")}
+    return {"output": with_unknown_keys(body, notes, _OUTPUT_KEYS, "inner")}
 
 
 def _output_type(part: ToolPart, value: Value, shape: Value) -> str:
@@ -288,7 +288,7 @@ def _output_type(part: ToolPart, value: Value, shape: Value) -> str:
 
 
 def _error_value(part: ToolPart, notes: Json) -> Value:
-    """Return the error: text, or the JSON value that it was, if it still is one."""
+    """Return the error as text, or as the JSON value that it was, if it still is one."""
     if notes.get("json"):
         try:
             return json.loads(part.error or "")
@@ -327,10 +327,10 @@ def _read_message(value: Value, place: str) -> Message:
     notes: Json = {
         "id": message_id or None,
         "content": _shape_of(item),
-        "extra": unknown(item, _KEYS, {"role", *(() if given is None else ("content",))}),
+        "extra": unknown_keys(item, _KEYS, {"role", *(() if given is None else ("content",))}),
     }
     parts = _read_content(given, role, f"{place}.content")
-    return Message(role, parts, id=message_id, metadata=kept(FORMAT, notes))  # type: ignore[arg-type]
+    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes))  # type: ignore[arg-type]
 
 
 def _shape_of(item: Json) -> str:
@@ -363,7 +363,7 @@ def write(messages: Iterable[Message]) -> list[Json]:
     """Return the messages as a prompt has them.
 
     Raises:
-        MessageError: a tool's arguments or result are no JSON values.
+        MessageError: a tool's arguments or result are not JSON values.
     """
     return [item for message in messages for item in _write_message(message)]
 
@@ -384,12 +384,12 @@ def _write_message(message: Message) -> list[Json]:
 
 
 def _is_alone(part: Part) -> bool:
-    """Whether it is a result that stands by itself among an assistant's content, as a provider's own tools have it."""
+    """Return whether it is a result by itself among an assistant's content, as providers' own tools have it."""
     return isinstance(part, ToolPart) and bool(notes_of(part, FORMAT).get("alone"))
 
 
 def _is_answered(part: Part) -> bool:
-    """Whether it is a call whose result is written after it."""
+    """Return whether it is a call whose result is written after it."""
     return is_finished(part) and not _is_alone(part)
 
 
@@ -405,11 +405,11 @@ def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
     if isinstance(notes.get("id"), str):
         body["id"] = notes["id"]
     body.update(_write_content(role, parts, notes))
-    return restored(body, notes, _KEYS)
+    return with_unknown_keys(body, notes, _KEYS)
 
 
 def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:
-    """Return the content: a str for a system message and for what came as one, else a list."""
+    """Return the content: a str for a system message and for content that was received as one, else a list."""
     extra, shape = notes.get("extra"), notes.get("content", "str" if role == "system" else "parts")
     if not parts and (shape == "absent" or (is_object(extra) and "content" in extra)):
         return {}

@@ -28,13 +28,13 @@ from penstock.engine.formats.wire import (
     is_array,
     is_empty,
     is_object,
-    kept,
     maybe_text,
     notes_of,
     read_time,
-    restored,
     rule_of,
-    unknown,
+    unknown_keys,
+    with_notes,
+    with_unknown_keys,
     write_time,
 )
 from penstock.engine.values.frozen import EMPTY, FrozenDict, thaw
@@ -66,25 +66,25 @@ _CHAT_FORMATS = frozenset({"openai-chat", "openai-responses"})
 
 
 def read_metadata(item: Json, fmt: str, known: Collection[str], notes: Json | None = None, key: str = PROVIDER) -> Json:
-    """Return a part's metadata: what stands under ``providerMetadata``, and notes on what Penstock has no field for."""
+    """Return a part's metadata: that of ``providerMetadata``, and notes on data for which Penstock has no field."""
     given = item.get(key)
-    extra = unknown(item, {*known, key}, known)
+    extra = unknown_keys(item, {*known, key}, known)
     if is_object(given) and given and fmt not in given:
-        return kept(fmt, {**(notes or {}), "extra": extra}, given)
-    return kept(fmt, {**(notes or {}), "extra": extra, "metadata": None if is_empty(given) else given})
+        return with_notes(fmt, {**(notes or {}), "extra": extra}, given)
+    return with_notes(fmt, {**(notes or {}), "extra": extra, "metadata": None if is_empty(given) else given})
 
 
 def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collection[str], key: str = PROVIDER) -> Json:
-    """Return a wire object with the part's metadata and unknown keys laid under it."""
+    """Return a wire object with the part's metadata and unknown keys added."""
     notes = notes_of(value, fmt)
     metadata: Value = foreign(value, fmt) or notes.get("metadata")
     if metadata is not None:
         body = {**body, key: metadata}
-    return restored(body, notes, {*known, key})
+    return with_unknown_keys(body, notes, {*known, key})
 
 
 def read_unknown(item: Json) -> UnknownPart:
-    """Return the part as it is, without what other formats noted about it."""
+    """Return the part unchanged, without other formats' notes about it."""
     given = item.get(PROVIDER)
     if is_object(given) and not _CHAT_FORMATS.isdisjoint(given):
         return UnknownPart({key: value for key, value in item.items() if key != PROVIDER}, given)
@@ -92,7 +92,7 @@ def read_unknown(item: Json) -> UnknownPart:
 
 
 def write_unknown(part: UnknownPart, fmt: str) -> Json:
-    """Return the part as it was, with what other formats noted about it."""
+    """Return the part unchanged, with other formats' notes about it."""
     raw: Value = thaw(part.raw)
     noted = foreign(part, fmt)
     made: Json = {**raw, PROVIDER: noted} if noted and is_object(raw) and PROVIDER not in raw else raw
@@ -107,7 +107,7 @@ def read_reasoning(item: Json, place: str, fmt: str) -> ReasoningPart:
     """Return the part.
 
     Raises:
-        MessageError: it says no text at all.
+        MessageError: it has no text at all.
     """
     fields = [key for key in _FIELDS if isinstance(item.get(key), str)]
     details: Value = item.get("details")
@@ -134,7 +134,7 @@ def _is_piece(detail: Value) -> bool:
 
 
 def _without_text(detail: Value) -> Value:
-    """Return what a detail says beside its text, wrapped so that it can be told from one that has none."""
+    """Return a detail without its text, wrapped so that it can be distinguished from one that had none."""
     if not _is_piece(detail):
         return {"raw": detail}
     return {"piece": {key: value for key, value in detail.items() if key != "text"}}
@@ -146,7 +146,7 @@ def _raw(detail: Value) -> Value:
 
 
 def write_reasoning(part: ReasoningPart, fmt: str) -> Json:
-    """Return the part in the shape that it was read in, else in the one that the format uses today."""
+    """Return the part in the shape in which it was read, or else in the current one."""
     notes = notes_of(part, fmt)
     if fmt == STORED and fmt not in part.metadata:
         notes = {"fields": ["reasoning"], "details": [{"piece": {"type": "text"}}], "copy": True, "lengths": []}
@@ -183,7 +183,7 @@ class CallShape:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys that the shape gives a meaning."""
+        """The keys that have a meaning in the shape."""
         return frozenset({"toolCallId", "state", "errorText", self.arguments, self.result})
 
     def usual_word(self, state: ToolState) -> str:
@@ -231,9 +231,9 @@ def read_tool(item: Json, place: str, fmt: str) -> ToolPart:
 
 
 def _with_notes(part: ToolPart, metadata: Json, fmt: str) -> ToolPart:
-    """Return the part with the metadata, the notes of both laid together."""
+    """Return the part with the metadata, and the notes of both merged."""
     notes = {**notes_of(part, fmt), **metadata.get(fmt, {})}
-    return replace(part, metadata=kept(fmt, notes, {**metadata}))
+    return replace(part, metadata=with_notes(fmt, notes, {**metadata}))
 
 
 def read_invocation(body: Json, place: str, fmt: str) -> ToolPart:
@@ -244,7 +244,7 @@ def read_invocation(body: Json, place: str, fmt: str) -> ToolPart:
     """
     part = _read_call(body, place, INVOCATION_SHAPE, expect_text(body, "toolName", place), fmt)
     known = INVOCATION_SHAPE.keys | {"toolName"}
-    return replace(part, metadata=kept(fmt, {**notes_of(part, fmt), "inner": unknown(body, known, known)}))
+    return replace(part, metadata=with_notes(fmt, {**notes_of(part, fmt), "inner": unknown_keys(body, known, known)}))
 
 
 def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) -> ToolPart:
@@ -265,12 +265,12 @@ def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) ->
         state,
         result,
         error,
-        kept(fmt, notes),
+        with_notes(fmt, notes),
     )
 
 
 def _oddity(body: Json, key: str, state: ToolState) -> str | None:
-    """Return a note if a result is missing where one is due, or null where none is."""
+    """Return a note if a result is missing where one is expected, or null where none is."""
     if body.get(key) is not None or (key in body) == (state == "result"):
         return None
     return "null" if key in body else "absent"
@@ -295,7 +295,7 @@ def write_invocation(part: ToolPart, fmt: str) -> Json:
     """Return the ``toolInvocation`` object."""
     notes = notes_of(part, fmt)
     body: Json = {"toolName": part.name, **_write_call(part, INVOCATION_SHAPE, notes)}
-    return restored(body, notes, INVOCATION_SHAPE.keys | {"toolName"}, "inner")
+    return with_unknown_keys(body, notes, INVOCATION_SHAPE.keys | {"toolName"}, "inner")
 
 
 def _write_call(part: ToolPart, shape: CallShape, notes: Json) -> Json:
@@ -313,7 +313,7 @@ def _write_call(part: ToolPart, shape: CallShape, notes: Json) -> Json:
 
 
 def same_call(one: ToolPart, other: ToolPart) -> bool:
-    """Whether both say the same, whatever was noted about them."""
+    """Return whether both are the same call, apart from notes."""
     return replace(one, metadata=FrozenDict()) == replace(other, metadata=FrozenDict())
 
 
@@ -423,7 +423,7 @@ _READERS: dict[str, Callable[[Json, str, str], Part]] = {
 
 
 def write_part(part: Part, fmt: str) -> Json:
-    """Return the part as the format has it."""
+    """Return the part in the format."""
     if isinstance(part, TextPart):
         return write_metadata({"type": "text", "text": part.text}, part, fmt, {"type", "text"})
     if isinstance(part, ReasoningPart):
@@ -485,7 +485,7 @@ def _write_source(part: SourcePart, fmt: str) -> Json:
         kind = notes.get("sourceType", "url")
         if kind != "absent":
             source["sourceType"] = kind if isinstance(kind, str) else "url"
-        body: Json = {"type": "source", "source": restored(source, notes, _SOURCE, "inner")}
+        body: Json = {"type": "source", "source": with_unknown_keys(source, notes, _SOURCE, "inner")}
         return write_metadata(body, part, fmt, {"type", "source"})
     said = {"sourceId": part.id, "url": part.url, "title": part.title}
     body = {"type": shape, **{key: value for key, value in said.items() if value is not None}}
@@ -501,7 +501,7 @@ FLAG = "copy_in"
 
 
 def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tuple[list[Part], Json]:
-    """Return the parts with what only the copies say, and notes on the copies; empty ones are not looked at.
+    """Return the parts with content that only the copies have, and notes on the copies; empty copies are ignored.
 
     Raises:
         MessageError: a copied tool call is malformed.
@@ -513,7 +513,7 @@ def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tupl
             rule = rule_of([part.text for part in parts if isinstance(part, kind)], copy)
             notes[key] = rule or "own"
             if rule is None:
-                made.append(kind(copy, kept(fmt, {FLAG: key})))
+                made.append(kind(copy, with_notes(fmt, {FLAG: key})))
     calls = body.get(CALLS)
     if is_array(calls) and calls:
         notes[CALLS] = []
@@ -531,14 +531,14 @@ def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tupl
                         read.state,
                         read.result,
                         read.error,
-                        kept(fmt, {**notes_of(read, fmt), FLAG: CALLS}),
+                        with_notes(fmt, {**notes_of(read, fmt), FLAG: CALLS}),
                     )
                 )
     return made, notes
 
 
 def is_flagged(part: Part, fmt: str, key: str | None = None) -> bool:
-    """Whether the part stands only in a copy (in that one)."""
+    """Return whether the part exists only in that copy."""
     flag = notes_of(part, fmt).get(FLAG)
     if isinstance(part, ToolPart):
         return flag == CALLS and key in (None, CALLS)
@@ -590,13 +590,13 @@ def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part],
         "copies": copies,
         "metadata": None if is_own or is_empty(metadata) else metadata,
         "odd": {key: value for key in (CALLS, *TEXT_COPIES) if _is_odd(key, value := body.get(key))},
-        extra: unknown(body, BODY_KEYS, {"parts"} if is_array(given) else ()),
+        extra: unknown_keys(body, BODY_KEYS, {"parts"} if is_array(given) else ()),
     }
     return whole, notes, metadata if is_object(metadata) and is_own else {}
 
 
 def _is_odd(key: str, value: Value) -> bool:
-    """Whether a copy is of a type that is no copy at all."""
+    """Return whether a copy has an unexpected type."""
     return not is_empty(value) and not (is_array(value) if key == CALLS else isinstance(value, str))
 
 
@@ -615,14 +615,14 @@ def write_body(message: Message, fmt: str, extra: str) -> Json:
     metadata = foreign(message, fmt) or notes.get("metadata")
     if metadata is not None:
         body["metadata"] = metadata
-    return restored(body, notes, BODY_KEYS, extra)
+    return with_unknown_keys(body, notes, BODY_KEYS, extra)
 
 
 def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:
-    """Return id, time, and notes: on a time that is none, and on keys of the head that are there but say nothing.
+    """Return id, time, and notes: on an invalid time, and on keys of the head that are present but empty.
 
     Raises:
-        MessageError: the id is no str.
+        MessageError: the id is not a str.
     """
     given = item.get("createdAt")
     created_at = read_time(given)
@@ -634,7 +634,7 @@ def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:
 
 
 def write_head(message: Message, fmt: str, *, timed: bool) -> Json:
-    """Return id and, if the format has one or it came with one, time."""
+    """Return the id and, if the format has one or the message came with one, the time."""
     notes = notes_of(message, fmt)
     empty = notes.get("head")
     head: Json = {}
@@ -650,5 +650,5 @@ def write_head(message: Message, fmt: str, *, timed: bool) -> Json:
 
 
 def together(messages: Iterable[Message], fmt: str) -> list[Message]:
-    """Return the messages with calls and results together, save for tool messages that the format itself had."""
+    """Return the messages with calls and results in one part, except for tool messages that the format itself had."""
     return folded(messages, lambda message: notes_of(message, fmt).get("role") == "tool")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats.ai_sdk_parts import read_body, read_head, together, write_body, write_head
-from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, kept
+from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, with_notes
 from penstock.engine.values.messages import ROLES, Message
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _read_message(value: Value, place: str) -> Message:
         tuple(parts),
         id=message_id,
         created_at=created_at,
-        metadata=kept(FORMAT, {**head, **notes}, metadata),
+        metadata=with_notes(FORMAT, {**head, **notes}, metadata),
     )
 
 

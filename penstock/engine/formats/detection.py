@@ -1,8 +1,8 @@
 """Detect which format a message is in, from its keys.
 
-A format is chosen only where no other fits. A message with a role and plain content, or with content of text parts
-only, fits both of OpenAI's formats and the AI SDK's model messages: then the other messages of the input decide, and
-where they do not, it is read as chat. What fits both a UI message and Penstock's own form is read alike by both.
+A format is chosen only if no other fits. A message with a role and plain content, or with content of text parts only,
+fits both of OpenAI's formats and the AI SDK's model messages. Then the other messages of the input decide; if they do
+not, it is read as chat. A message that fits both a UI message and Penstock's own form is read the same way by both.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _CHAT, _RESPONSES, _MODEL = "openai-chat", "openai-responses", "ai-sdk-model"
 _PLAIN = "plain"
-"""What is chat, responses and model alike: content that is a str."""
+"""Content that is a str: it fits chat, responses and model messages."""
 _TEXTS = "texts"
-"""What is chat and model alike: content of text parts only."""
+"""Content of text parts only: it fits chat and model messages."""
 
 _ROW = frozenset({"createdAt", "threadId", "resourceId"})
 _OWN_HEAD = frozenset({"created_at", "thread_id", "resource_id"})
@@ -40,7 +40,7 @@ def formats_of(items: Sequence[Value], place: str) -> list[str]:
     """Return the format of each message; empty for one that is a `Message` already.
 
     Raises:
-        MessageError: one is of no format, or is no object.
+        MessageError: a message has no known format, or is not an object.
     """
     found = [_format_of(item, f"{place}[{index}]") for index, item in enumerate(items)]
     texts = _MODEL if _MODEL in found and _CHAT not in found else _CHAT
@@ -69,7 +69,7 @@ def _format_of(item: Value, place: str) -> str:
 
 
 def _is_own(item: Json) -> bool:
-    """Whether only Penstock's own form has such a message."""
+    """Return whether only Penstock's own form has such a message."""
     metadata = item.get("metadata")
     return (
         not _OWN_HEAD.isdisjoint(item)
@@ -104,7 +104,7 @@ def _openai_format(item: Json) -> str:
 
 
 def _is_of_model(part: Json) -> bool:
-    """Whether only the AI SDK's model messages have such a part."""
+    """Return whether only the AI SDK's model messages have such a part."""
     kind = part.get("type")
     if kind == "file":
         return _MODEL_OPTIONS in part or not _MODEL_FILE.isdisjoint(part)

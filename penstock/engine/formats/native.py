@@ -39,7 +39,7 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     """Return the messages of Penstock's own form.
 
     Raises:
-        MessageError: one is malformed, or has a field that there is not; its place is named.
+        MessageError: a message is malformed, or has an unknown field; the error names the place.
     """
     return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
 
@@ -89,7 +89,7 @@ def _write_fields(value: Message | Part) -> Json:
 
 @cache
 def adapter() -> TypeAdapter[BaseModel]:
-    """Return what checks one message of this form; built once."""
+    """Return the validator of one message in this form; built once."""
     from pydantic import Field as Described, TypeAdapter
 
     union: Value = Union[tuple(_model(kind) for kind in PART_TYPES)]  # noqa: UP007  # there is no | for a tuple
@@ -123,7 +123,7 @@ def json_schema() -> Json:
 
 
 def _explained(error: ValidationError, place: str) -> MessageError:
-    """Return our error for the first of pydantic's: where, and what is expected; never what was found."""
+    """Return our error for the first of pydantic's: where it is, and what is expected; never the value."""
     first = error.errors(include_url=False, include_context=False)[0]
     path = list(first["loc"])
     if path[:1] == ["parts"] and path[2:]:

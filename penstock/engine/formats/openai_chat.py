@@ -39,14 +39,14 @@ from penstock.engine.formats.wire import (
     is_array,
     is_empty,
     is_object,
-    kept,
     maybe_text,
     named,
     notes_of,
-    restored,
     rule_of,
-    telling,
-    unknown,
+    unknown_keys,
+    with_notes,
+    with_unknown_keys,
+    without_empty,
 )
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import (
@@ -108,26 +108,26 @@ def _read_part(item: Value, place: str) -> Part:
 
 
 def _extra(item: Json, kind: str) -> Json:
-    return unknown(item, _PART_KEYS[kind], _PART_KEYS[kind])
+    return unknown_keys(item, _PART_KEYS[kind], _PART_KEYS[kind])
 
 
 def _read_text(item: Json, place: str) -> Part:
-    return TextPart(expect_text(item, "text", place), kept(FORMAT, {"extra": _extra(item, "text")}))
+    return TextPart(expect_text(item, "text", place), with_notes(FORMAT, {"extra": _extra(item, "text")}))
 
 
 def _read_refusal(item: Json, place: str) -> Part:
     notes: Json = {"type": "refusal", "extra": _extra(item, "refusal")}
-    return TextPart(expect_text(item, "refusal", place), kept(FORMAT, notes))
+    return TextPart(expect_text(item, "refusal", place), with_notes(FORMAT, notes))
 
 
 def _read_image(item: Json, place: str) -> Part:
     notes: Json = {"extra": _extra(item, "image_url")}
     given = item.get("image_url")
     if isinstance(given, str):
-        return read_image(given, kept(FORMAT, {**notes, "bare": True}))
+        return read_image(given, with_notes(FORMAT, {**notes, "bare": True}))
     inner = expect_object(given, f"{place}.image_url", "an object with an url")
-    notes["inner"] = unknown(inner, _URL_KEYS, _URL_KEYS)
-    return read_image(expect_text(inner, "url", f"{place}.image_url"), kept(FORMAT, notes))
+    notes["inner"] = unknown_keys(inner, _URL_KEYS, _URL_KEYS)
+    return read_image(expect_text(inner, "url", f"{place}.image_url"), with_notes(FORMAT, notes))
 
 
 def _read_audio(item: Json, place: str) -> Part:
@@ -136,12 +136,12 @@ def _read_audio(item: Json, place: str) -> Part:
 
 def _read_file(item: Json, place: str) -> Part:
     inner = expect_object(item.get("file"), f"{place}.file", "an object with a file_id or file_data")
-    notes: Json = {"extra": _extra(item, "file"), "inner": unknown(inner, FILE_KEYS)}
+    notes: Json = {"extra": _extra(item, "file"), "inner": unknown_keys(inner, FILE_KEYS)}
     return read_file(inner, f"{place}.file", FORMAT, notes)
 
 
 def _read_thinking(item: Json, place: str) -> Part:
-    """Read what Mistral sends: reasoning among the content, in text parts of its own."""
+    """Read Mistral's reasoning, which is among the content, in text parts of its own."""
     inner = expect_array(item.get("thinking"), f"{place}.thinking")
     if not inner or not all(is_object(piece) and isinstance(piece.get("text"), str) for piece in inner):
         return UnknownPart(item)
@@ -151,15 +151,15 @@ def _read_thinking(item: Json, place: str) -> Part:
         "pieces": [{key: value for key, value in piece.items() if key != "text"} for piece in inner],
         "lengths": [len(piece["text"]) for piece in inner],
     }
-    return ReasoningPart("".join(piece["text"] for piece in inner), kept(FORMAT, notes))
+    return ReasoningPart("".join(piece["text"] for piece in inner), with_notes(FORMAT, notes))
 
 
 def _write_thinking(part: ReasoningPart, notes: Json) -> Json:
-    """Return the part, cut where it was cut if it still has the length that it had."""
+    """Return the part, split as it was received if it still has the same length."""
     pieces: list[Value] = [piece for piece in array_in(notes, "pieces") if is_object(piece)] or [{"type": "text"}]
     texts = cut(part.text, array_in(notes, "lengths"), len(pieces))
     thinking = [{**piece, "text": text} for piece, text in zip(pieces, texts, strict=True)]
-    return restored({"type": "thinking", "thinking": thinking}, notes, _PART_KEYS["thinking"])
+    return with_unknown_keys({"type": "thinking", "thinking": thinking}, notes, _PART_KEYS["thinking"])
 
 
 _READERS: dict[str, Callable[[Json, str], Part]] = {
@@ -177,7 +177,7 @@ def write_part(part: Part) -> Json:
     notes = notes_of(part, FORMAT)
     if isinstance(part, TextPart):
         kind = "refusal" if notes.get("type") == "refusal" else "text"
-        return restored({"type": kind, kind: part.text}, notes, _PART_KEYS[kind])
+        return with_unknown_keys({"type": kind, kind: part.text}, notes, _PART_KEYS[kind])
     if isinstance(part, ReasoningPart):
         return _write_thinking(part, notes)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
@@ -189,15 +189,15 @@ def write_part(part: Part) -> Json:
 def _write_media(part: Media, notes: Json) -> Json:
     shown = shown_as(part, notes)
     if shown == "file" and isinstance(part, FilePart):
-        inner: Value = restored(write_file(part, notes, "file_data"), notes, FILE_KEYS, "inner")
-        return restored({"type": "file", "file": inner}, notes, _PART_KEYS["file"])
+        inner: Value = with_unknown_keys(write_file(part, notes, "file_data"), notes, FILE_KEYS, "inner")
+        return with_unknown_keys({"type": "file", "file": inner}, notes, _PART_KEYS["file"])
     if shown == "audio":
-        inner = restored(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
-        return restored({"type": "input_audio", "input_audio": inner}, notes, _PART_KEYS["input_audio"])
+        inner = with_unknown_keys(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
+        return with_unknown_keys({"type": "input_audio", "input_audio": inner}, notes, _PART_KEYS["input_audio"])
     url = image_url(part)
-    inner = restored({} if url is None else {"url": url}, notes, _URL_KEYS, "inner")
+    inner = with_unknown_keys({} if url is None else {"url": url}, notes, _URL_KEYS, "inner")
     image = url if notes.get("bare") else inner
-    return restored({"type": "image_url", "image_url": image}, notes, _PART_KEYS["image_url"])
+    return with_unknown_keys({"type": "image_url", "image_url": image}, notes, _PART_KEYS["image_url"])
 
 
 REASONING = ("reasoning_content", "reasoning")
@@ -212,7 +212,7 @@ _FIELDS: dict[type[Part], tuple[str, ...]] = {
 
 
 def field_of(part: Part) -> str:
-    """Return the message's field in which a part stands; the usual one, unless it was read from another."""
+    """Return the message's field for a part; the usual one, unless the part was read from another."""
     fields = _FIELDS.get(type(part), ("content",))
     notes = notes_of(part, FORMAT)
     field = "content" if notes.get("type") == "thinking" else notes.get("field")
@@ -236,7 +236,7 @@ def read_reasoning(item: Json, place: str) -> tuple[list[Part], Json]:
         if rule is not None:
             notes[key] = rule
         elif text:
-            parts.append(ReasoningPart(text, kept(FORMAT, {"field": key if key != REASONING[0] else None})))
+            parts.append(ReasoningPart(text, with_notes(FORMAT, {"field": key if key != REASONING[0] else None})))
     return parts + details, notes
 
 
@@ -244,9 +244,9 @@ def _read_detail(value: Value, place: str) -> Part:
     detail = expect_object(value, place)
     for key in _DETAIL_KEYS:
         if isinstance(detail.get(key), str):
-            notes = {"field": "reasoning_details", "key": key, "extra": unknown(detail, {key}, {key})}
-            return ReasoningPart(detail[key], kept(FORMAT, notes))
-    return UnknownPart(detail, kept(FORMAT, {"field": "reasoning_details"}))
+            notes = {"field": "reasoning_details", "key": key, "extra": unknown_keys(detail, {key}, {key})}
+            return ReasoningPart(detail[key], with_notes(FORMAT, notes))
+    return UnknownPart(detail, with_notes(FORMAT, {"field": "reasoning_details"}))
 
 
 def write_reasoning(parts: Sequence[Part], notes: Json) -> Json:
@@ -270,27 +270,27 @@ def _write_detail(part: Part) -> Value:
         return thaw(part.raw) if isinstance(part, UnknownPart) else None
     notes = notes_of(part, FORMAT)
     key = notes["key"] if notes.get("key") in _DETAIL_KEYS else _DETAIL_KEYS[0]
-    return restored({key: part.text}, notes, {key})
+    return with_unknown_keys({key: part.text}, notes, {key})
 
 
 def read_spoken(item: Json, place: str) -> list[Part]:
-    """Return a message's refusal and sound.
+    """Return a message's refusal and audio.
 
     Raises:
-        MessageError: one is malformed.
+        MessageError: one of them is malformed.
     """
     refusal = maybe_text(item, "refusal", place)
-    parts: list[Part] = [TextPart(refusal, kept(FORMAT, {"field": "refusal"}))] if refusal else []
+    parts: list[Part] = [TextPart(refusal, with_notes(FORMAT, {"field": "refusal"}))] if refusal else []
     if not is_empty(item.get("audio")):
         audio = expect_object(item["audio"], f"{place}.audio")
         data, transcript = (maybe_text(audio, key, f"{place}.audio") for key in ("data", "transcript"))
-        metadata = kept(FORMAT, {"field": "audio", "extra": unknown(audio, _AUDIO_KEYS)})
+        metadata = with_notes(FORMAT, {"field": "audio", "extra": unknown_keys(audio, _AUDIO_KEYS)})
         parts.append(AudioPart(data=data, transcript=transcript, metadata=metadata))
     return parts
 
 
 def write_spoken(parts: Sequence[Part]) -> Json:
-    """Return refusal and sound of a message."""
+    """Return refusal and audio of a message."""
     body: Json = {}
     refusals = [part.text for part in parts if isinstance(part, TextPart) and field_of(part) == "refusal"]
     if refusals:
@@ -299,7 +299,7 @@ def write_spoken(parts: Sequence[Part]) -> Json:
         if isinstance(part, AudioPart) and field_of(part) == "audio":
             said = {"data": part.data, "transcript": part.transcript}
             given = {key: value for key, value in said.items() if value is not None}
-            body["audio"] = restored(given, notes_of(part, FORMAT), _AUDIO_KEYS)
+            body["audio"] = with_unknown_keys(given, notes_of(part, FORMAT), _AUDIO_KEYS)
     return body
 
 
@@ -332,22 +332,27 @@ def _read_call(value: Value, place: str) -> Part:
     call_id, kind = maybe_text(call, "id", place) or "", call.get("type")
     function, custom = call.get("function"), call.get("custom")
     if is_object(function):
-        notes: Json = {"extra": unknown(call, _CALL_KEYS, {"function"})}
+        notes: Json = {"extra": unknown_keys(call, _CALL_KEYS, {"function"})}
         notes["type"] = "absent" if "type" not in call else kind if kind != "function" else None
         return _read_function(function, call_id, notes, f"{place}.function")
     if is_object(custom):
         name, text = (expect_text(custom, key, f"{place}.custom") for key in ("name", "input"))
-        extra, inner = unknown(call, _CUSTOM_CALL_KEYS, {"custom"}), unknown(custom, _CUSTOM_KEYS, _CUSTOM_KEYS)
-        return ToolPart(call_id, name, text, metadata=kept(FORMAT, {"field": "custom", "extra": extra, "inner": inner}))
-    return UnknownPart(call, kept(FORMAT, {"field": "tool_calls"}))
+        extra, inner = (
+            unknown_keys(call, _CUSTOM_CALL_KEYS, {"custom"}),
+            unknown_keys(custom, _CUSTOM_KEYS, _CUSTOM_KEYS),
+        )
+        return ToolPart(
+            call_id, name, text, metadata=with_notes(FORMAT, {"field": "custom", "extra": extra, "inner": inner})
+        )
+    return UnknownPart(call, with_notes(FORMAT, {"field": "tool_calls"}))
 
 
 def _read_function(function: Json, call_id: str, notes: Json, place: str) -> ToolPart:
     name = expect_text(function, "name", place)
     arguments, style = read_arguments(function.get("arguments", ""))
     notes["arguments"] = style if "arguments" in function else "absent"
-    notes["inner"] = unknown(function, _FUNCTION_KEYS, _FUNCTION_KEYS)
-    return ToolPart(call_id, name, arguments, metadata=kept(FORMAT, notes))
+    notes["inner"] = unknown_keys(function, _FUNCTION_KEYS, _FUNCTION_KEYS)
+    return ToolPart(call_id, name, arguments, metadata=with_notes(FORMAT, notes))
 
 
 def write_call(part: ToolPart) -> Json:
@@ -355,12 +360,12 @@ def write_call(part: ToolPart) -> Json:
     notes = notes_of(part, FORMAT)
     body: Json = {"id": part.call_id} if part.call_id else {}
     if notes.get("field") == "custom" and isinstance(part.arguments, str):
-        custom = restored({"name": part.name, "input": part.arguments}, notes, _CUSTOM_KEYS, "inner")
-        return restored({**body, "type": "custom", "custom": custom}, notes, _CUSTOM_CALL_KEYS)
+        custom = with_unknown_keys({"name": part.name, "input": part.arguments}, notes, _CUSTOM_KEYS, "inner")
+        return with_unknown_keys({**body, "type": "custom", "custom": custom}, notes, _CUSTOM_CALL_KEYS)
     kind = notes.get("type", "function")
     if isinstance(kind, str) and kind != "absent":
         body["type"] = kind
-    return restored({**body, "function": write_function(part)}, notes, _CALL_KEYS)
+    return with_unknown_keys({**body, "function": write_function(part)}, notes, _CALL_KEYS)
 
 
 def write_function(part: ToolPart) -> Json:
@@ -370,11 +375,11 @@ def write_function(part: ToolPart) -> Json:
     style = notes.get("arguments")
     if style != "absent" or part.arguments != {}:
         body["arguments"] = write_arguments(part.arguments, style)
-    return restored(body, notes, _FUNCTION_KEYS, "inner")
+    return with_unknown_keys(body, notes, _FUNCTION_KEYS, "inner")
 
 
 def is_function_call(part: ToolPart) -> bool:
-    """Whether the call stood in the older ``function_call``."""
+    """Return whether the call was received in the older ``function_call``."""
     return notes_of(part, FORMAT).get("field") == "function_call"
 
 
@@ -395,12 +400,12 @@ def read_result(item: Json, place: str) -> Message:
         "role": "function" if item["role"] == "function" else None,
         "content": "parts" if is_array(given) else None if "content" in item else "absent",
         "name": True if name else None,
-        "extra": unknown(item, _RESULT_KEYS, {"role"} if given is None else {"role", "content"}),
+        "extra": unknown_keys(item, _RESULT_KEYS, {"role"} if given is None else {"role", "content"}),
     }
-    metadata = kept(FORMAT, {"result": telling(notes)})
+    metadata = with_notes(FORMAT, {"result": without_empty(notes)})
     part = ToolPart(call_id or "", name or "", state="result", result=given, metadata=metadata)
     message_id = maybe_text(item, "id", place) or ""
-    return Message("tool", (part,), id=message_id, metadata=kept(FORMAT, {"id": message_id or None}))
+    return Message("tool", (part,), id=message_id, metadata=with_notes(FORMAT, {"id": message_id or None}))
 
 
 def write_result(part: ToolPart) -> Json:
@@ -416,11 +421,11 @@ def write_result(part: ToolPart) -> Json:
         body["content"] = thaw(part.result)
     elif part.state == "error" or part.result is not None or not _is_open(notes):
         body["content"] = result_text(part)
-    return restored(body, notes, _RESULT_KEYS)
+    return with_unknown_keys(body, notes, _RESULT_KEYS)
 
 
 def _is_open(notes: Json) -> bool:
-    """Whether the message said null, or nothing, for its content."""
+    """Return whether the message's content was null or missing."""
     extra = notes.get("extra")
     return notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
 
@@ -460,15 +465,15 @@ def _read_message(value: Value, place: str) -> Message:
     notes["id"] = message_id or None
     notes["role"] = "developer" if item["role"] == "developer" else None
     notes["content"] = "absent" if "content" not in item else "parts" if content and is_array(item["content"]) else None
-    notes["extra"] = unknown(item, _KEYS, {"role"})
-    return Message(role, parts, id=message_id, metadata=kept(FORMAT, notes))
+    notes["extra"] = unknown_keys(item, _KEYS, {"role"})
+    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes))
 
 
 def write(messages: Iterable[Message]) -> list[Json]:
     """Return the messages as a chat request has them.
 
     Raises:
-        MessageError: a tool's arguments or result are no JSON values.
+        MessageError: a tool's arguments or result are not JSON values.
     """
     return [item for message in messages for item in _write_message(message)]
 
@@ -498,7 +503,7 @@ def _write_tool_message(message: Message) -> list[Json]:
 
 
 def _with_id(item: Json, notes: Json) -> Json:
-    """Return the item with the id that the message came with, if it came in this format."""
+    """Return the item with the message's original id, if the message was received in this format."""
     return {**item, "id": notes["id"]} if isinstance(notes.get("id"), str) else item
 
 
@@ -517,11 +522,11 @@ def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
     content = [part for part in parts if not isinstance(part, ToolPart) and field_of(part) == "content"]
     body.update(_write_content(content, notes, None if spoken else ""))
     body["role"] = "developer" if role == "system" and notes.get("role") == "developer" else role
-    return _with_id(restored(body, notes, _KEYS), notes)
+    return _with_id(with_unknown_keys(body, notes, _KEYS), notes)
 
 
 def _write_content(parts: Sequence[Part], notes: Json, nothing: str | None) -> Json:
-    """Return the content: a str if that is enough, else a list; what stands for nothing, if nothing is said."""
+    """Return the content: a str if that is enough, else a list; the noted empty form if there is none."""
     items = [write_part(part) for part in parts]
     if not items:
         extra = notes.get("extra")

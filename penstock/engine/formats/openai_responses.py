@@ -36,14 +36,14 @@ from penstock.engine.formats.wire import (
     expect_text,
     is_array,
     is_object,
-    kept,
     maybe_text,
     named,
     notes_of,
-    restored,
-    telling,
-    unknown,
-    wrong,
+    type_error,
+    unknown_keys,
+    with_notes,
+    with_unknown_keys,
+    without_empty,
 )
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
@@ -104,23 +104,23 @@ def _read_part(value: Value, role: str, place: str) -> Part:
     if kind in _TEXTS:
         key = "refusal" if kind == "refusal" else "text"
         notes: Json = {"type": kind if kind != usual_text(role) else None}
-        notes["extra"] = unknown(item, {"type", key}, {"type", key})
-        return TextPart(expect_text(item, key, place), kept(FORMAT, notes))
+        notes["extra"] = unknown_keys(item, {"type", key}, {"type", key})
+        return TextPart(expect_text(item, key, place), with_notes(FORMAT, notes))
     reader = _MEDIA.get(kind)
     return UnknownPart(item) if reader is None else reader(item, place)
 
 
 def _read_image(item: Json, place: str) -> Part:
-    rest = unknown(item, _IMAGE, {"type"})
-    return read_image(maybe_text(item, "image_url", place) or None, kept(FORMAT, {"extra": rest}))
+    rest = unknown_keys(item, _IMAGE, {"type"})
+    return read_image(maybe_text(item, "image_url", place) or None, with_notes(FORMAT, {"extra": rest}))
 
 
 def _read_file(item: Json, place: str) -> Part:
-    return read_file(item, place, FORMAT, {"extra": unknown(item, _FILE, {"type"})})
+    return read_file(item, place, FORMAT, {"extra": unknown_keys(item, _FILE, {"type"})})
 
 
 def _read_audio(item: Json, place: str) -> Part:
-    return read_audio(item.get("input_audio"), f"{place}.input_audio", FORMAT, unknown(item, _AUDIO, _AUDIO))
+    return read_audio(item.get("input_audio"), f"{place}.input_audio", FORMAT, unknown_keys(item, _AUDIO, _AUDIO))
 
 
 _MEDIA: dict[str, Callable[[Json, str], Part]] = {
@@ -136,7 +136,7 @@ def write_part(part: Part, role: str) -> Json:
     if isinstance(part, TextPart):
         kind = notes["type"] if notes.get("type") in _TEXTS else usual_text(role)
         key = "refusal" if kind == "refusal" else "text"
-        return restored({"type": kind, key: part.text}, notes, {"type", key})
+        return with_unknown_keys({"type": kind, key: part.text}, notes, {"type", key})
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
         return _write_media(part, notes)
     raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
@@ -146,12 +146,12 @@ def write_part(part: Part, role: str) -> Json:
 def _write_media(part: Media, notes: Json) -> Json:
     shown = shown_as(part, notes)
     if shown == "file" and isinstance(part, FilePart):
-        return restored({"type": "input_file", **write_file(part, notes, "file_url")}, notes, _FILE)
+        return with_unknown_keys({"type": "input_file", **write_file(part, notes, "file_url")}, notes, _FILE)
     if shown == "audio":
-        inner = restored(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
-        return restored({"type": "input_audio", "input_audio": inner}, notes, _AUDIO)
+        inner = with_unknown_keys(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
+        return with_unknown_keys({"type": "input_audio", "input_audio": inner}, notes, _AUDIO)
     url = image_url(part)
-    return restored({"type": "input_image", **({} if url is None else {"image_url": url})}, notes, _IMAGE)
+    return with_unknown_keys({"type": "input_image", **({} if url is None else {"image_url": url})}, notes, _IMAGE)
 
 
 _CALL_KEYS = frozenset({"type", "call_id", "name", "arguments", "id"})
@@ -172,13 +172,13 @@ def read_call(item: Json, place: str) -> Message:
     notes: Json = {"id": item.get("id") or None}
     if custom:
         arguments: Value = expect_text(item, "input", place)
-        notes["extra"] = unknown(item, _CUSTOM_KEYS, _CUSTOM_KEYS - {"id"})
+        notes["extra"] = unknown_keys(item, _CUSTOM_KEYS, _CUSTOM_KEYS - {"id"})
         notes["custom"] = True
     else:
         arguments, style = read_arguments(item.get("arguments", ""))
         notes["arguments"] = style if "arguments" in item else "absent"
-        notes["extra"] = unknown(item, _CALL_KEYS, _CALL_KEYS - {"id"})
-    part = ToolPart(call_id, name, arguments, metadata=kept(FORMAT, notes))
+        notes["extra"] = unknown_keys(item, _CALL_KEYS, _CALL_KEYS - {"id"})
+    part = ToolPart(call_id, name, arguments, metadata=with_notes(FORMAT, notes))
     return Message("assistant", (part,), id=maybe_text(item, "id", place) or "")
 
 
@@ -187,15 +187,15 @@ def write_call(part: ToolPart) -> Json:
     notes = notes_of(part, FORMAT)
     body: Json = {"call_id": part.call_id, "name": part.name, **item_id(notes)}
     if notes.get("custom") and isinstance(part.arguments, str):
-        return restored({**body, "type": "custom_tool_call", "input": part.arguments}, notes, _CUSTOM_KEYS)
+        return with_unknown_keys({**body, "type": "custom_tool_call", "input": part.arguments}, notes, _CUSTOM_KEYS)
     style = notes.get("arguments")
     if style != "absent" or part.arguments != {}:
         body["arguments"] = write_arguments(part.arguments, style)
-    return restored({**body, "type": "function_call"}, notes, _CALL_KEYS)
+    return with_unknown_keys({**body, "type": "function_call"}, notes, _CALL_KEYS)
 
 
 def item_id(notes: Json) -> Json:
-    """Return the id that an item came with; ids of other origin mean nothing to the provider, who would refuse them."""
+    """Return the id with which an item was received. The provider would refuse ids from elsewhere."""
     return {"id": notes["id"]} if isinstance(notes.get("id"), str) else {}
 
 
@@ -207,14 +207,14 @@ def read_output(item: Json, place: str) -> Message:
     """
     output = item.get("output")
     if output is not None and not isinstance(output, str) and not is_array(output):
-        raise wrong(output, f"{place}.output", "a str or a list of content parts")
+        raise type_error(output, f"{place}.output", "a str or a list of content parts")
     notes: Json = {
         "custom": True if item["type"] == "custom_tool_call_output" else None,
         "id": item.get("id") or None,
         "output": "parts" if is_array(output) else None if "output" in item else "absent",
-        "extra": unknown(item, _OUTPUT_KEYS, {"type", "call_id"} if output is None else _OUTPUT_KEYS - {"id"}),
+        "extra": unknown_keys(item, _OUTPUT_KEYS, {"type", "call_id"} if output is None else _OUTPUT_KEYS - {"id"}),
     }
-    metadata = kept(FORMAT, {"result": telling(notes)})
+    metadata = with_notes(FORMAT, {"result": without_empty(notes)})
     part = ToolPart(expect_text(item, "call_id", place), "", state="result", result=output, metadata=metadata)
     return Message("tool", (part,), id=maybe_text(item, "id", place) or "")
 
@@ -230,17 +230,17 @@ def write_output(part: ToolPart) -> Json:
         body["output"] = thaw(part.result)
     elif part.state == "error" or part.result is not None or not _is_open(notes):
         body["output"] = result_text(part)
-    return restored(body, notes, _OUTPUT_KEYS)
+    return with_unknown_keys(body, notes, _OUTPUT_KEYS)
 
 
 def _is_open(notes: Json) -> bool:
-    """Whether the item said null, or nothing, for its output."""
+    """Return whether the item's output was null or missing."""
     extra = notes.get("extra")
     return notes.get("output") == "absent" or (is_object(extra) and "output" in extra)
 
 
 def read_reasoning(item: Json, place: str) -> Message:
-    """Return the assistant's message for a ``reasoning`` item; what is encrypted stays in its metadata.
+    """Return the assistant's message for a ``reasoning`` item; encrypted content stays in its metadata.
 
     Raises:
         MessageError: it is malformed.
@@ -253,18 +253,20 @@ def read_reasoning(item: Json, place: str) -> Message:
         "item": "reasoning",
         "id": item.get("id") or None,
         "summary": None if "summary" in item else "absent",
-        "extra": unknown(item, _REASONING_KEYS, {"type"}),
+        "extra": unknown_keys(item, _REASONING_KEYS, {"type"}),
     }
-    return Message("assistant", tuple(parts), id=maybe_text(item, "id", place) or "", metadata=kept(FORMAT, notes))
+    return Message(
+        "assistant", tuple(parts), id=maybe_text(item, "id", place) or "", metadata=with_notes(FORMAT, notes)
+    )
 
 
 def _read_reasoning_entry(value: Value, field: str, kind: str, place: str) -> Part:
     entry = expect_object(value, place)
     notes: Json = {"reasoning": field}
     if entry.get("type") != kind:
-        return UnknownPart(entry, kept(FORMAT, notes))
-    notes["extra"] = unknown(entry, {"type", "text"}, {"type", "text"})
-    return ReasoningPart(expect_text(entry, "text", place), kept(FORMAT, notes))
+        return UnknownPart(entry, with_notes(FORMAT, notes))
+    notes["extra"] = unknown_keys(entry, {"type", "text"}, {"type", "text"})
+    return ReasoningPart(expect_text(entry, "text", place), with_notes(FORMAT, notes))
 
 
 def write_reasoning(parts: Sequence[Part], notes: Json) -> Json:
@@ -278,18 +280,18 @@ def write_reasoning(parts: Sequence[Part], notes: Json) -> Json:
     said = notes.get("summary") == "absent" or (is_object(extra) and "summary" in extra)
     if "summary" not in body and not said:
         body["summary"] = []
-    return restored(body, notes, _REASONING_KEYS)
+    return with_unknown_keys(body, notes, _REASONING_KEYS)
 
 
 def _write_reasoning_entry(part: Part, kind: str) -> Json:
     if isinstance(part, ReasoningPart):
-        return restored({"type": kind, "text": part.text}, notes_of(part, FORMAT), {"type", "text"})
+        return with_unknown_keys({"type": kind, "text": part.text}, notes_of(part, FORMAT), {"type", "text"})
     raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
     return raw
 
 
 def reasoning_field(part: Part) -> str:
-    """Return the field of a ``reasoning`` item in which a part stands; empty if it stands in none."""
+    """Return the field of a ``reasoning`` item for a part; empty if there is none."""
     field = notes_of(part, FORMAT).get("reasoning")
     if field in _REASONING_FIELDS and isinstance(part, (ReasoningPart, UnknownPart)):
         return str(field)
@@ -330,7 +332,7 @@ def _read_item(value: Value, place: str) -> Message:
         return reader(item, place)
     role: Role = "tool" if kind.endswith(("_output", "_response")) else "assistant"
     given = item.get("id")
-    part = UnknownPart(item, kept(FORMAT, {"item": True}))
+    part = UnknownPart(item, with_notes(FORMAT, {"item": True}))
     return Message(role, (part,), id=given if isinstance(given, str) else "")
 
 
@@ -343,16 +345,16 @@ def _read_message(item: Json, place: str) -> Message:
         "role": "developer" if item["role"] == "developer" else None,
         "id": item.get("id") or None,
         "content": "absent" if "content" not in item else "parts" if content and is_array(given) else None,
-        "extra": unknown(item, _KEYS, {"role", "type"}),
+        "extra": unknown_keys(item, _KEYS, {"role", "type"}),
     }
-    return Message(role, tuple(content), id=maybe_text(item, "id", place) or "", metadata=kept(FORMAT, notes))
+    return Message(role, tuple(content), id=maybe_text(item, "id", place) or "", metadata=with_notes(FORMAT, notes))
 
 
 def write(messages: Iterable[Message]) -> list[Json]:
     """Return the messages as a responses request's input.
 
     Raises:
-        MessageError: a tool's arguments or result are no JSON values.
+        MessageError: a tool's arguments or result are not JSON values.
     """
     return [item for message in messages for item in _write_message(message)]
 
@@ -405,4 +407,4 @@ def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:
     plain = len(items) == 1 and items[0].keys() == {"type", "text"} and notes.get("content") != "parts"
     if items or not said:
         body["content"] = "" if not items else items[0]["text"] if plain else items
-    return restored(body, notes, _KEYS)
+    return with_unknown_keys(body, notes, _KEYS)

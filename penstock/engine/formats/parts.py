@@ -1,6 +1,7 @@
 """Read and write parts that several wire formats share: images, audio and files, and tool calls with their results.
 
-Some formats keep a call and its result together (UI, stored), others apart (OpenAI); writing moves the results there.
+Some formats keep a call and its result together (UI, stored), others separate (OpenAI). Writing moves the results to
+the right place.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from penstock.engine.formats.wire import Json, Value, expect_object, is_object, kept, maybe_text, unknown
+from penstock.engine.formats.wire import Json, Value, expect_object, is_object, maybe_text, unknown_keys, with_notes
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, StepStartPart, ToolPart
@@ -28,25 +29,28 @@ _BY_TYPE = {media_type: name for name, media_type in _BY_NAME.items()}
 
 
 def split_data_url(text: str) -> tuple[str | None, str] | None:
-    """Return media type and base64 data of a ``data:`` URL, None if the text is none that can be put together again."""
+    """Return media type and base64 data of a ``data:`` URL; None for a text that could not be restored from them."""
     found = _DATA_URL.fullmatch(text)
     return None if found is None else (found[1], found[2])
 
 
 def has_scheme(text: str) -> bool:
-    """Whether the text begins like an URL; base64 data cannot."""
+    """Return whether the text begins like a URL; base64 data cannot."""
     return _SCHEME.match(text) is not None
 
 
 def as_url(part: ImagePart | AudioPart | FilePart, media_type: str) -> str | None:
-    """Return the part's URL, made from its data if need be (of that type, if it says none); None if it has neither."""
+    """Return the part's URL, made from its data if it has none; None if it has neither.
+
+    ``media_type`` is used for data if the part has no media type.
+    """
     if part.url is not None or part.data is None:
         return part.url
     return f"data:{part.media_type or media_type};base64,{part.data}"
 
 
 def media_type_of(part: ImagePart | AudioPart | FilePart) -> str:
-    """Return the media type: as said, or as its ``data:`` URL says; empty if neither does."""
+    """Return the part's media type, or that of its ``data:`` URL; empty if there is none."""
     if part.media_type is not None:
         return part.media_type
     found = split_data_url(part.url) if part.url is not None else None
@@ -64,7 +68,7 @@ def audio_name(media_type: str) -> str:
 
 
 Media: TypeAlias = ImagePart | AudioPart | FilePart
-"""What is shown or played rather than read."""
+"""Parts that are shown or played rather than read."""
 
 AUDIO_KEYS = frozenset({"data", "format", "url"})
 FILE_KEYS = frozenset({"file_id", "file_data", "file_url", "filename"})
@@ -73,7 +77,7 @@ _ANY_FILE = "application/octet-stream"
 
 
 def read_image(url: str | None, metadata: Json) -> ImagePart:
-    """Return the image at an URL; the media type is taken from a ``data:`` URL."""
+    """Return the image at a URL; the media type is taken from a ``data:`` URL."""
     found = split_data_url(url) if url is not None else None
     return ImagePart(url=url, media_type=found[0] if found is not None else None, metadata=metadata)
 
@@ -89,8 +93,8 @@ def read_audio(value: Value, place: str, fmt: str, extra: Json) -> AudioPart:
     name = maybe_text(inner, "format", place)
     media_type = None if name is None else audio_type(name)
     odd = name if media_type is not None and audio_name(media_type) != name else None
-    notes: Json = {"extra": extra, "inner": unknown(inner, AUDIO_KEYS), "format": odd}
-    return AudioPart(data, url, media_type, metadata=kept(fmt, notes))
+    notes: Json = {"extra": extra, "inner": unknown_keys(inner, AUDIO_KEYS), "format": odd}
+    return AudioPart(data, url, media_type, metadata=with_notes(fmt, notes))
 
 
 def write_audio(part: Media, notes: Json) -> Json:
@@ -113,7 +117,7 @@ def read_file(item: Json, place: str, fmt: str, notes: Json) -> FilePart:
     """Return the file that an object with file_id, file_data, file_url and filename describes.
 
     Raises:
-        MessageError: one of these is no str.
+        MessageError: one of these is not a str.
     """
     data, url = maybe_text(item, "file_data", place), maybe_text(item, "file_url", place)
     found = split_data_url(data) if data is not None else None
@@ -126,12 +130,12 @@ def read_file(item: Json, place: str, fmt: str, notes: Json) -> FilePart:
         file_id=maybe_text(item, "file_id", place),
         media_type=None if found is None else found[0],
         name=maybe_text(item, "filename", place),
-        metadata=kept(fmt, notes),
+        metadata=with_notes(fmt, notes),
     )
 
 
 def write_file(part: FilePart, notes: Json, url_key: str) -> Json:
-    """Return file_id, file_data, filename and the file's URL under the given key, those that there are."""
+    """Return file_id, file_data, filename, and the file's URL under the given key; only those that exist."""
     body: Json = {"file_id": part.file_id, "filename": part.name}
     if part.data is not None:
         # Data without a type was no ``data:`` URL when it was read here, and must become one if it came from elsewhere.
@@ -143,12 +147,12 @@ def write_file(part: FilePart, notes: Json, url_key: str) -> Json:
 
 
 def image_url(part: Media) -> str | None:
-    """Return an image as URL."""
+    """Return an image as a URL."""
     return as_url(part, _ANY_IMAGE)
 
 
 def shown_as(part: Media, notes: Json) -> str:
-    """Return as what a part is shown: image, audio or file; one not read as a file counts by its media type."""
+    """Return how a part is shown: image, audio or file. A part that was not read as a file counts by its media type."""
     if isinstance(part, ImagePart):
         return "image"
     if isinstance(part, AudioPart):
@@ -166,14 +170,14 @@ _STYLES: dict[str, Json] = {
     "spaced-ascii": {"separators": (", ", ": "), "ensure_ascii": True},
     "indented": {"indent": 2, "ensure_ascii": False},
 }
-"""The ways in which JSON is usually written; which one it was is noted, so that it can be written again."""
+"""Common styles of JSON text. The style that was read is noted, so that the same text can be written."""
 
 
 def read_arguments(value: Value) -> tuple[Value, str | None]:
-    """Return a call's arguments, and how they were written if not compactly.
+    """Return a call's arguments, and the style in which they were written if it was not compact.
 
-    A JSON object becomes one. Anything else (broken JSON, another JSON value, a repeated key) stays the str that it
-    was, so that nothing is lost; the empty str, which models send for "no arguments", becomes an empty object.
+    A JSON object is parsed. Anything else (broken JSON, another JSON value, a repeated key) stays a str, so that
+    nothing is lost. An empty str, which models send for "no arguments", becomes an empty object.
     """
     if not isinstance(value, str):
         return value, "bare"
@@ -200,7 +204,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _style_of(found: Json, text: str) -> str | None:
-    """Return the style in which the text was written; None for the usual one, or if it is none of ours."""
+    """Return the style in which the text was written; None for the compact one, or an unknown one."""
     for style, options in _STYLES.items():
         if json.dumps(found, **options) == text:
             return None if style == "compact" else style
@@ -208,7 +212,7 @@ def _style_of(found: Json, text: str) -> str | None:
 
 
 def write_arguments(arguments: Value, style: Value) -> Value:
-    """Return a call's arguments as they stand on the wire: a JSON str, unless they were bare."""
+    """Return a call's arguments in wire form: a JSON str, unless they were received as an object."""
     if style == "bare":
         return thaw(arguments)
     if isinstance(arguments, str):
@@ -222,7 +226,7 @@ def as_json(value: Value, style: Value = "compact") -> str:
     """Return a JSON value as text.
 
     Raises:
-        MessageError: it holds something that JSON does not know.
+        MessageError: it holds something that JSON does not have.
     """
     options = _STYLES.get(style) if isinstance(style, str) else None
     try:
@@ -232,21 +236,21 @@ def as_json(value: Value, style: Value = "compact") -> str:
 
 
 def result_text(part: ToolPart) -> str:
-    """Return what a tool said as text: its error, its text, or its result as JSON."""
+    """Return a tool's output as text: its error, its text, or its result as JSON."""
     if part.state == "error":
         return part.error or ""
     return part.result if isinstance(part.result, str) else as_json(part.result)
 
 
 def is_finished(part: Part) -> bool:
-    """Whether it is a tool call that has been answered."""
+    """Return whether it is a tool call that has a result or an error."""
     return isinstance(part, ToolPart) and part.state in {"result", "error"}
 
 
 def steps(
     parts: Iterable[Part], spoken: Callable[[Part], bool], finished: Callable[[Part], bool] = is_finished
 ) -> list[list[Part]]:
-    """Cut an assistant's parts into model steps: where one starts, and where something is said after a result."""
+    """Split an assistant's parts into model steps: at each step start, and where content follows a tool result."""
     made: list[list[Part]] = [[]]
     answered = False
     for part in parts:
@@ -259,9 +263,9 @@ def steps(
 
 
 def folded(messages: Iterable[Message], keep: Callable[[Message], bool]) -> list[Message]:
-    """Return the messages with the results of tool messages put into the calls that they answer.
+    """Return the messages with the results of tool messages moved into the calls that they answer.
 
-    A tool message that may be kept stays; one that answers no earlier call becomes an assistant's.
+    A tool message that may be kept stays. One that answers no earlier call becomes an assistant message.
     """
     made: list[Message] = []
     for message in messages:
@@ -275,7 +279,7 @@ def folded(messages: Iterable[Message], keep: Callable[[Message], bool]) -> list
 
 
 def _answer(messages: list[Message], part: Part) -> bool:
-    """Put a result into the latest open call of its id; tell whether there was one."""
+    """Put a result into the latest open call with its id. Returns whether there was one."""
     if not isinstance(part, ToolPart):
         return False
     for index in range(len(messages) - 1, -1, -1):
@@ -298,7 +302,7 @@ def _answered(message: Message, result: ToolPart) -> list[Part] | None:
 
 
 def _joined(call: ToolPart, result: ToolPart) -> ToolPart:
-    """Return the call with its result; notes of both, which use different keys, are laid together."""
+    """Return the call with its result. Notes of both, which use different keys, are merged."""
     metadata = dict(call.metadata)
     for key, item in result.metadata.items():
         there = metadata.get(key)

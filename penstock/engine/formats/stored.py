@@ -26,12 +26,12 @@ from penstock.engine.formats.wire import (
     expect_role,
     is_array,
     is_object,
-    kept,
     maybe_text,
     notes_of,
-    restored,
-    unknown,
-    wrong,
+    type_error,
+    unknown_keys,
+    with_notes,
+    with_unknown_keys,
 )
 from penstock.engine.values.messages import Message, TextPart
 
@@ -60,7 +60,7 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     """Return the messages of stored rows.
 
     Raises:
-        MessageError: one is malformed; its place is named.
+        MessageError: a row is malformed; the error names the place.
     """
     return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
 
@@ -71,7 +71,7 @@ def _read_message(value: Value, place: str) -> Message:
     message_id, created_at, head = read_head(item, place)
     parts, notes, metadata = _read_content(item, f"{place}.content")
     notes["role"] = role if role in ("tool", "signal") else None
-    notes["extra"] = unknown(item, _KEYS, _KEYS)
+    notes["extra"] = unknown_keys(item, _KEYS, _KEYS)
     return Message(
         _ROLES[role],
         tuple(parts),
@@ -79,7 +79,7 @@ def _read_message(value: Value, place: str) -> Message:
         created_at=created_at,
         thread_id=maybe_text(item, "threadId", place) or None,
         resource_id=maybe_text(item, "resourceId", place) or None,
-        metadata=kept(FORMAT, {**head, **notes}, metadata),
+        metadata=with_notes(FORMAT, {**head, **notes}, metadata),
     )
 
 
@@ -99,7 +99,7 @@ def _read_content(item: Json, place: str) -> tuple[list[Part], Json, Json]:
         return parts, {"content": "list"}, {}
     if content is None:
         return [], {"content": "null" if "content" in item else "absent"}, {}
-    raise wrong(content, place, "an object with parts, a str or a list of parts")
+    raise type_error(content, place, "an object with parts, a str or a list of parts")
 
 
 def write(messages: Iterable[Message]) -> list[Json]:
@@ -119,11 +119,11 @@ def _write_message(message: Message) -> Json:
         body["threadId"] = message.thread_id
     if message.resource_id is not None:
         body["resourceId"] = message.resource_id
-    return restored(body, notes, _KEYS)
+    return with_unknown_keys(body, notes, _KEYS)
 
 
 def _write_content(message: Message, notes: Json) -> Json:
-    """Return the content in the form that it was read in, as long as that still holds what there is."""
+    """Return the content in the form in which it was read, as long as that still fits."""
     shape, parts = notes.get("content"), message.parts
     bare = message.metadata.keys() <= {FORMAT}
     if bare and not parts and shape in ("null", "absent"):

@@ -1,6 +1,6 @@
-"""Helpers for every wire format: check JSON values, read and write times, and keep what only one format says.
+"""Helpers for all wire formats: check JSON values, read and write times, and keep data that only one format has.
 
-Every error names the place and the type that was found there, never the text itself.
+An error names the place and the type that was found there, never the text itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Value: TypeAlias = Any
-"""A JSON value as it came."""
+"""A JSON value as it was received."""
 
 Json: TypeAlias = dict[str, Value]
 """A JSON object."""
@@ -33,26 +33,26 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def is_object(value: Value) -> TypeIs[Json]:
-    """Whether it is a JSON object."""
+    """Return whether it is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_array(value: Value) -> TypeIs[list[Value] | tuple[Value, ...]]:
-    """Whether it is a JSON array, frozen or not."""
+    """Return whether it is a JSON array, frozen or not."""
     return isinstance(value, (list, tuple))
 
 
 def is_iterable(value: Value) -> TypeIs[Iterable[Value]]:
-    """Whether it can be iterated over."""
+    """Return whether it can be iterated over."""
     return isinstance(value, Iterable)
 
 
 def is_empty(value: Value) -> bool:
-    """Whether it says nothing: null, an empty text, an empty array or object."""
+    """Return whether it is empty: null, an empty text, an empty array or object."""
     return value is None or (isinstance(value, (str, list, tuple, dict)) and not value)
 
 
-def wrong(value: Value, place: str, expected: str) -> MessageError:
+def type_error(value: Value, place: str, expected: str) -> MessageError:
     """Return the error for a value of the wrong type."""
     return MessageError(place, f"expected {expected}, not {type(value).__name__}")
 
@@ -64,7 +64,7 @@ def expect_object(value: Value, place: str, expected: str = "an object") -> Json
         MessageError: it is something else.
     """
     if not is_object(value):
-        raise wrong(value, place, expected)
+        raise type_error(value, place, expected)
     return value
 
 
@@ -75,7 +75,7 @@ def expect_array(value: Value, place: str, expected: str = "a list") -> list[Val
         MessageError: it is something else.
     """
     if not is_array(value):
-        raise wrong(value, place, expected)
+        raise type_error(value, place, expected)
     return value
 
 
@@ -89,7 +89,7 @@ def expect_text(item: Json, key: str, place: str) -> str:
         raise MessageError(f"{place}.{key}", "expected a str, but it is missing")
     value = item[key]
     if not isinstance(value, str):
-        raise wrong(value, f"{place}.{key}", "a str")
+        raise type_error(value, f"{place}.{key}", "a str")
     return value
 
 
@@ -118,7 +118,7 @@ def expect_role(item: Json, place: str, roles: Iterable[str]) -> str:
 
 
 def read_time(value: Value) -> datetime | None:
-    """Return an aware time from ISO text (without zone: UTC), epoch milliseconds or a datetime; None if it is none."""
+    """Return an aware time from ISO text (without a zone: UTC), epoch milliseconds or a datetime; None for others."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return _EPOCH + timedelta(milliseconds=value)
@@ -135,7 +135,7 @@ def read_time(value: Value) -> datetime | None:
 
 
 def write_time(time: datetime) -> str:
-    """Return ISO text with its zone: UTC as JavaScript writes it (``2026-01-01T00:00:00.000Z``), to the microsecond."""
+    """Return a time as ISO text with zone, to the microsecond; UTC as in JavaScript (``2026-01-01T00:00:00.000Z``)."""
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     precision = "microseconds" if aware.microsecond % _MILLISECONDS else "milliseconds"
     text = aware.isoformat(timespec=precision)
@@ -143,7 +143,7 @@ def write_time(time: datetime) -> str:
 
 
 def named(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return the messages with every nameless tool result named after the earlier call of the same id."""
+    """Return the messages in which every tool result without a name gets the name of the earlier call with its id."""
     names: dict[str, str] = {}
     made: list[Message] = []
     for message in messages:
@@ -166,30 +166,30 @@ def _named(part: Part, names: dict[str, str], is_result: bool) -> Part:  # noqa:
 
 
 CONTENT_PARTS = (TextPart, ImagePart, AudioPart, FilePart)
-"""What a message says or shows."""
+"""The parts that are the content of a message."""
 
 SPOKEN_PARTS = (*CONTENT_PARTS, ReasoningPart)
-"""What a model utters in one go, before its tools run."""
+"""The parts that a model writes in one step, before its tools run."""
 
 
-def unknown(item: Json, known: Collection[str], handled: Collection[str] = ()) -> Json:
-    """Return what stands under keys that are not known, and what is known but says nothing, save for those handled."""
+def unknown_keys(item: Json, known: Collection[str], handled: Collection[str] = ()) -> Json:
+    """Return the entries with unknown keys, and those that are known but empty; without the keys in ``handled``."""
     return {key: value for key, value in item.items() if key not in handled and (key not in known or is_empty(value))}
 
 
-def kept(fmt: str, notes: Json, metadata: Mapping[str, Value] | None = None) -> Json:
-    """Return the metadata with the notes for a format, without those that say nothing."""
-    found = telling(notes)
+def with_notes(fmt: str, notes: Json, metadata: Mapping[str, Value] | None = None) -> Json:
+    """Return the metadata with the notes for a format added, without empty notes."""
+    found = without_empty(notes)
     return {**(metadata or {}), fmt: found} if found else dict(metadata or {})
 
 
-def telling(notes: Json) -> Json:
-    """Return the notes without those that say nothing."""
+def without_empty(notes: Json) -> Json:
+    """Return the notes that are not empty."""
     return {key: value for key, value in notes.items() if value is not None and value != {}}
 
 
 def notes_of(value: Message | Part, fmt: str) -> Json:
-    """Return the notes for a format, empty if there are none."""
+    """Return the notes for a format; empty if there are none."""
     found = value.metadata.get(fmt)
     return thaw(found) if is_object(found) else {}
 
@@ -199,8 +199,8 @@ def foreign(value: Message | Part, fmt: str) -> Json:
     return {key: thaw(item) for key, item in value.metadata.items() if key != fmt}
 
 
-def restored(body: Json, notes: Json, known: Collection[str], key: str = "extra") -> Json:
-    """Return a wire object with the unknown keys laid under it; an unknown key never says what a known one could."""
+def with_unknown_keys(body: Json, notes: Json, known: Collection[str], key: str = "extra") -> Json:
+    """Return a wire object with the noted unknown keys added. They never replace a known key."""
     found = notes.get(key)
     if not is_object(found):
         return body
@@ -208,7 +208,7 @@ def restored(body: Json, notes: Json, known: Collection[str], key: str = "extra"
 
 
 def array_in(notes: Json, key: str) -> Sequence[Value]:
-    """Return the array under a key of the notes, empty if there is none."""
+    """Return the array under a key of the notes; empty if there is none."""
     found = notes.get(key)
     return found if is_array(found) else ()
 
@@ -219,7 +219,7 @@ _JOINERS = {"lines": "\n", "plain": "", "words": " ", "paragraphs": "\n\n"}
 
 
 def rule_of(pieces: Sequence[str], copy: str) -> str | None:
-    """Return the rule by which a copy follows from its pieces, None if it does not."""
+    """Return the rule by which a copy was made from its pieces; None if no rule gives it."""
     if not pieces:
         return None
     for rule, joiner in _JOINERS.items():
@@ -231,14 +231,14 @@ def rule_of(pieces: Sequence[str], copy: str) -> str | None:
 
 
 def copied(pieces: Sequence[str], rule: Value) -> str:
-    """Return the copy that a rule makes from the pieces; lines, if it is no rule of ours."""
+    """Return the copy that a rule makes from the pieces. An unknown rule joins them as lines."""
     if pieces and rule in ("last", "first"):
         return pieces[-1] if rule == "last" else pieces[0]
     return _JOINERS.get(rule if isinstance(rule, str) else "", "\n").join(pieces)
 
 
 def cut(text: str, lengths: Sequence[Value], count: int) -> list[str]:
-    """Return the text in that many pieces: of the given lengths, if they fit, else all of it in the first."""
+    """Return the text in that many pieces: of the given lengths if they fit, else all of it in the first."""
     fits = all(isinstance(length, int) and length >= 0 for length in lengths)
     if count and fits and len(lengths) == count and sum(lengths) == len(text):
         return [text[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]

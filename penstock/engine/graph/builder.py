@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.merging.rules import MergePolicy
     from penstock.engine.processor.processor import AnyProcessor
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Clock, Ids, Observer
+    from penstock.engine.values.protocols import Clock, Ids, Observer
 
 
 class PolicyOptions(TypedDict, total=False):
@@ -63,7 +63,7 @@ def policy_of(given: PolicyOptions) -> Policy:
         UsageError: there is no such keyword.
         OptionError: a value is not allowed.
     """
-    _check_names("policy", given, PolicyOptions.__annotations__)
+    _check_names("policy option", given, PolicyOptions.__annotations__)
     return Policy(**given) if given else DEFAULT
 
 
@@ -73,7 +73,7 @@ def check_run_options(given: RunOptions) -> None:
     Raises:
         UsageError: there is no such option.
     """
-    _check_names("option of a run", given, RunOptions.__annotations__)
+    _check_names("run option", given, RunOptions.__annotations__)
 
 
 def check_stage(stage: str, stages: Iterable[str]) -> None:
@@ -89,8 +89,10 @@ def _check_names(kind: str, given: Iterable[str], known: Iterable[str]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
         close = difflib.get_close_matches(str(unknown[0]), known, n=1)
+        if unknown[0] == "error_strategy" and "on_error" in known:  # the reference system's name
+            close = ["on_error"]
         meant = f"did you mean {close[0]!r}? " if close else ""
-        raise UsageError(f"no {kind} is called {', '.join(unknown)}; {meant}there are {', '.join(known)}")
+        raise UsageError(f"unknown {kind} {', '.join(unknown)}; {meant}use one of {', '.join(known)}")
 
 
 After: TypeAlias = "str | DagEdge | Iterable[str | DagEdge] | Mapping[str, Condition | None]"
@@ -106,7 +108,7 @@ def processor_of(item: object) -> AnyProcessor:
     """Return a processor unchanged.
 
     Raises:
-        ProcessorError: it is no processor; the error says what to do.
+        ProcessorError: it is not a processor; the error says what to do.
     """
     if is_processor(item):
         return item
@@ -174,7 +176,7 @@ def merge_policy(merge: MergePolicy) -> MergePolicy:
     """Return a merge policy unchanged.
 
     Raises:
-        OptionError: it is no merge policy.
+        OptionError: it is not a merge policy.
     """
     if merge is None or isinstance(merge, Pick) or callable(merge):
         return merge

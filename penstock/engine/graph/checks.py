@@ -27,7 +27,7 @@ from penstock.engine.graph.plan import serving, topological
 from penstock.engine.merging.rules import Pick
 from penstock.engine.processor.processor import Processor, claims_of
 from penstock.engine.processor.stages import STAGES, STREAM
-from penstock.engine.text_guards.guard import text_guard_of
+from penstock.engine.text_guards.text_guard import text_guard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -318,7 +318,8 @@ def _dag_problems(root: Node) -> Iterator[str]:
             yield f"{dag.path}: two members have the id {double!r}; give each its own"
         missing = sorted({(m.id, e.source) for m in dag.members for e in m.after if e.source not in ids})
         for member, source in missing:
-            yield f"{dag.path}: {member!r} comes after {source!r}, which is no member; the members are {', '.join(ids)}"
+            known = ", ".join(ids)
+            yield f"{dag.path}: {member!r} comes after {source!r}, which is not a member; the members are {known}"
         if not missing:
             yield from _cycles(dag)
 

@@ -1,8 +1,8 @@
-"""Conditions built from other conditions, for the edges of a graph; they compare by value.
+"""Conditions built from other conditions, for the edges of a graph. They are compared by value.
 
-A graph has no `if … else`, only edges that are taken or not. So the edge to the second arm of a branch carries "not the
-first condition, but the second", the edge past both arms "neither", and two edges between the same steps become one:
-"this or that".
+The edges of a graph have conditions, but no ``else``. So the edge to the second arm of a branch has the condition "not
+the first, but the second", and the edge past both arms "neither". Two edges between the same steps become one with the
+condition "this or that".
 """
 
 from __future__ import annotations

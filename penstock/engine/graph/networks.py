@@ -218,7 +218,7 @@ def dag_from(graph: object, name: str | None, make_member: MakeMember) -> tuple[
         make_member: makes a member from a processor or a workflow.
 
     Raises:
-        WorkflowError: it is no `networkx.DiGraph`, a node has nothing to run, or an edge's ``when`` is no condition.
+        WorkflowError: it is not a `networkx.DiGraph`, a node has nothing to run, or a ``when`` is not a condition.
     """
     import networkx as nx
 
@@ -260,8 +260,8 @@ def members_from(graph: nx.DiGraph[str], make_member: MakeMember, name: str = "w
 
 def _node_of(name: object, attributes: Mapping[str, Value], make_member: MakeMember) -> Node:
     if not isinstance(name, str) or not name.strip():
-        cure = "networkx.relabel_nodes(graph, str) makes one of it"
-        raise ProcessorError(repr(name), f"a node's name is a non-empty str; {cure}")
+        cure = "convert it with networkx.relabel_nodes(graph, str)"
+        raise ProcessorError(repr(name), f"a node's name must be a non-empty str; {cure}")
     given = [attributes[word] for word in ("step", "processor") if attributes.get(word) is not None]
     policy = cast("PolicyOptions", {word: attributes[word] for word in Policy.__slots__ if word in attributes})
     if len(given) != 1:
@@ -270,11 +270,11 @@ def _node_of(name: object, attributes: Mapping[str, Value], make_member: MakeMem
     item = given[0]
     if not isinstance(item, NODES):
         if "/" in name:
-            raise ProcessorError(name, "its name becomes the step's id, in which no '/' can be")
+            raise ProcessorError(name, "its name becomes the step's id, which must not contain '/'")
         made = make_member(item, **policy)
         return made.node if made.id == name else make_member(item, id=name, **policy).node
     if policy:
-        raise ProcessorError(name, f"its step has a policy of its own, so {', '.join(policy)} cannot stand beside it")
+        raise ProcessorError(name, f"its step already has a policy; remove {', '.join(policy)} from the node")
     return item
 
 
@@ -283,7 +283,7 @@ def _edges_to(name: str, graph: nx.DiGraph[str], found: list[str]) -> Iterator[D
     for source, attributes in graph.pred[name].items():
         when: object = attributes.get("when")
         if when is not None and (is_processor(when) or not callable(when)):
-            found.append(f"edge {source!r} → {name!r}: 'when' is no condition (ctx) -> bool, but {_kind(when)}")
+            found.append(f"edge {source!r} → {name!r}: 'when' must be a condition (ctx) -> bool, not {_kind(when)}")
         yield DagEdge(source, cast("Condition | None", when))
 
 

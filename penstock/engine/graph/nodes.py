@@ -24,17 +24,17 @@ OnError: TypeAlias = 'Literal["block", "raise", "allow"] | AnyProcessor | None'
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a step is run; given as keywords of the call that adds it to a workflow.
+    """How a step runs. Its fields are the keyword arguments of the call that adds the step to a workflow.
 
     Attributes:
         timeout: seconds after which the step has failed; above 0. None: no limit.
-        on_error: what its failure means: ``block``, ``raise``, ``allow``, or a processor that runs in its place. None:
-            what the processor declares. On a nested workflow that contains a guard, ``allow`` is refused: it would put
-            back the payload from before the workflow, without the redactions of its earlier steps. If the fallback of
-            a guard fails, too, it blocks (or raises), whatever it declares.
-        mode: ``enforce``, or ``shadow``: it runs beside the run, and only its record counts.
-        overlap: ``model``: an input check that may run beside the model call.
-        offload: ``thread``: a sync hook is run in a worker thread.
+        on_error: what happens if the step fails: ``block``, ``raise``, ``allow``, or a processor that runs in its
+            place. None: what the processor declares. On a nested workflow that contains a guard, ``allow`` is refused:
+            it would put back the payload from before the workflow, without the redactions of its earlier steps. If the
+            fallback of a guard fails too, it blocks (or raises), whatever it declares.
+        mode: ``enforce``; or ``shadow``: the step runs beside the run, and only its record counts.
+        overlap: ``model``: the step is an input check that may run beside the model call.
+        offload: ``thread``: a sync hook runs in a worker thread.
     """
 
     timeout: float | None = None

@@ -1,7 +1,7 @@
 """A plan: a workflow compiled for one stage, as blocks that `execution` and `streams` run.
 
-Steps without a hook for the stage are left out. Ids, paths, hooks and policies are resolved here, once, so that running
-a plan decides nothing. ``sync`` of a block says that nothing in it can suspend.
+Steps without a hook for the stage are left out. Ids, paths, hooks and policies are resolved here, once. ``sync`` of a
+block means that nothing in it can suspend.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class PlanStep:
-    """One step, ready to run: who it is and what it may do. Lives as long as the plan."""
+    """One step, ready to run, with its hook and its claims. Lives as long as the plan."""
 
     __slots__ = (
         "edits",
@@ -87,7 +87,7 @@ class PlanSequence:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanPolicy:
-    """A block under a policy: a timeout, or ``on_error`` in place of what the steps inside declare."""
+    """A block under a policy: a timeout, or an ``on_error`` that replaces what the steps inside declare."""
 
     block: Block
     path: str
@@ -131,7 +131,7 @@ class PlanArm:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanParallel:
-    """Arms that run on one payload, and the join that merges what they did."""
+    """Arms that run on one payload, and the join that merges their changes."""
 
     arms: tuple[PlanArm, ...]
     merge: MergePolicy
@@ -267,7 +267,7 @@ def _step(step: Step, stage: Stage) -> Block | None:
 
 
 def _under(policy: Policy, block: Block | None, path: str, stage: Stage, wrapped: bool | None = None) -> Block | None:  # noqa: FBT001
-    """Return the block under a policy; the block itself where the policy says nothing."""
+    """Return the block under a policy; the block itself if the policy sets nothing."""
     if block is None:
         return None
     if wrapped or (wrapped is None and (policy.timeout is not None or policy.on_error is not None)):
@@ -289,7 +289,7 @@ def _with_policy(policy: Policy, block: Block, path: str, stage: Stage) -> PlanP
 
 
 def _fallback_policy(fallback: AnyProcessor, block: Block) -> Policy:
-    """Return the policy of a fallback: where it replaces a guard, its own failure blocks."""
+    """Return the policy of a fallback. If it replaces a guard, its own failure blocks."""
     lenient = claims_of(fallback).on_error == "allow"
     return Policy(on_error="block") if lenient and _guards(block) else DEFAULT
 

@@ -1,6 +1,6 @@
-"""Apply `Changes` to a payload (`rebuild`), add up those of consecutive steps, and lay them out as a tree.
+"""Apply `Changes` to a payload (`rebuild`), combine those of consecutive steps, and arrange them as a tree.
 
-`Changes` themselves, and the paths they are keyed by, are defined beside `Payload`; `diff` finds them.
+`Changes`, and the paths that are their keys, are defined beside `Payload`; `diff` computes them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.processor.payload import Added, Changes, Gone, Payload, PayloadPath, Put
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items, is_mapping
 from penstock.engine.values.message_list import Entry
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
     from penstock.engine.values.texts import Path
 
 
-TEXT_FIELDS: frozenset[str] = frozenset({"arguments", "result"})
-"""The stage fields whose strings are text."""
+TEXT_FIELDS: frozenset[str] = frozenset(stage.value for stage in STAGES.values() if stage.value)
+"""The stage fields whose strings are text: the values of the tool stages."""
 
 KEYED_FIELDS: frozenset[str] = frozenset({"tools", "model_settings", "provider_options", "active_tools"})
 """The stage fields that merge key by key; the others are taken whole."""
 
-Twig: TypeAlias = Any
+ChangeNode: TypeAlias = Any
 """A node of a tree of changes: edits, `Put`, `Added`, `Gone`, or a mapping of nodes by key."""
 
-Tree: TypeAlias = "dict[Value, Twig]"
+Tree: TypeAlias = "dict[Value, ChangeNode]"
 """Changes as nested mappings, one mapping for each step of their paths, with a change at each leaf."""
 
 
@@ -226,7 +227,7 @@ def rebuild(base: Payload, changes: Changes) -> Payload:
 
 
 def _rebuild_list(base: MessageList, tree: Tree) -> MessageList:
-    changes: Mapping[str, Twig] = tree.get("messages", EMPTY)
+    changes: Mapping[str, ChangeNode] = tree.get("messages", EMPTY)
     sources: Mapping[str, Put] = tree.get("sources", EMPTY)
     entries: dict[str, Entry] = {}
     for entry in base.entries:
@@ -279,7 +280,7 @@ def _rebuild_message(message: Message, node: Tree) -> Message:
     return replace(message, **changes)
 
 
-def _rebuild_field(name: str, value: Value, node: Twig) -> Value:
+def _rebuild_field(name: str, value: Value, node: ChangeNode) -> Value:
     if name not in KEYED_FIELDS or not is_mapping(node):
         return _rebuild_value(value, node)
     made = _rebuild_mapping(keyed(value), node)
@@ -299,7 +300,7 @@ def _rebuild_mapping(value: Mapping[Value, Value], node: Tree) -> FrozenDict[Val
 def _rebuild_value(value: Value, node: Edits | Put | Tree) -> Value:
     if isinstance(node, Put):
         return node.value
-    if isinstance(node, tuple):  # the tree's other leaves are no tuples
+    if isinstance(node, tuple):  # the tree's other leaves are not tuples
         return edit_ops.apply(value, node)
     if is_mapping(value):
         return _rebuild_dict(value, node)

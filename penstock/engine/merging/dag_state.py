@@ -1,7 +1,7 @@
-"""`DagState`: the payload behind any set of members of a dag, merged from what each of them changed.
+"""`DagState`: the payload after any set of members of a dag, merged from the changes of each member.
 
-A set of members is written as the bits of a number, and holds with each member all that ran before it. Sets are merged
-three ways, over the members that they have in common, so that nothing which both saw counts as a change of either.
+A set of members is a number with one bit for each member; it contains all members that ran before its members. Two sets
+are merged three ways, based on the members that they have in common, so that no change counts twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Find what changed between two payloads: one `diff` for each step call, which everything else reads.
+"""Find the changes between two payloads. There is one `diff` for each step call, and everything else reads its result.
 
-Texts are compared by the edits that are known to have been made; where none are known, by one edit for each text, from
-the first character that differs to the last.
+Texts are compared by their known edits. Without known edits, the difference of a text is one edit, from the first
+character that differs to the last.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 def diff(
     base: Payload, new: Payload, step: str = "", known_edits: KnownEdits = NO_KNOWN_EDITS, *, hides: bool = False
 ) -> Changes:
-    """Return what leads from one payload to the other.
+    """Return the changes from one payload to the other.
 
     Args:
         base: the payload before.
         new: the payload after.
-        step: the path of the step that made the text edits which name none.
-        known_edits: the text edits that are known to have been made. They are used where they lead to the new text.
-        hides: whether every edit that takes text away hides it, as those of a guard do.
+        step: the path of the step, for text edits that name none.
+        known_edits: text edits that were recorded when they were made. They are used if they lead to the new text.
+        hides: whether every edit that removes text hides it, as those of a guard do.
     """
     texts: dict[TextPlace, Edits] = {}
     found: _Diff | None = None
@@ -74,9 +74,9 @@ def diff(
 
 
 def branch_changes(base: Payload, end: Payload, branch: str) -> Changes:
-    """Return what a branch changed since its fork; ``branch`` is the path that changes are credited to.
+    """Return the changes of a branch since its fork. ``branch`` is the path under which they are recorded.
 
-    ``end.changes`` counts from the fork. The payloads are compared only where it is not complete.
+    ``end.changes`` counts from the fork. The payloads are compared only if it is not complete.
     """
     made = NO_CHANGES if end is base else end.changes
     if made is None:

@@ -19,7 +19,7 @@ from penstock.engine.values.frozen import freeze, is_mapping
 from penstock.engine.values.messages import Message
 
 if TYPE_CHECKING:
-    from penstock.engine.merging.changes import Tree, Twig
+    from penstock.engine.merging.changes import ChangeNode, Tree
     from penstock.engine.processor.payload import Payload
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.texts import TextPlace
@@ -125,7 +125,7 @@ def merge(base: Payload, branches: Sequence[BranchChanges], policy: MergePolicy 
     return Merged(changes, tuple(work.unresolved))
 
 
-Alternatives: TypeAlias = "list[tuple[str, Twig]]"
+Alternatives: TypeAlias = "list[tuple[str, ChangeNode]]"
 
 
 class _Merge:
@@ -152,7 +152,7 @@ class _Merge:
                 others[path_of(place)] = one
         return Changes(texts, others)
 
-    def nodes(self, place: PayloadPath, found: Alternatives) -> Twig:
+    def nodes(self, place: PayloadPath, found: Alternatives) -> ChangeNode:
         """Merge the nodes that branches have at one path: return a change, or a mapping of nodes."""
         values = [node for _, node in found]
         if len(found) == 1 or place in FIRST_WINS:
@@ -178,7 +178,7 @@ class _Merge:
             for key in keys
         }
 
-    def _texts(self, place: PayloadPath, found: Alternatives) -> Twig:
+    def _texts(self, place: PayloadPath, found: Alternatives) -> ChangeNode:
         merged, conflicts = edit_ops.merge([edits for _, edits in found])
         if not conflicts:
             return merged
@@ -196,7 +196,7 @@ class _Merge:
                 resolved.extend(_chosen_edits(cluster, chosen[1]))
         return edit_ops.in_order(resolved)
 
-    def _resolve(self, place: PayloadPath, found: Alternatives) -> Twig:
+    def _resolve(self, place: PayloadPath, found: Alternatives) -> ChangeNode:
         if callable(self.policy):
             return self._ask(place, found, self.policy)
         chosen = self._chosen(found)
@@ -206,7 +206,7 @@ class _Merge:
         self.unresolved.append(Unresolved(place, tuple(steps)))
         return found[0][1]
 
-    def _chosen(self, found: Alternatives) -> tuple[str, Twig] | None:
+    def _chosen(self, found: Alternatives) -> tuple[str, ChangeNode] | None:
         if self.policy == "first":
             return found[0]
         if self.policy == "last":
@@ -216,7 +216,7 @@ class _Merge:
             return next((item for item in found if item[0] == wanted), None)
         return None
 
-    def _ask(self, place: PayloadPath, found: Alternatives, resolver: Resolver) -> Twig:
+    def _ask(self, place: PayloadPath, found: Alternatives, resolver: Resolver) -> ChangeNode:
         before = value_at(self.base, place)
         values = {branch: _made_of(self.base, place, before, node) for branch, node in found}
         value = freeze(resolver(Conflict(place, before, values)))
@@ -228,7 +228,7 @@ class _Merge:
         return Put(value, "merge")
 
 
-def _added(added: Added, value: Value) -> Twig:
+def _added(added: Added, value: Value) -> ChangeNode:
     """Return the change for a message that several branches added under one id, as the merge function decided.
 
     Raises:
@@ -243,7 +243,7 @@ def _added(added: Added, value: Value) -> Twig:
     return replace(added, entry=added.entry._replace(message=value), step="merge")
 
 
-def _all_equal(values: list[Twig]) -> bool:
+def _all_equal(values: list[ChangeNode]) -> bool:
     first = values[0]
     if isinstance(first, Put):
         return all(isinstance(node, Put) and node.value == first.value for node in values)
@@ -252,7 +252,7 @@ def _all_equal(values: list[Twig]) -> bool:
     return False
 
 
-def _narrowed(values: list[Twig]) -> Put:
+def _narrowed(values: list[ChangeNode]) -> Put:
     """Return the tools that every branch left active, where every tool was active before."""
     allowed = set(values[0].value).intersection(*(node.value for node in values[1:]))
     return Put(tuple(name for name in values[0].value if name in allowed), values[0].step)
@@ -270,7 +270,7 @@ def _chosen_edits(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_
     return [edit_ops.cover(cluster)]
 
 
-def _redacts(node: Twig) -> bool:
+def _redacts(node: ChangeNode) -> bool:
     """Tell whether a redaction is among the changes of a node."""
     if is_mapping(node):
         return any(_redacts(below) for below in node.values())
@@ -278,7 +278,7 @@ def _redacts(node: Twig) -> bool:
     return type(node) is tuple and any(edit.hidden for edit in edits)
 
 
-def _steps(node: Twig) -> Iterable[str]:
+def _steps(node: ChangeNode) -> Iterable[str]:
     """Yield the steps that made the changes of a node."""
     if isinstance(node, (Put, Added, Gone)):
         yield node.step

@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class View:
-    """What a condition gets: the payload as it stands, read-only."""
+    """What a condition gets: the current payload, read-only."""
 
     __slots__ = ("_call", "_payload")
 
@@ -85,7 +85,7 @@ class View:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages that this stage shows, as edited so far, in order."""
+        """The messages of this stage, in order, with the edits so far."""
         return self._call.stage.shows(self._payload.message_list)
 
     @property
@@ -95,7 +95,7 @@ class View:
 
     @property
     def text(self) -> str:
-        """The text that this stage is about, as edited so far: of the shown messages, or of the last answer."""
+        """The text of this stage, with the edits so far: of its messages, or of the last answer."""
         return self._call.stage.text(self._payload, self._call)
 
     @property
@@ -105,7 +105,7 @@ class View:
 
     @property
     def request_context(self) -> dict[str, Value]:
-        """The caller's mapping for this request; later hooks see what a hook sets."""
+        """The caller's mapping for this request. A value that a hook sets is visible to later hooks."""
         return self._call.run.request_context
 
     @property
@@ -120,12 +120,12 @@ class View:
 
     @property
     def unchecked(self) -> bool:
-        """Whether checks that run beside the model have given no verdict yet: nothing may be stored before they do."""
+        """Whether checks that run beside the model call have no verdict yet. Store nothing until they have."""
         return bool(self._call.run.pending)
 
     @property
     def retry_count(self) -> int:
-        """How often the model's answer was rejected since the last accepted one."""
+        """How many answers of the model were rejected since the last accepted one."""
         return self._call.run.retry_count
 
     @property
@@ -138,7 +138,7 @@ class View:
     @overload
     def get(self, key: Key[T], default: D) -> T | D: ...
     def get(self, key: Key[T], default: D | None = None) -> T | D | None:
-        """Return the fact under the key, or the default."""
+        """Return the fact stored under the key, or the default."""
         found: T | D | None = self._payload.facts.get(key, default)
         return found
 
@@ -172,7 +172,7 @@ class Context(View, Generic[S]):
 
     @property
     def state(self) -> S:
-        """The step's own object for this request: the same in all stages, model steps, retries and chunks."""
+        """The object of this step for this request: the same in all stages, model steps, retries and chunks."""
         found: S = self._call.run.state_of(self._step)
         return found
 
@@ -191,7 +191,7 @@ class Context(View, Generic[S]):
     @overload
     def get(self, key: Key[T], default: D) -> T | D: ...
     def get(self, key: Key[T], default: D | None = None) -> T | D | None:
-        """Return the fact under the key, or the default; facts that this hook has put are included."""
+        """Return the fact stored under the key, or the default. Facts that this hook has put are included."""
         if self.effects is not None and self.effects.facts is not None and key in self.effects.facts:
             own: T = self.effects.facts[key]
             return own
@@ -199,7 +199,7 @@ class Context(View, Generic[S]):
         return found
 
     def put(self, key: Key[T], value: T) -> None:
-        """Put a fact for later steps, stages and conditions.
+        """Store a fact for later steps, stages and conditions.
 
         Raises:
             UsageError: the processor does not declare the key in ``provides``.
@@ -212,47 +212,47 @@ class Context(View, Generic[S]):
         effects.facts[key] = value
 
     def note(self, **details: Value) -> None:
-        """Add details to the record of this step. Never put text there that has to be hidden."""
+        """Add details to the record of this step. Never add text that must stay hidden."""
         effects = self._touch()
         effects.notes = freeze({**(effects.notes or {}), **details})
 
     @property
     def spent(self) -> tuple[UsageEntry, ...]:
-        """What models took in this run so far, judges included, in the order in which it was entered."""
+        """The usage entries of this run so far, in order. Calls of judges are included."""
         return self._call.run.usage_log.spent
 
     def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
-        """Enter what a model took that this hook called; listeners of `on_spend` are called at once.
+        """Record the tokens of a model call that this hook made. Listeners of `on_spend` are called at once.
 
         Args:
             model: the model's name.
             usage: the tokens; None if they are not known.
-            attempts: how many calls they were taken in.
+            attempts: how many calls the tokens were used in.
         """
         from penstock.engine.values.usage import UsageEntry  # loaded where a hook calls a model
 
         self._call.run.usage_log.enter(UsageEntry(model, usage, self._step.path, attempts))
 
     def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:
-        """Call a function with what models take in this run: what they took so far, then each new entry at once."""
+        """Call a function with each usage entry of this run: with those so far at once, then with each new one."""
         self._call.run.usage_log.listen(listener)
 
     def on_end(self, callback: OnEnd) -> None:
-        """Call a function with the `RunEnd` once the run has ended, however it ends: to save, or to release resources.
+        """Call a function with the `RunEnd` when the run has ended, however it ends; for example to save data.
 
-        It is called in runs that are used with ``async with`` (those of an agent are), and in no other.
+        It is called only in runs that are used with ``async with``. Those of an agent are.
 
         Args:
-            callback: sync or async. Its errors are logged; all async callbacks of a run together get 5 seconds.
+            callback: sync or async. Its errors are logged. All async callbacks of a run together have 5 seconds.
         """
         self._call.run.on_end.append(callback)
 
     def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
-        """Stop the run with a verdict. Does not return; the verdict holds whatever the hook does afterwards.
+        """Stop the run with a verdict. This method does not return, and the hook cannot undo the verdict.
 
         Args:
-            reason: a sentence for people; do not quote text that has to be hidden.
-            retry: ask for another attempt of the model, where the stage allows one.
+            reason: a sentence for people. Do not quote text that must stay hidden.
+            retry: ask for another attempt of the model, in stages that allow one.
             metadata: details for programs.
         """
         effects = self._touch()
@@ -332,7 +332,7 @@ class APIErrorContext(Context[S]):
 
     @property
     def retry_count(self) -> int:
-        """How often the call of this step was made again so far; such retries have a budget of their own."""
+        """How often the call of this step was repeated so far. Repeated calls have a budget of their own."""
         return self._call.run.error_retries
 
 
@@ -350,7 +350,7 @@ class OutputStreamContext(Context[S]):
         self.end = None
 
     def end_source(self, reason: str = "length") -> None:
-        """Stop reading the source and close it. Held chunks leave, followed by a ``finish`` with the reason.
+        """Stop reading the source and close it. Held chunks are sent, then a ``finish`` chunk with the reason.
 
         Raises:
             UsageError: the processor does not declare ``ends = True``.
@@ -361,12 +361,12 @@ class OutputStreamContext(Context[S]):
         self._touch()  # the driver looks at the reason only after an effect
 
     def wake_after(self, seconds: float | None) -> None:
-        """Ask for a call of ``wake`` after that many seconds without a chunk; None cancels the request.
+        """Ask for a call of the processor's ``wake`` after that many seconds without a chunk; None cancels it.
 
-        The processor declares ``timed = True``. A new call replaces the last.
+        A new call replaces the earlier one.
 
         Raises:
-            UsageError: the processor is not ``timed``, or the seconds are negative.
+            UsageError: the processor does not declare ``timed = True``, or the seconds are negative.
         """
         if not self._step.timed:
             raise UsageError(f"{self._step.processor_id!r} asks to be woken; declare timed = True, and write wake(ctx)")
@@ -415,7 +415,7 @@ class ToolCallContext(Context[S]):
 
 
 class ToolResultContext(Context[S]):
-    """`process_tool_result`: before a result enters the history; shows the whole conversation."""
+    """`process_tool_result`: before a result or an error of a tool enters the history; shows the whole conversation."""
 
     __slots__ = ()
     stage = "process_tool_result"

@@ -173,7 +173,7 @@ class Retry:
 
     Attributes:
         after: seconds to wait before it; at least 0.
-        messages: changed messages, as a hook may return them alone.
+        messages: changed messages, in any form that a hook may return.
     """
 
     after: float = 0.0
@@ -192,17 +192,17 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What `process_input_step` returns to change the next model call, and only it; None leaves a field as it is.
+    """What `process_input_step` returns to change the next model call only. None leaves a field unchanged.
 
     Attributes:
         model: the model, or its name.
-        tools: the tools by name; they replace the ones before.
+        tools: the tools by name; they replace the earlier ones.
         tool_choice: how the model may choose tools.
-        active_tools: the names of the tools on offer; they replace the ones before.
-        model_settings: merged into the settings before, key by key.
-        provider_options: merged into the options before, key by key.
+        active_tools: the names of the tools that are offered; they replace the earlier ones.
+        model_settings: settings to merge into the earlier ones, key by key.
+        provider_options: options to merge into the earlier ones, key by key.
         response_format: the structure that the answer must have.
-        messages: changed messages, as a hook may return them alone.
+        messages: changed messages, in any form that a hook may return.
     """
 
     model: Value = None
@@ -217,7 +217,9 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What replaces a model call (`process_llm_request`), a tool (`process_tool_call`) or its result.
+    """A ready answer, returned by a hook in place of a model call, a tool call or a tool result.
+
+    It is for `process_llm_request`, `process_tool_call` and `process_tool_result`.
 
     Attributes:
         value: the answer: a message or chunks for a model call, a JSON value for a tool.
@@ -232,10 +234,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TextEdits:
-    """Edits of the strings in a tool's arguments or result; what a guard returns in the tools' stages.
+    """Edits of the strings in a tool's arguments or result. A guard returns them in the tools' stages.
 
     Attributes:
-        changes: by path, which begins with ``"arguments"`` or ``"result"``; see `penstock.engine.values.texts.leaves`.
+        changes: the edits by path; each path begins with ``"arguments"`` or ``"result"``; see
+            `penstock.engine.values.texts.leaves`.
     """
 
     changes: Mapping[Path, Iterable[Edit]]

@@ -61,23 +61,23 @@ def _is_misspelt_claim(name: str, value: object, claims: Iterable[str]) -> bool:
 
 
 class Processor(Generic[S]):
-    """A unit of work on the messages of an agent. It lives as long as the workflow, and serves all requests at once.
+    """A unit of work on the messages of an agent. It lives as long as the workflow and serves all requests at once.
 
-    Subclass it and write any of the stages' methods. Data of one request goes into ``ctx.state``, never onto ``self``.
+    Subclass it and write any of the stages' methods. Keep data of one request in ``ctx.state``, never on ``self``.
 
     Attributes:
-        id: its name in the graph; by default the class name in kebab-case. Ids that nobody set are numbered when they
-            repeat.
-        edits: what it may change. ``nothing``; ``spans``: stretches of text, metadata of messages by key, and it may
-            remove messages; ``anything``.
+        id: the name in the graph; by default the class name in kebab-case. Default ids are numbered if they repeat.
+        edits: what the processor may change. ``nothing``; ``spans``: spans of text and metadata of messages by key, and
+            it may remove messages; ``anything``.
         role: ``guard`` protects, ``transform`` improves, ``observer`` watches and changes nothing.
-        on_error: what its own failure means by default: ``block``, ``raise``, or ``allow`` (go on without it).
-        provides: the facts that it puts.
-        requires: the facts that an earlier step must have put.
+        on_error: what happens if the processor itself fails: ``block``, ``raise``, or ``allow`` (go on without it). The
+            step's policy may set something else.
+        provides: the keys of the facts that it puts.
+        requires: the keys of facts that an earlier step must put.
         stores: whether it writes to a store; such a step cannot run in shadow.
         stages: the names of the stages to use; None for all whose methods it has.
-        awaits: whether its methods return awaitables although they are no coroutine functions.
-        timed: whether it asks to be woken in a silent stream (``ctx.wake_after``); it has a method ``wake`` then.
+        awaits: whether its methods return awaitables although they are not coroutine functions.
+        timed: whether it uses ``ctx.wake_after`` to be called in a silent stream; it must then have a method ``wake``.
         ends: whether it may end a stream before its source does (``ctx.end_source``).
     """
 
@@ -96,17 +96,17 @@ class Processor(Generic[S]):
     ends: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Name the class and refuse hooks that no stage calls."""
+        """Set the id of the class; refuse unknown stage methods and misspelt attributes."""
         super().__init_subclass__(**kwargs)
         cls.id = cls.__dict__.get("id") or _kebab(cls.__name__)
         for name in vars(cls):
             if name.startswith("process_") and name not in STAGES:
-                raise ProcessorError(cls.__name__, f"no stage is called {name!r}{_close(name, STAGES)}")
+                raise ProcessorError(cls.__name__, f"unknown stage {name!r}{_close(name, STAGES)}")
             if _is_misspelt_claim(name, vars(cls)[name], cls.claim_names):
-                raise ProcessorError(cls.__name__, f"no claim is called {name!r}{_close(name, cls.claim_names)}")
+                raise ProcessorError(cls.__name__, f"unknown class attribute {name!r}{_close(name, cls.claim_names)}")
 
     def checked(self) -> None:
-        """Check the claims when it is added to a workflow; a subclass may add checks of its own.
+        """Check the attributes. Called when the processor is added to a workflow; a subclass may add checks of its own.
 
         Raises:
             ProcessorError: it is ``timed`` and has no method ``wake``.
@@ -141,7 +141,7 @@ class FunctionProcessor(Processor):
         self._named = claims.get("id") is not None
         for name, value in claims.items():
             if name not in CLAIMS:
-                raise ProcessorError(self.id, f"no claim is called {name!r}{_close(name, CLAIMS)}")
+                raise ProcessorError(self.id, f"unknown option {name!r}{_close(name, CLAIMS)}")
             if value is not None:
                 setattr(self, name, value)
         setattr(self, stage, hook)
@@ -199,7 +199,7 @@ def claims_of(processor: AnyProcessor) -> Claims:
     role = one_of(name, "role", processor.role, get_args(ProcessorRole))
     edits = processor.edits or ("nothing" if role == "observer" else "anything")
     if role == "observer" and edits != "nothing":
-        raise ProcessorError(own_id, f"an observer edits nothing, but it declares edits={edits!r}")
+        raise ProcessorError(own_id, f"an observer must have edits='nothing', not {edits!r}")
     hooks = _hooks_of(processor)
     if not hooks:
         raise ProcessorError(own_id, f"it has none of the stages' methods: {', '.join(STAGES)}")
@@ -248,9 +248,8 @@ def processor(
 ) -> FunctionProcessor | Callable[[Function], FunctionProcessor]:
     """Make a processor from a plain function, sync or async.
 
-    Use it bare, ``@processor``, or with claims, ``@processor("process_input", edits="spans")``. The stage is the one
-    named, or else the one of the context that the function's parameter is annotated with. The claims are those of
-    `Processor`.
+    Use it bare, ``@processor``, or with the attributes of `Processor`, ``@processor("process_input", edits="spans")``.
+    The stage is the one that is named, or else the one of the context with which the function's parameter is annotated.
 
     Raises:
         ProcessorError: no stage is named or annotated, or the two differ.
@@ -285,12 +284,12 @@ def _stage_of(hook: Function, named: str | None) -> str:
     found = {by_context[name] for name in map(_class_name, parameters) if name in by_context}
     if named is not None:
         if found and found != {named}:
-            raise ProcessorError(label, f"it is for {named!r}, but its context is the one of {min(found)!r}")
+            raise ProcessorError(label, f"its stage is {named!r}, but its context is that of {min(found)!r}")
         return named
     if len(found) != 1:
         contexts = ", ".join(by_context)
         cure = f"annotate its parameter with one of {contexts}, or name the stage: @processor('process_input')"
-        raise ProcessorError(label, f"its stage is not known; {cure}")
+        raise ProcessorError(label, f"it has no stage; {cure}")
     return found.pop()
 
 
@@ -311,7 +310,7 @@ def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
         if call is None or (wanted is not None and stage not in wanted):
             continue
         if not callable(call):
-            raise ProcessorError(processor.id, f"{stage} is no method: {type(call).__name__}")
+            raise ProcessorError(processor.id, f"{stage} must be a method, not {type(call).__name__}")
         _check_signature(processor.id, stage, call)
         hooks[stage] = Hook(call, processor.awaits or is_async(call))
     return hooks
@@ -327,7 +326,7 @@ def _check_signature(processor: str, stage: str, call: Function) -> None:
     try:
         signature.bind(*given)
     except TypeError as error:
-        raise ProcessorError(processor, f"{stage} is called with ({', '.join(given)}): {error}") from None
+        raise ProcessorError(processor, f"{stage} must accept ({', '.join(given)}): {error}") from None
 
 
 def is_async(call: object) -> bool:

@@ -2,7 +2,17 @@
 
 A row says which context a hook gets, which messages it sees, what it may return and how that is applied, which of an
 agent's processor lists serves the stage, what a verdict takes back, and so on. No other module of the engine compares
-a stage by name: to add a stage, add a row here, its context in `context`, and its method in `Run` and `SyncRun`.
+a stage by name. A new stage needs:
+
+- a row here, and its name in `StageName`
+- its context in `context`, which is made public in `penstock.engine` and in `penstock`
+- its method in `Run` and in `SyncRun`
+- a hook in `WholeTexts`, if its row says ``guarded``; and its name in `REMOVES_MESSAGES` of the guards, if they may
+  remove messages there
+- a call in the agent
+
+`process_tool_result` is also called for a tool that failed: ``is_error`` is True then, and the result is the text of
+the error.
 """
 
 from __future__ import annotations
@@ -159,7 +169,7 @@ def _tool_call(stage: Stage, payload: Payload, result: object) -> Payload:
         answer = _json(result.value, "answer")
         return payload if "answer" in payload.fields else _with_fields(payload, {"answer": answer})
     if isinstance(result, Mapping):
-        return _with_fields(payload, {"arguments": _json(cast("Values", result), "arguments")})
+        return _with_fields(payload, {stage.value: _json(cast("Values", result), stage.value)})
     raise WrongReturnError(f"it returned {article(result)}; {stage.name} takes {stage.returns}")
 
 
@@ -171,7 +181,7 @@ def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
     value: object = result.value if isinstance(result, Answer) else result
     if is_items(value) and any(isinstance(item, Message) for item in value):
         raise WrongReturnError(f"it returned messages; {stage.name} takes {stage.returns}")
-    return _with_fields(payload, {"result": _json(value, "result")})
+    return _with_fields(payload, {stage.value: _json(value, stage.value)})
 
 
 def _json(value: Value, place: str) -> Value:
@@ -179,7 +189,7 @@ def _json(value: Value, place: str) -> Value:
     try:
         return json_value(value, place)
     except MessageError as error:
-        raise WrongReturnError(f"it returned no JSON value: {error}") from None
+        raise WrongReturnError(f"it returned something that is not a JSON value: {error}") from None
 
 
 def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
@@ -304,15 +314,17 @@ class Stage:
         name: the name of the stage, of its hook and of its method of `Run`.
         context: the class of the context that a hook gets.
         processor_list: which processor list of an agent serves the stage.
-        shows: picks the messages that a hook sees.
+        phase: which way its text goes: ``input`` to the model, ``output`` from the model. Guards choose by it.
+        guarded: whether guards over text read the stage by default. `WholeTexts` or `TextGuard` then has its hook.
+        shows: returns the messages that a hook sees.
         text: returns the text that the stage is about.
-        value: the field that holds the JSON value that the stage is about; empty where it is about messages.
+        value: the field with the JSON value that the stage is about; empty for stages about messages.
         accept: returns the payload after a hook's result; raises `WrongReturnError`.
         returns: what a hook may return, in words, for error messages.
         read_only: whether hooks may only read, put facts and abort.
         source: the source of the messages that a caller or a hook adds.
-        fields: what steps may change besides messages, by name.
-        keeps: whether changed messages enter the conversation; if not, they hold for this call only.
+        fields: the names of what steps may change besides messages.
+        keeps: whether changed messages enter the conversation; if not, they apply to this call only.
         streams: whether the stage runs chunk by chunk.
         overlaps: whether a check may wait for the model call and run beside it.
         always: whether every run passes the stage before its end, so that later stages can rely on its facts.
@@ -321,15 +333,17 @@ class Stage:
         judges: what it judges after the stream: the answer of a ``step``, or the ``result`` of the run. Chunks can be
             held until then.
         accepts: whether the answer of the step is accepted once it has passed this stage.
-        retries: the budget that pays for a retry: for another ``answer`` of the model, or for making the failed
-            ``call`` again. None: the stage cannot retry.
+        retries: the budget for retries: for another ``answer`` of the model, or for repeating the failed ``call``.
+            None: the stage cannot retry.
         takes_back: what a verdict removes from the conversation: the last ``answer``, or all answers of the ``run``.
-        retracts: whether a verdict takes back text that has been sent to the client.
+        retracts: whether a verdict retracts text that was sent to the client.
     """
 
     name: str
     context: type[AnyContext]
     processor_list: ProcessorList
+    phase: Literal["input", "output"]
+    guarded: bool = False
     shows: Callable[[MessageList], tuple[Message, ...]] = _all
     text: Callable[[Payload, StageCall], str] = _shown_text
     value: str = ""
@@ -352,11 +366,22 @@ class Stage:
 
 
 _ROWS = (
-    Stage("process_input", InputContext, "input", shows=_input, overlaps=True, always=True, opens="run"),
+    Stage(
+        "process_input",
+        InputContext,
+        "input",
+        phase="input",
+        guarded=True,
+        shows=_input,
+        overlaps=True,
+        always=True,
+        opens="run",
+    ),
     Stage(
         "process_input_step",
         InputStepContext,
         "input",
+        phase="input",
         accept=_input_step,
         returns=f"{_TAKES_MESSAGES}, or Overrides(...)",
         fields=(
@@ -377,6 +402,7 @@ _ROWS = (
         "process_llm_request",
         LLMRequestContext,
         "input",
+        phase="input",
         shows=_prompt,
         accept=_llm_request,
         returns=f"{_TAKES_MESSAGES}, or Answer(...) in place of the call",
@@ -390,6 +416,7 @@ _ROWS = (
         "process_api_error",
         APIErrorContext,
         "error",
+        phase="input",
         accept=_api_error,
         returns=f"{_TAKES_MESSAGES}, or Retry(after=...)",
         fields=("retry",),
@@ -401,6 +428,8 @@ _ROWS = (
         "process_output_stream",
         OutputStreamContext,
         "output",
+        phase="output",
+        guarded=True,
         text=_streamed_text,
         accept=_refuse,
         returns="the chunk, another, several, or None to drop it",
@@ -414,6 +443,7 @@ _ROWS = (
         "process_llm_response",
         LLMResponseContext,
         "input",
+        phase="output",
         text=_answer_text,
         accept=_refuse,
         returns="None: it looks, and puts facts or aborts",
@@ -427,6 +457,8 @@ _ROWS = (
         "process_output_step",
         OutputStepContext,
         "output",
+        phase="output",
+        guarded=True,
         text=_answer_text,
         source="response",
         always=True,
@@ -440,6 +472,8 @@ _ROWS = (
         "process_tool_call",
         ToolCallContext,
         "output",
+        phase="output",
+        guarded=True,
         text=_value_text,
         value="arguments",
         accept=_tool_call,
@@ -454,6 +488,8 @@ _ROWS = (
         "process_tool_result",
         ToolResultContext,
         "output",
+        phase="input",
+        guarded=True,
         text=_value_text,
         value="result",
         accept=_tool_result,
@@ -467,6 +503,8 @@ _ROWS = (
         "process_output_result",
         OutputResultContext,
         "output",
+        phase="output",
+        guarded=True,
         shows=_response,
         text=_run_text,
         source="response",

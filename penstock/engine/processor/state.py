@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Observer
+    from penstock.engine.values.protocols import Observer
     from penstock.engine.values.tripwire import Record, Tripwire
 
 

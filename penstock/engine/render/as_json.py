@@ -55,7 +55,7 @@ def _group(group: Group) -> dict[str, object]:
 
 
 def _said(node: Node | None) -> dict[str, object]:
-    """Return the properties of a node that is no step."""
+    """Return the properties of a node that is not a step."""
     if isinstance(node, Branch):
         own = {"match": node.match, "merge": merge_words(node.merge).removeprefix("merge=") or None}
         return {"path": node.path, **own, "on_error": node.on_error}
@@ -98,7 +98,7 @@ def _policy(policy: Policy) -> dict[str, object]:
 def options_of(processor: Processor[object]) -> dict[str, object]:
     """Return the public options of a processor as JSON values.
 
-    An option that is no JSON value is shown as its class; strings that may be secrets, by their name, as ``***``.
+    An option that is not a JSON value is shown as its class; strings that may be secrets, by their name, as ``***``.
     """
     return {
         name: _told(name, value)

@@ -1,7 +1,7 @@
-"""`Conversation`: the messages and facts of one request, what to roll back to, and the budgets of retries.
+"""`Conversation`: messages and facts of one request, with roll-back and retry budgets; and parsing of input messages.
 
-It runs no step. `Run` keeps what a stage leaves here, and rolls it back here when a verdict rejects it: the answer of a
-model step, or at the end every answer of the run. The module also parses the messages that a caller gives to a stage.
+`Run` stores the result of each stage here. When a verdict rejects it, `Run` rolls it back: the answer of one model
+step, or at the end all answers of the run.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Conversation:
             self.messages = messages
 
     def _renew_retries(self, state: RunState) -> None:
-        """Give the full budget to an attempt that is no retry; not at acceptance: tool calls may yet be rejected."""
+        """Give the full budget to an attempt that is not a retry; not at acceptance: tool calls may yet be rejected."""
         if self._feedback is None:
             self._retries_left = self._max_retries
             state.retry_count = 0

@@ -19,13 +19,13 @@ from penstock.engine.graph.plan import waiting_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
-from penstock.engine.run.answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
+from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
-    from penstock.engine.graph.plans import Hold, Plans
+    from penstock.engine.graph.plan_cache import Hold, Plans
     from penstock.engine.processor.stages import Stage
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import Messages
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import Usage
-    from penstock.engine.values.ports import Clock, Ids, Observer
+    from penstock.engine.values.protocols import Clock, Ids, Observer
     from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T")
@@ -52,9 +52,9 @@ Pending: TypeAlias = "tuple[Block, StageCall, Payload]"
 
 
 class Run:
-    """One request. Made by `Workflow.start`; call the stages in the order of the request's life.
+    """One request. Made by `Workflow.start`; call its stages in the order in which a request passes them.
 
-    ``async with`` is needed where the workflow has async shadow steps, and does no harm elsewhere.
+    ``async with`` is required if the workflow has async shadow steps, and allowed in any case.
 
     Attributes:
         tripwire: the verdict that ended the run, if one did.
@@ -88,7 +88,7 @@ class Run:
 
     @property
     def message_list(self) -> MessageList:
-        """The conversation as it stands; a host that keeps it may set it."""
+        """The current conversation. A host that stores the conversation itself may set it."""
         return self._conversation.payload.message_list
 
     @message_list.setter
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def facts(self) -> Facts:
-        """What steps found out so far, by key."""
+        """The facts that steps have put so far, by key."""
         return self._conversation.payload.facts
 
     @property
@@ -112,7 +112,7 @@ class Run:
 
     @property
     def retry_count(self) -> int:
-        """How often the model's answer was rejected since the last accepted one."""
+        """How many answers of the model were rejected since the last accepted one."""
         return self._state.retry_count
 
     @property
@@ -122,21 +122,21 @@ class Run:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """What the steps of all stages did; empty unless the run was started with ``records=True``."""
+        """The records of the steps of all stages; empty unless the run was started with ``records=True``."""
         return tuple(self._state.records or ())
 
     @property
     def spent(self) -> tuple[UsageEntry, ...]:
-        """What models took in this run so far, judges included."""
+        """The usage entries of this run so far. Calls of judges are included."""
         return self._state.usage_log.spent
 
     def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
-        """Enter what a model took that answered in this run.
+        """Record the tokens of a model call of this run.
 
         Args:
             model: the model's name.
             usage: the tokens; None if they are not known.
-            attempts: how many calls they were taken in.
+            attempts: how many calls the tokens were used in.
         """
         self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
 
@@ -145,23 +145,23 @@ class Run:
         return self._plans.stage(stage) is not None
 
     @property
-    def waits_beside(self) -> bool:
-        """Whether parts of the workflow may run beside the model, so that its stream needs tasks of its own."""
-        return self._plans.waits_beside
+    def runs_beside_model(self) -> bool:
+        """Whether steps may run beside the model call, so that its stream needs separate tasks."""
+        return self._plans.runs_beside_model
 
     def is_sync(self, stage: str) -> bool:
-        """Return whether no step of that stage can wait, so that it can run without an event loop."""
+        """Return whether the stage can run without an event loop, because none of its steps awaits anything."""
         block = self._plans.stage(stage)
         return block is None or block.sync
 
     def waiting_steps(self, stage: str) -> tuple[str, ...]:
-        """Return the paths of the steps for which that stage has to wait."""
+        """Return the paths of the steps that are async in that stage."""
         return waiting_steps(self._plans.stage(stage))
 
     # The life of a run
 
     async def __aenter__(self) -> Self:
-        """Make room for shadow steps."""
+        """Start a task group for shadow steps."""
         if self._plans.shadowed:
             self._state.background = BackgroundTasks()
             await self._state.background.open()
@@ -188,13 +188,13 @@ class Run:
             raise UsageError("overlapping checks never ran: call the model through run.call_model(...)")
 
     def abandon(self) -> None:
-        """Give the run up: it does not count as completed, shadow steps end, and held answers are taken back."""
+        """Abandon the run: it does not count as completed, shadow steps end, and held answers are dropped."""
         self._abandoned = True
         self._drop_held()
         if self._state.background is not None:
             self._state.background.cancel()
 
-    def let_out(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+    def releasable(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
         """Return which of these chunks, which belong to no answer, may leave now: all, unless an answer is held.
 
         In that case they leave behind it, when `process_output_result` has judged it. Chunks of tool results are not
@@ -205,25 +205,25 @@ class Run:
     # The stages. Each returns an awaitable of its `Outcome`; messages default to the run's own.
 
     def process_input(self, messages: Messages | MessageList | None = None) -> Stepping:
-        """Run `process_input`: what the caller sent, before the loop."""
+        """Run `process_input` on the caller's messages, before the agent's loop."""
         return self._run(STAGES["process_input"], messages, EMPTY, EMPTY)
 
     def process_input_step(
         self, messages: Messages | MessageList | None = None, *, steps: Iterable[Value] | None = None, **settings: Value
     ) -> Stepping:
-        """Run `process_input_step`: before a model call. ``settings``: model, tools, tool_choice, active_tools, ….
+        """Run `process_input_step` before a model call. ``settings``: model, tools, tool_choice, active_tools, ….
 
-        What steps make of the settings is `Outcome.overrides`.
+        `Outcome.overrides` holds the settings as the steps left them.
         """
         stage = STAGES["process_input_step"]
         return self._run(stage, messages, check_settings(stage, settings), FrozenDict(steps=steps))
 
     def process_llm_request(self, prompt: Messages | MessageList | None = None, **info: Value) -> Stepping:
-        """Run `process_llm_request` on the provider prompt; what it changes holds for this call only."""
+        """Run `process_llm_request` on the provider prompt. Its changes apply to this call only."""
         return self._run(STAGES["process_llm_request"], prompt, EMPTY, FrozenDict(info))
 
     def process_api_error(self, error: BaseException, **info: Value) -> Stepping:
-        """Run `process_api_error` after a failed model call; `Outcome.retry` tells whether to call again."""
+        """Run `process_api_error` after a failed model call. `Outcome.retry` tells whether to call the model again."""
         return self._run(STAGES["process_api_error"], None, EMPTY, FrozenDict(error=error, **info))
 
     def process_output_stream(
@@ -247,7 +247,7 @@ class Run:
             info: further details for the stages that run within the stream: ``steps``, ``usage`` …
 
         Raises:
-            UsageError: the source is no iterable, or ``release`` is none of those words.
+            UsageError: the source is not an iterable, or ``release`` is none of those words.
         """
         return self._stream(source, self._hold_until(release), info, last=last, sync=sync)
 
@@ -296,13 +296,13 @@ class Run:
         """Run the stage of that name; for the tools' stages ``messages`` are the arguments or the result.
 
         Raises:
-            UsageError: there is no such stage, or it runs chunk by chunk.
+            UsageError: there is no such stage, or it handles a stream.
         """
         if name not in STAGES:
-            raise UsageError(f"no stage is called {name!r}; the stages are {', '.join(STAGES)}")
+            raise UsageError(f"unknown stage {name!r}; the stages are {', '.join(STAGES)}")
         stage = STAGES[name]
         if stage.streams:
-            raise UsageError(f"{name} runs chunk by chunk: async with run.{name}(source) as chunks")
+            raise UsageError(f"{name} handles a stream; use async with run.{name}(source) as chunks")
         method: Callable[..., Stepping] = getattr(self, name)
         if stage.value:
             return method(details.pop("tool_name", "tool"), messages, **details)
@@ -412,10 +412,10 @@ class Run:
             return ModelOutcome(None, self._stopped(STAGES["process_input"]))
         if not self._state.pending:
             return ModelOutcome(await call(), None)
-        value, outcome = await self._checked_beside(call)
+        value, outcome = await self._run_with_checks(call)
         return ModelOutcome(None if outcome.blocked else value, outcome)
 
-    async def _checked_beside(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
+    async def _run_with_checks(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
         """Run the checks that wait beside a call; return its value, and the outcome of the checks."""
         pending, mark = self._take_pending(), self._mark()
         try:
@@ -463,7 +463,7 @@ class Run:
 
     def _hold_until(self, release: Release) -> Hold:
         if release not in get_args(Release):
-            raise UsageError(f"release is one of {', '.join(get_args(Release))}, not {release!r}")
+            raise UsageError(f"release must be one of {', '.join(get_args(Release))}, not {release!r}")
         needed = self._plans.release
         if release == "auto":
             return needed
@@ -502,7 +502,7 @@ class _AnswerStream:
         if self._sync:  # nothing runs beside the stream, so the checks run before it
             await run._drained()
             return run._stopped(STAGES["process_input"])
-        return (await run._checked_beside(_nothing))[1]
+        return (await run._run_with_checks(_nothing))[1]
 
     def begin(self) -> tuple[StageCall, Payload]:
         run = self._run

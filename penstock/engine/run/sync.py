@@ -1,4 +1,4 @@
-"""`SyncRun` and `SyncOutputStream`: a run in sync form, for workflows whose hooks never wait."""
+"""`SyncRun` and `SyncOutputStream`: a run without ``await``, for workflows whose hooks are all sync."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from penstock.engine.execution.outcome import Outcome
-    from penstock.engine.run.answers import Release
+    from penstock.engine.run.held_answers import Release
     from penstock.engine.run.run import Run, Stepping
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class SyncRun:
-    """One request, in sync form; made by `Workflow.start_sync`. The stages are those of `Run`, without ``await``.
+    """One request, without ``await``; made by `Workflow.start_sync`. It has the same stages as `Run`.
 
-    It works inside a running event loop, too, because its hooks never wait.
+    It also works inside a running event loop, because its hooks never await anything.
 
     Attributes:
-        run: the run itself.
+        run: the async run that it drives.
     """
 
     __slots__ = ("run",)
@@ -42,7 +42,7 @@ class SyncRun:
 
     @property
     def message_list(self) -> MessageList:
-        """The conversation as it stands."""
+        """The current conversation."""
         return self.run.message_list
 
     @property
@@ -52,12 +52,12 @@ class SyncRun:
 
     @property
     def facts(self) -> Facts:
-        """What steps found out so far, by key."""
+        """The facts that steps have put so far, by key."""
         return self.run.facts
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """What the steps of all stages did, if the run was started with ``records=True``."""
+        """The records of the steps of all stages, if the run was started with ``records=True``."""
         return self.run.records
 
     def process_input(self, messages: Messages | MessageList | None = None) -> Outcome:
@@ -124,7 +124,10 @@ def _check_sync(run: Run, stage: str, cure: str) -> None:
 
 
 class SyncOutputStream:
-    """The chunks of one answer, as they leave the workflow; enter it, iterate. Works inside an event loop too."""
+    """The chunks of one answer, as they leave the workflow. Use it in a ``with`` statement, and iterate over it.
+
+    It also works inside a running event loop.
+    """
 
     def __init__(self, stream: OutputStream) -> None:
         self._stream = stream
@@ -137,7 +140,7 @@ class SyncOutputStream:
 
     @property
     def judged(self) -> Outcome | None:
-        """The outcome of the stage that its chunks were held for, if they were."""
+        """The outcome of the stage for which its chunks were held; None if they were not held."""
         return self._stream.judged
 
     @property
@@ -156,7 +159,7 @@ class SyncOutputStream:
         return self._stream.tripwire
 
     def __enter__(self) -> Self:
-        """Make ready; nothing is read yet."""
+        """Open the stream; nothing is read yet."""
         run_without_loop(self._stream.__aenter__(), STREAM.name)
         self._entered = True
         return self

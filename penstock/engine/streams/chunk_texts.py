@@ -1,6 +1,6 @@
 """Whole texts in chunks (tool arguments, results, sources, data): where they are, and chunks with other texts.
 
-Names and ids that programs use are no texts, and neither is a provider's metadata. At the end: messages as chunks, for
+Names and ids that programs use are not texts, and neither is a provider's metadata. At the end: messages as chunks, for
 answers that were held.
 """
 

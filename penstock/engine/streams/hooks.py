@@ -29,26 +29,26 @@ NOTHING: tuple[Chunk, ...] = ()
 
 
 class Pipe(Protocol):
-    """A part of the graph that chunks pass through: it takes a chunk, and returns the chunks that leave."""
+    """A part of the graph in a stream: takes a chunk, and returns the chunks that leave."""
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Take a chunk; return what leaves."""
+        """Take a chunk; return the chunks that leave."""
         ...
 
     async def end(self) -> Sequence[Chunk]:
-        """Return what is left; the source has ended."""
+        """Return the remaining chunks; the source has ended."""
         ...
 
     async def wake(self, now: float) -> Sequence[Chunk]:
-        """Return what leaves because timers have run out by ``now``."""
+        """Return the chunks that leave because timers have expired by ``now``."""
         ...
 
     def deadline(self) -> float | None:
-        """Return when the next timer runs out, on the clock of `wake`; None without a timer."""
+        """Return when the next timer expires, on the clock of `wake`; None without a timer."""
         ...
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Return what is held, which another pipe is to judge, and begin anew."""
+        """Return all held chunks, for another pipe to judge, and start afresh."""
         ...
 
 
@@ -216,7 +216,7 @@ class HookPipe:
         return kept
 
     async def _ask(self, step: HookStep, call: HookCall | None) -> Sequence[Chunk]:
-        """Call `flush` or `wake` of a step; return the chunks that it gives."""
+        """Call `flush` or `wake` of a step; return its chunks."""
         if call is None or step.out:
             return NOTHING
         try:
@@ -235,14 +235,14 @@ class HookPipe:
         return made
 
     async def end(self) -> Sequence[Chunk]:
-        """Flush the hooks; return what they have kept."""
+        """Flush the hooks; return their remaining chunks."""
         out: list[Chunk] = []
         for index, step in enumerate(self._steps):
             out.extend(await self._pass_all(await self._ask(step, step.flush), index + 1))
         return out
 
     async def wake(self, now: float) -> Sequence[Chunk]:
-        """Wake the steps whose timers have run out."""
+        """Wake the steps whose timers have expired."""
         out: list[Chunk] = []
         for index, step in enumerate(self._steps):
             if step.deadline is not None and step.deadline <= now:
@@ -255,7 +255,7 @@ class HookPipe:
         return min((step.deadline for step in self._steps if step.deadline is not None), default=None)
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Flush the hooks; return what they have kept."""
+        """Flush the hooks; return their remaining chunks."""
         return await self.end()
 
     def _set_timer(self, step: HookStep) -> None:
@@ -268,7 +268,7 @@ def checked_result(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
     """Return what a hook made of a chunk, after the data chunks it wrote; checked against what it declares.
 
     Raises:
-        WrongReturnError: it is no chunks, or more than the hook declares to edit.
+        WrongReturnError: it returned something other than chunks, or more than the hook declares to edit.
     """
     written = step.step.take_effects()
     claims = step.step.step
@@ -284,7 +284,7 @@ def checked_result(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
 
 def _check_claim(edits: str, chunk: Chunk, made: Sequence[Chunk]) -> None:
     if edits == "nothing" and (len(made) != 1 or made[0] is not chunk):
-        raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
+        raise WrongReturnError("it declares edits='nothing', but did not return the chunk unchanged")
     if any(one is not chunk and not one.differs_in_text(chunk) for one in made):
         raise WrongReturnError(
             "it declares edits='spans', so it may change the text only, but it changed more of the chunk"

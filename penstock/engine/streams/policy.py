@@ -1,7 +1,7 @@
-"""Policies and shadows in a stream: time limits, what a failure means, fallbacks, and work beside the stream.
+"""Policies and shadows in a stream: time limits, handling of failures, fallbacks, and work beside the stream.
 
 `StreamPolicy` and `ShadowPipe` serve both chunk hooks and text guards. `PolicyPipe` applies a policy to chunk hooks,
-`combined.PolicyTrack` to text guards; they differ in what they leave to a fallback: chunks, or text.
+`combined.PolicyTrack` to text guards: one passes chunks to a fallback, the other text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_WAITING = 1024
 
 
 class StreamPolicy:
-    """The policy of a block: how long a call may take, and what its failure means."""
+    """The policy of a block: how long a call may take, and what happens if it fails."""
 
     __slots__ = ("_block", "_shared")
 
@@ -92,7 +92,7 @@ class StreamPolicy:
 
 
 async def run_in_turn(works: Sequence[Work]) -> None:
-    """Do work that cannot suspend, in declared order. A verdict ends it at once, the first failure at the end."""
+    """Run sync work in declared order. A verdict ends it at once; the first failure is raised at the end."""
     failures: list[StepFailedError] = []
     for work in works:
         try:
@@ -185,7 +185,7 @@ class ShadowWork:
 
 Ask: TypeAlias = "Callable[[Pipe], Awaitable[Sequence[Chunk]]]"
 Todo: TypeAlias = "list[tuple[int, Chunk | None]]"
-"""What is to be done, the last item first: a pipe's number, and a chunk to feed it; None to call `end` or `wake`."""
+"""Pending work, last item first: a pipe's number, and a chunk to feed it; None to call `end` or `wake`."""
 
 
 async def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
@@ -235,9 +235,9 @@ def _end(pipe: Pipe) -> Awaitable[Sequence[Chunk]]:
 
 
 class PolicyPipe:
-    """Pipes under a policy. After a failure they take no part in the rest of the block.
+    """Pipes under a policy. After a failure they take no further part in the block.
 
-    Chunks that they hold then, and chunks between them, go through the fallback, or leave as they are.
+    The chunks that they hold at that moment, and chunks between them, go through the fallback, or leave unchanged.
     """
 
     def __init__(self, pipes: Sequence[Pipe], policy: StreamPolicy, fallback: Sequence[Pipe] | None) -> None:
@@ -277,7 +277,7 @@ class PolicyPipe:
         return await self._take_back([])
 
     async def _do(self, todo: Todo, ask: Ask = _end) -> Sequence[Chunk]:
-        """Do what is to be done, or what is left of it after a failure; return what leaves."""
+        """Do the pending work, or after a failure the rest of it; return the chunks that leave."""
         out: list[Chunk] = []
         left: Sequence[Chunk] = [chunk for _, chunk in todo if chunk is not None]
         if not self._out:
@@ -288,7 +288,7 @@ class PolicyPipe:
         return [*out, *(left if self._fallback is None else await feed_all(self._fallback, left))]
 
     async def _work(self, todo: Todo, ask: Ask, out: list[Chunk]) -> list[Chunk]:
-        """Do what is to be done, and return ``out``; what is not done when it fails stays in ``todo``."""
+        """Do the pending work, and return ``out``. If it fails, the rest stays in ``todo``."""
         while todo:
             index, chunk = todo[-1]
             made: Sequence[Chunk] = ()
@@ -320,7 +320,7 @@ class PolicyPipe:
 
 
 class ShadowPipe:
-    """A shadow: pipes that see every chunk and change nothing. Its work is done beside the stream."""
+    """A shadow: pipes that see every chunk and change nothing. Their work is done beside the stream."""
 
     def __init__(self, pipes: Sequence[Pipe], run: RunBeside) -> None:
         self._pipes = pipes
@@ -346,7 +346,7 @@ class ShadowPipe:
         return NOTHING
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Return nothing: what a shadow holds is no part of the stream."""
+        """Return nothing: chunks in a shadow are not part of the stream."""
         return NOTHING
 
     def deadline(self) -> float | None:

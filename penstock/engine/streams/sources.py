@@ -1,4 +1,4 @@
-"""Sources of chunks: read directly, or in a task of their own where timers or checks run meanwhile.
+"""Sources of chunks: read directly, or in a separate task if timers or checks run meanwhile.
 
 One chunk is requested at a time, so a source never runs ahead of its reader.
 """
@@ -60,7 +60,7 @@ def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
 
 
 class FromSync(AsyncIterator[Chunk | str]):
-    """A sync iterator as an async one, which never waits."""
+    """A sync iterator as an async one. It never suspends."""
 
     def __init__(self, items: Iterator[Chunk | str]) -> None:
         self._items = items
@@ -79,7 +79,7 @@ class FromSync(AsyncIterator[Chunk | str]):
 
 
 class Ending(AsyncIterator[Chunk | str]):
-    """A source that a step can end early: then its open blocks end, and a ``finish`` chunk gives the reason.
+    """A source that a step can end early: its open blocks are then ended, and a ``finish`` chunk gives the reason.
 
     Attributes:
         why: returns the reason to end; None to go on.
@@ -122,7 +122,7 @@ def _more() -> None:
 
 
 async def close_source(source: object) -> None:
-    """Close a source that can be closed, also during cancellation; what it raises is only logged."""
+    """Close a source if it can be closed, also during cancellation. Errors are only logged."""
     if isinstance(source, Ending):
         await source.aclose()
         return
@@ -144,10 +144,10 @@ WAKE = Chunk("raw")
 
 
 class TaskReader:
-    """Reads a source in a task of its own, from `open` to `close`, both of which the reading task must call.
+    """Reads a source in a separate task, from `open` to `close`, both of which the reading task must call.
 
     Attributes:
-        woken: is set when a chunk is there, or the work beside is done.
+        woken: is set when a chunk has arrived, or the work beside is done.
     """
 
     def __init__(self, source: AsyncIterator[Chunk | str]) -> None:

@@ -1,4 +1,4 @@
-"""The steps of one stream: their contexts, effects and records, and what their failures mean.
+"""The steps of one stream: their contexts, effects, records, and how their failures are handled.
 
 A verdict leaves the graph as `Stopped`, which only this package raises and catches.
 """
@@ -155,11 +155,11 @@ class StreamStep:
             self._shared.written.extend(self.take_effects())
 
     def broke(self, error: BaseException) -> None:
-        """Handle what a hook raised; return if the step's policy lets the stream go on without it.
+        """Handle an exception of a hook. Returns if the step's policy lets the stream go on without the step.
 
         Raises:
             Stopped: it is a verdict, or a failure that blocks.
-            StepFailedError: a failure that is to be raised.
+            StepFailedError: it is a failure, and the policy is to raise.
         """
         effects = self.ctx.effects
         if passes_through(error):

@@ -15,11 +15,11 @@ import anyio
 
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
-from penstock.engine.streams.build import Builder, plain_hooks
+from penstock.engine.streams.builder import Builder, plain_hooks
 from penstock.engine.streams.policy import end_all, feed_through, first_deadline, wake_all
 from penstock.engine.streams.sources import WAKE, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.steps import Stopped, StreamCall
-from penstock.engine.values.answers import Assembly
+from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.chunks import Chunk, notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import FrozenDict
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.graph.plan import Block
-    from penstock.engine.graph.plans import Hold
+    from penstock.engine.graph.plan_cache import Hold
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.hooks import HookPipe, Pipe
     from penstock.engine.streams.sources import Source
@@ -148,7 +148,7 @@ class OutputStream:
         self._block = block
         self._iterator: AsyncIterator[Chunk | str] = iterator_of(source)
         if sync and not isinstance(self._iterator, FromSync):
-            raise UsageError("a run in sync form reads a sync source; this one is async: use workflow.start()")
+            raise UsageError("a sync run reads a sync source, and this one is async; use workflow.start()")
         self._read = False
         self._hold: Hold = hold
         self._sync = sync
@@ -198,7 +198,7 @@ class OutputStream:
         if self._chunks is None:
             raise UsageError("enter the stream first: async with run.process_output_stream(source) as chunks")
         if self._read:
-            raise UsageError("a stream is read once; keep its chunks where you need them again")
+            raise UsageError("a stream can be read once only; keep its chunks in a list to use them again")
         self._read = True
         return self._chunks
 
@@ -208,7 +208,7 @@ class OutputStream:
         Raises:
             UsageError: always.
         """
-        raise UsageError("read it with `async for`; in sync form it comes from a run of workflow.start_sync()")
+        raise UsageError("this stream is async: read it with `async for`, or use workflow.start_sync() for a sync one")
 
     __enter__ = __iter__
 
@@ -219,7 +219,7 @@ class OutputStream:
             UsageError: it was entered before.
         """
         if self._chunks is not None:
-            raise UsageError("a stream is entered once; make another of another source")
+            raise UsageError("a stream can be entered once only; create a new one from a new source")
         self._closing.callback(self._close_steps)
         if (self._timed or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
@@ -380,7 +380,7 @@ class OutputStream:
         if self._hold == "live" or passed.blocked:
             self.outcome = passed
             return leaving if not passed.blocked else []
-        # Nobody may see what is held before it is judged, so there is no outcome until then.
+        # Held chunks must not be seen before they are judged, so there is no outcome until then.
         self.outcome, self._answer, leaving = await self._host.judge(answer.message, self._hold, leaving)
         self.judged = self.outcome
         if self.outcome.tripwire is not None:

@@ -1,8 +1,8 @@
-"""`TextPipe`: feeds the chunks of a stream to a lane, holds what is not decided, and releases the rest in order.
+"""`TextPipe`: feeds chunks to a lane, holds text that is not decided yet, and releases chunks in order.
 
-Chunks that are no pieces of a text wait behind held text; only transient data chunks overtake it. Neighbouring texts of
-an answer are one text to the lane, as neighbouring parts of a message are. Where two texts are written in turns, the
-later one, with everything behind it, waits for the end of the first.
+Chunks without text wait behind held text; only transient data chunks overtake it. Neighbouring texts of an answer are
+one text for the lane, like neighbouring parts of a message. If two texts are streamed in turns, the later one and
+everything after it wait for the end of the first.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
-from penstock.engine.streams.decided import Pending
+from penstock.engine.streams.decisions import Pending
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.tracks import Subject, judge_chunk
 from penstock.engine.values import edits as edit_ops
-from penstock.engine.values.answers import named
+from penstock.engine.values.answer_builder import named
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import MessageError
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 class TextBuffer:
-    """A text that a track reads: one block, or several neighbouring ones.
+    """The text that a track reads: one block, or several neighbouring ones.
 
     Attributes:
         kind: ``text`` or ``reasoning``.
-        id: the id of the current block; a later block may have it again.
+        id: the id of the current block; a later block may reuse it.
         block: the number of the current block.
-        last: a chunk of the text, for what is written behind its end.
-        fed: how long the text is so far.
+        last: a chunk of the text, used as a template for text inserted at its end.
+        fed: the length of the text so far.
         closed: whether the text has ended.
-        decided: the edits to what is decided.
-        gone: up to where the text was released, or was taken out.
+        decided: the edits of the decided text.
+        gone: the position up to which the text was released or deleted.
     """
 
     __slots__ = ("_borders", "_track", "block", "closed", "decided", "fed", "gone", "id", "kind", "last")
@@ -79,7 +79,7 @@ class TextBuffer:
 
 
 class Slice:
-    """A stretch of a text, as it came in one chunk.
+    """A span of a text that arrived in one chunk.
 
     A tail stands for the end of a block, where text may be inserted.
     """
@@ -97,7 +97,7 @@ class Slice:
 
 
 def unreleased(item: Slice | Chunk) -> Chunk | None:
-    """Return what was not released of a slice, as it came; a chunk as it is; None if nothing is left."""
+    """Return the unreleased rest of a slice, unedited; a chunk unchanged; None if nothing is left."""
     if not isinstance(item, Slice):
         return item
     text = item.text[max(item.buffer.gone - item.start, 0) :]
@@ -107,7 +107,7 @@ def unreleased(item: Slice | Chunk) -> Chunk | None:
 
 
 class Outgoing:
-    """Chunks that are released together. Stretches of one text in a row become one chunk.
+    """Chunks that are released together. Consecutive slices of one text become one chunk.
 
     Otherwise each guard in a sequence would cut the chunks further, and the last would get many small ones.
     """
@@ -146,7 +146,7 @@ class Outgoing:
 
 
 def release(piece: Slice, out: Outgoing) -> bool:
-    """Add to ``out`` as much of a slice as is decided; tell whether that is all of it."""
+    """Add the decided part of a slice to ``out``. Returns whether that is all of it."""
     buffer = piece.buffer
     until = buffer.decided.until
     if piece.tail:
@@ -187,7 +187,7 @@ def _edited(piece: Slice, until: int, edits: Edits) -> str:
 
 
 async def judge_side_payload(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
-    """Return a chunk of a text with its payload as a lane leaves it, copies of the text taken out."""
+    """Return a text chunk with its payload judged by the lane, without copies of the text."""
     if not chunk.payload:
         return chunk
     payload = without_copies(chunk.payload, chunk.text) if lane.guards else chunk.payload
@@ -202,7 +202,7 @@ INPUTS = frozenset({"tool-input-start", "tool-input-delta", "tool-input-end"})
 class ToolInputs:
     """Holds the arguments of tool calls while the model writes them.
 
-    A string in JSON may be escaped, so the arguments are judged as a value, once they are complete.
+    Strings in JSON may be escaped, so the arguments are judged as a value once they are complete.
     """
 
     def __init__(self, lane: Lane) -> None:
@@ -210,19 +210,19 @@ class ToolInputs:
         self._held: dict[str, list[Chunk]] = {}
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Hold a chunk; return all chunks of its call once that is complete."""
+        """Hold a chunk. Returns all chunks of its call once the call is complete."""
         await judge_chunk(self._lane, chunk, ())
         chunk = await judge_side_payload(self._lane, chunk, "tool")
         self._held.setdefault(chunk.id, []).append(chunk)
         return await self._judged(self._held.pop(chunk.id)) if chunk.type == "tool-input-end" else ()
 
     async def flush(self) -> Sequence[Chunk]:
-        """Judge and return what was written of calls that no chunk has ended."""
+        """Judge and return the chunks of calls that have not ended."""
         held, self._held = self._held, {}
         return [chunk for chunks in held.values() for chunk in await self._judged(chunks)]
 
     def give_up(self) -> Sequence[Chunk]:
-        """Return what was written of calls that no chunk has ended, as it came."""
+        """Return the chunks of calls that have not ended, unchanged."""
         held, self._held = self._held, {}
         return [chunk for chunks in held.values() for chunk in chunks]
 
@@ -288,7 +288,7 @@ _TOOLS = frozenset({"tool-call", "tool-result", "tool-error"})
 
 
 class TextPipe:
-    """A lane in a stream, and what it holds back."""
+    """A lane in a stream, and the chunks that it holds back."""
 
     def __init__(self, lane: Lane, written: list[Chunk]) -> None:
         self._lane = lane
@@ -304,7 +304,7 @@ class TextPipe:
         self._inputs = ToolInputs(lane)
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Take a chunk; return what may be released."""
+        """Take a chunk; return the chunks that may be released."""
         buffer = self._current
         if (
             buffer is not None
@@ -337,7 +337,7 @@ class TextPipe:
         return None
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Return what is held, as it came, and begin anew."""
+        """Return all held chunks unchanged, and start afresh."""
         held = [chunk for item in self._queue if (chunk := unreleased(item)) is not None]
         self._queue.clear()
         self._open.clear()
@@ -451,7 +451,7 @@ class TextPipe:
         self._queue.extend(await self._judged(chunk))
 
     def _is_part(self, chunk: Chunk) -> bool:
-        """Tell whether a chunk begins a part of the message, so that texts before and behind it are no neighbours."""
+        """Return whether a chunk begins a part of the message, so that texts before and after are not neighbours."""
         if chunk.type in _TOOLS:
             return self._is_new("tool", str(named(chunk, "call_id") or chunk.id))
         if chunk.type == "reasoning-delta":
@@ -467,14 +467,14 @@ class TextPipe:
         return not known
 
     async def _judged(self, chunk: Chunk) -> list[Chunk]:
-        """Return a chunk as the lane leaves it; a provider's raw chunks pass no guard, which cannot read them."""
+        """Return a chunk as judged by the lane. With guards, raw chunks that are not sealed are dropped."""
         if chunk.type == "raw" and self._lane.guards and not is_sealed(chunk):
             return []
         edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
         return [rewritten(chunk, edits)]
 
     def _released(self) -> list[Chunk]:
-        """Return what may be released, in order: up to the first text that is not decided."""
+        """Return the chunks that may be released, in order, up to the first undecided text."""
         queue = self._queue
         if not queue and not self._written:
             return []

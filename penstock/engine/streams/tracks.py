@@ -1,8 +1,8 @@
-"""Lanes and tracks: what a part of a graph does with the texts of a stream.
+"""Lanes and tracks: how a part of a graph processes the texts of a stream.
 
-A `Lane` is made for each part of the graph when the stream starts. It opens a `Track` for each `Subject`: a text that
-is streamed, or a chunk that holds whole texts, such as a tool's arguments. A track is fed text and returns what is
-decided of it. This module holds the tracks that call processors; `combined` holds the tracks that are made of tracks.
+A `Lane` is made for each part of the graph when the stream starts. It opens a `Track` for each `Subject`: a streamed
+text, or a chunk that holds whole texts, such as tool arguments. A track is fed text and returns its decided edits. This
+module has the tracks that call processors; `combined` has the tracks that consist of other tracks.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, with_texts
-from penstock.engine.streams.decided import Decided, by_part, shifted
-from penstock.engine.text_guards.guard import in_places, window_of
+from penstock.engine.streams.decisions import Decided, by_part, shifted
+from penstock.engine.text_guards.text_guard import in_places, window_of
 from penstock.engine.text_guards.whole_texts import PART_KINDS, UNREADABLE, Unread
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.steps import StreamStep
-    from penstock.engine.text_guards.guard import TextGuard
+    from penstock.engine.text_guards.text_guard import TextGuard
     from penstock.engine.text_guards.whole_texts import Text
     from penstock.engine.text_guards.window import Found, Scanned
     from penstock.engine.values.edits import Edits
@@ -37,15 +37,15 @@ GAP = "\n"
 
 
 class Subject(NamedTuple):
-    """What a track judges: a text that is streamed, or a chunk that holds whole texts.
+    """What a track judges: a streamed text, or a chunk that holds whole texts.
 
-    The texts of a chunk are fed at once, as the parts of one text, with `GAP` between them.
+    The texts of a chunk are fed at once, as the parts of one text, separated by `GAP`.
 
     Attributes:
-        chunk: the chunk that holds the texts; of a streamed text, a chunk to make its pieces of.
-        kind: the kind of part that a streamed text stands in: ``text`` or ``reasoning``.
+        chunk: the chunk that holds the texts; for a streamed text, a chunk to make its pieces from.
+        kind: the kind of part that holds a streamed text: ``text`` or ``reasoning``.
         texts: the texts in the chunk; None for a streamed text.
-        joined: these texts as they are fed at first.
+        joined: these texts as one, before any edits.
     """
 
     chunk: Chunk
@@ -55,11 +55,11 @@ class Subject(NamedTuple):
 
     @property
     def gap(self) -> int:
-        """How many characters stand between two parts."""
+        """The number of characters between two parts."""
         return 0 if self.texts is None else len(GAP)
 
     def texts_of(self, text: str, borders: Sequence[int]) -> list[Text]:
-        """Return the texts of a chunk as they were fed: where steps before have edited them, as these left them."""
+        """Return the texts of a chunk, with the edits of the steps before."""
         if not self.texts or text == self.joined:
             return list(self.texts or ())
         starts = [0, *borders]
@@ -70,26 +70,26 @@ class Subject(NamedTuple):
 
 
 class Track(Protocol):
-    """What a part of a graph does with one text. A step in it that failed takes no further part in the text."""
+    """Processes one text. A step that has failed takes no further part in the text."""
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Take more of the text; return what is decided now.
 
         Args:
-            text: what follows the text fed before.
-            borders: positions in ``text`` where a neighbouring part of the message begins; in order.
+            text: the text that follows what was fed before.
+            borders: the positions in ``text`` where neighbouring parts of the message begin, in order.
             final: whether the text ends here. The texts of a chunk are fed in one final call.
         """
         ...
 
 
 class Lane(NamedTuple):
-    """What a part of a graph does with the texts of a stream.
+    """How a part of a graph processes the texts of a stream.
 
     Attributes:
         open: returns a track for a text or a chunk.
         kinds: the kinds of parts that the lane reads.
-        guards: whether a guard is in it.
+        guards: whether it contains a guard.
     """
 
     open: Callable[[Subject], Track]
@@ -127,7 +127,7 @@ async def judge_chunk(lane: Lane, chunk: Chunk, texts: Sequence[Text]) -> dict[T
 
 
 class PassTrack:
-    """Leaves the text as it is: no step of this stage reads it."""
+    """Leaves the text unchanged, because no step of this stage reads it."""
 
     __slots__ = ("_fed",)
 
@@ -135,7 +135,7 @@ class PassTrack:
         self._fed = 0
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Decide the text as it is."""
+        """Decide the text without edits."""
         del borders, final
         self._fed += len(text)
         return Decided((), self._fed)
@@ -152,7 +152,7 @@ def pass_lane() -> Lane:
 
 
 class WatchTrack:
-    """Shows each piece to something that may not edit it, as a chunk."""
+    """Passes each piece, as a chunk, to a step that must not edit it."""
 
     __slots__ = ("_fed", "_show", "_shows_end", "_subject")
 
@@ -163,7 +163,7 @@ class WatchTrack:
         self._fed = 0
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Show the piece, or the chunk as steps before have left it; decide the text as it is."""
+        """Show the piece, or the chunk with the edits of the steps before. Decide the text without edits."""
         self._fed += len(text)
         chunk = self._subject.chunk
         if self._subject.texts is not None:
@@ -184,12 +184,12 @@ class WatchTrack:
 def watch_lane(
     show: Callable[[Subject], Callable[[Chunk], Awaitable[object]]], *, guards: bool = False, shows_end: bool = False
 ) -> Lane:
-    """Return the lane of something that sees every chunk and edits nothing.
+    """Return the lane of a step that sees every chunk and edits nothing.
 
     Args:
-        show: returns, for each text or chunk, what is called with its pieces.
-        guards: whether it is a guard.
-        shows_end: whether it is shown the end of a text, too.
+        show: returns, for each text or chunk, the function that is called with its pieces.
+        guards: whether the step is a guard.
+        shows_end: whether it also gets the end of a text.
     """
 
     def open_track(subject: Subject) -> Track:
@@ -199,7 +199,7 @@ def watch_lane(
 
 
 class ShownHook:
-    """A hook that edits nothing: it must return each chunk that it is shown. After a failure it is shown no more."""
+    """A hook that edits nothing: it must return each chunk unchanged. After a failure it gets no more chunks."""
 
     __slots__ = ("_call", "_out", "_step", "_waits")
 
@@ -225,7 +225,7 @@ class ShownHook:
 
     def _check(self, chunk: Chunk, result: Value) -> None:
         if self._step.step.role != "observer" and result is not chunk:
-            raise WrongReturnError("it declares that it edits nothing, but did not return the chunk it was given")
+            raise WrongReturnError("it declares edits='nothing', but did not return the chunk unchanged")
 
 
 def hook_lane(step: StreamStep, call: HookCall, *, waits: bool) -> Lane:
@@ -308,7 +308,7 @@ class GuardTrack:
         try:
             if borders:
                 text = await self._begin_parts(text, borders)
-            due = self._reader.add(text)
+            due = self._reader.add(text) or bool(borders)  # a part that has ended is news, though nothing follows yet
             edits = await self._read(final=final) if final or due else ()
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
             self._step.broke(error)
@@ -317,7 +317,7 @@ class GuardTrack:
         return Decided(edits, self._fed if self._step.step.role == "observer" else self._until)
 
     async def _begin_parts(self, text: str, borders: Sequence[int]) -> str:
-        """Read the parts that end within the text; return what belongs to the last part."""
+        """Read the parts that end within the text; return the text of the last part."""
         begin = 0
         for border in borders:
             self._reader.add(text[begin:border])
@@ -326,10 +326,10 @@ class GuardTrack:
         return text[begin:]
 
     async def _read(self, *, final: bool) -> Edits:
-        """Read what is new; return the edits to what is decided now.
+        """Read the new text; return the edits of what is decided now.
 
         Raises:
-            WrongReturnError: it would hold back more than it may.
+            WrongReturnError: the guard would hold back more than it may.
         """
         until = await self._reader.read(final=final)
         if self._guard.min_hold and not final:
@@ -344,10 +344,10 @@ class GuardTrack:
         return edits
 
     def _edits(self, found: Sequence[Found], until: int) -> Edits:
-        """Return the edits that the guard makes of what is decided, checked.
+        """Return the guard's edits for decided findings, after checks.
 
         Raises:
-            WrongReturnError: it edits what it may not.
+            WrongReturnError: an edit is not allowed.
         """
         begin = self._until
         window = TextWindow(self._held, 0, begin, begin == 0, kind=self._kind, parts=self._reader.parts)
@@ -355,7 +355,7 @@ class GuardTrack:
         self._step.keep_written()
         edits = edit_ops.normalise(made, self._held)
         if edits and self._guard.edits == "nothing":
-            raise WrongReturnError("it declares that it edits nothing, but it returned edits; declare edits='spans'")
+            raise WrongReturnError("it declares edits='nothing', but it returned edits; declare edits='spans'")
         if edits and edits[-1].end > until - begin:
             raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
         edits = self._step.stamp(shifted(edits, begin))
@@ -376,7 +376,7 @@ class GuardChunkTrack:
         self._subject = subject
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Judge the texts; of a chunk that shows a growing value, as much of them as is decided."""
+        """Judge the texts; for a chunk that shows a growing value, the decided part of them."""
         del final
         texts = self._subject.texts_of(text, borders)
         try:
@@ -419,7 +419,7 @@ class GuardChunkTrack:
         }
 
     async def _so_far(self, texts: Sequence[Text]) -> tuple[PlaceEdits, PlaceEdits]:
-        """Return the edits to texts that still grow, as far as they are decided, and the cuts of what is not."""
+        """Return the decided edits of texts that still grow, and the cuts that remove what is undecided."""
         hits: list[Hit] = []
         cuts: dict[TextPlace, Edits] = {}
         for text in texts:

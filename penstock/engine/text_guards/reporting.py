@@ -10,6 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.frozen import EMPTY, freeze
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class GuardReporter:
             note: the name of the counts in the record.
         """
         sums = add_counts(ctx, fact, counts)
-        ctx.note(**{note: dict(sums if ctx.stage == "process_output_stream" else counts)})
+        ctx.note(**{note: dict(sums if STAGES[ctx.stage].streams else counts)})
 
 
 def add_counts(ctx: AnyContext, fact: Key[Mapping[str, int]], counts: Mapping[str, int]) -> Mapping[str, int]:

@@ -1,7 +1,7 @@
 """`WholeTexts`: the base class of processors that work on texts, in messages and in tool values.
 
-A subclass says which edits to make (`WholeTexts.edits_of`). The base class finds the texts in each stage, and applies
-the edits.
+A subclass returns the edits (`WholeTexts.edits_of`). The base class finds the texts of each stage and applies the
+edits.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from penstock.engine.processor.payload import TextEdits
 from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_items, is_mapping
@@ -40,8 +41,8 @@ Phase = Literal["input", "output", "all"]
 Unscanned = Literal["allow", "flag", "block"]
 
 PHASES: dict[Phase, tuple[str, ...]] = {
-    "input": ("process_input", "process_tool_result"),
-    "output": ("process_output_stream", "process_output_step", "process_tool_call", "process_output_result"),
+    "input": tuple(name for name, stage in STAGES.items() if stage.guarded and stage.phase == "input"),
+    "output": tuple(name for name, stage in STAGES.items() if stage.guarded and stage.phase == "output"),
 }
 PHASES["all"] = (*PHASES["input"], *PHASES["output"])
 
@@ -58,11 +59,11 @@ class Text(NamedTuple):
     """One text with its place.
 
     Attributes:
-        place: where it stands.
+        place: where it is.
         text: the text.
         kind: the kind of its part.
-        key: the key that it stands under in a value; else empty.
-        fixed: whether it is the digits of a number, or no JSON value, and cannot be edited as text.
+        key: the key under which it stands in a value; otherwise empty.
+        fixed: whether it cannot be edited as text, because it is the digits of a number, or not a JSON value.
     """
 
     place: TextPlace
@@ -84,12 +85,12 @@ class WholeTexts(Processor):
     """Works on all texts of a stage at once. Options choose the texts: ``phase``, ``parts``, ``history``, ``system``.
 
     Attributes:
-        kinds: the kinds of parts whose texts it gets.
+        kinds: the kinds of parts whose texts it reads.
         phase: ``input`` (what goes to the model), ``output`` (what comes from it) or ``all``.
-        history: whether it also looks at the whole conversation before each model call.
-        system: whether it also looks at system messages.
-        last_message_only: whether it looks only at the last message of a stage.
-        unscanned: what to do about parts that cannot be checked: ``allow``, ``flag`` (note them) or ``block``.
+        history: whether it also reads the whole conversation before each model call.
+        system: whether it also reads system messages.
+        last_message_only: whether it reads only the last message of a stage.
+        unscanned: what to do with parts that cannot be read: ``allow``, ``flag`` (note them) or ``block``.
     """
 
     kinds: tuple[str, ...] = tuple(sorted(TEXT_KINDS))
@@ -101,22 +102,22 @@ class WholeTexts(Processor):
     stages: Iterable[str] | None = PHASES["all"]
 
     def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits to make, by place. Use the context to abort, to note and to put facts."""
+        """Return the edits, by place. Use the context to abort, to add notes and to put facts."""
         raise NotImplementedError
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits to make, by default those of `edits_of`; a subclass with ``awaits`` may await here."""
+        """Return the edits, by default those of `edits_of`; a subclass with ``awaits`` may be async here."""
         return self.edits_of(ctx, texts)
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation with the edits made; None if nothing changes. A subclass may change more.
+        """Return the conversation with the edits applied; None if nothing changes. A subclass may change more.
 
-        Called once in each stage that shows messages, after all their texts are judged.
+        Called once in each stage that has messages, after all their texts are judged.
         """
         return ctx.message_list.edit_text(edits) if edits else None
 
     def unread(self, ctx: AnyContext, parts: Sequence[Unread]) -> None:
-        """Allow, note or block parts that cannot be checked, as ``unscanned`` says."""
+        """Allow, note or block parts that cannot be read, according to ``unscanned``."""
         if not parts or self.unscanned == "allow":
             return
         kinds = [part.kind for part in parts]
@@ -136,7 +137,7 @@ class WholeTexts(Processor):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def option(self, name: str) -> object:
-        """Return an option as it was given."""
+        """Return an option as the caller gave it."""
         return vars(self).get(name)
 
     def place(
@@ -166,7 +167,7 @@ class WholeTexts(Processor):
             raise OptionError(name, "phase", phase, "'input' or 'all' where history= or system= is set")
         chosen = PHASES[phase]
         if "tool" not in self.kinds:
-            chosen = tuple(stage for stage in chosen if "tool" not in stage)
+            chosen = tuple(stage for stage in chosen if not STAGES[stage].value)
         chosen = tuple(stage for stage in chosen if getattr(self, stage, None) is not None)
         self.stages = (*chosen, "process_input_step") if history else chosen
 
@@ -196,7 +197,7 @@ class WholeTexts(Processor):
 
     def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
         asked = messages[-1:] if self.last_message_only else messages
-        shown = (*asked, *ctx.system_messages) if self.system and "input" in ctx.stage else asked
+        shown = (*asked, *ctx.system_messages) if self.system and STAGES[ctx.stage].phase == "input" else asked
         return self._run(self._messages_guarded(ctx, shown))
 
     def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
@@ -230,7 +231,7 @@ def _unreadable(message: Message) -> Iterator[Unread]:
 
 
 def _unchanged(ctx: AnyContext) -> dict[str, Message]:
-    """Return the messages that were judged and need no edit, by id; none if the state is no mapping."""
+    """Return the messages that were judged and need no edit, by id; none if the state is not a mapping."""
     state: Value = ctx.state
     if not is_mapping(state):
         return {}
@@ -270,7 +271,7 @@ def _key_of(path: Path) -> str:
 
 
 def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what can be read but not edited: digits of numbers, keys that are no strings, values that are no JSON."""
+    """Yield what can be read but not edited: digits of numbers, keys that are not strings, values that are not JSON."""
     if is_mapping(value):
         for key, item in value.items():
             if not isinstance(key, str):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Found(Protocol):
-    """What a guard found: a stretch of the text. An `Edit`, or a named tuple of the guard with these two fields."""
+    """What a guard found: a span of the text. An `Edit`, or a named tuple of the guard with these two fields."""
 
     @property
     def start(self) -> int:
@@ -50,18 +50,18 @@ NOWHERE = TextPlace("", 0)
 
 @dataclass(slots=True)
 class TextWindow:
-    """A text, or the part of a streamed one that is not decided yet.
+    """A text to search: a whole text, or the undecided part of a streamed text with some text before it.
 
     Attributes:
-        text: some text that is decided, and all text that is not.
-        start: the position in ``text`` up to which it is decided; findings that begin before it are ignored.
-        base: how many characters of the text come before the window.
-        begins: whether nothing stands before the window.
+        text: all text that is undecided, after some text that is decided.
+        start: the position in ``text`` where the undecided text begins; findings that begin before it are ignored.
+        base: the number of characters of the whole text before the window.
+        begins: whether the window begins at the beginning of the text.
         final: whether the text ends with the window.
         kind: the kind of part that holds the text: ``text``, ``reasoning``, ``tool`` …
-        key: the key under which the text stands in a tool's arguments or result; else empty.
+        key: the key under which the text stands in a tool's arguments or result; otherwise empty.
         fixed: whether the text is the digits of a number, which cannot be edited as text.
-        notes: for the guard's own use; kept from window to window of one text.
+        notes: a place for the guard's own data; kept from window to window of one text.
         parts: where the parts of the text begin, in order.
     """
 
@@ -77,13 +77,13 @@ class TextWindow:
     parts: Sequence[PartStart] = (PartStart(0, NOWHERE),)
 
     def locate(self, at: int) -> tuple[TextPlace, int]:
-        """Return the place of a character of the window, and its position there."""
+        """Return the place of a character of the window, and its position in the text at that place."""
         whole = self.base + at
         part = self.parts[max(bisect_right(self.parts, whole, key=_start) - 1, 0)]
         return part.place, whole - part.start
 
     def pieces(self, start: int, end: int) -> Iterable[tuple[TextPlace, int, int]]:
-        """Yield ``(place, start, end)`` for each place that a stretch of the window lies on; at least one place."""
+        """Yield ``(place, start, end)`` for each place that a span of the window covers; at least one."""
         low, high = start + self.base, end + self.base
         first = max(bisect_right(self.parts, low, key=_start) - 1, 0)
         for index in range(first, len(self.parts)):
@@ -99,7 +99,7 @@ def _start(part: PartStart) -> int:
 
 
 class Hit(NamedTuple):
-    """What a guard found in one text."""
+    """A finding of a guard, with the window in which it was found."""
 
     window: TextWindow
     found: Sequence[Found]
@@ -304,7 +304,8 @@ class TextReader:
 
     async def read(self, *, final: bool) -> int:
         """Search what is new; return up to where the text is decided. ``final``: whether the text ends here."""
-        until = await self._look(self._own, final=final)
+        own = self._own
+        until = await self._look(own, final=final) if final or own.fresh else own.base + own.start
         if self._joined is None:
             return until
         return min(until, await self._look(self._joined, final=final, across=True))

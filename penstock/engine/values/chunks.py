@@ -1,7 +1,7 @@
-"""Chunks: the pieces of a stream, as immutable values; and the chunks that tell a client of a verdict.
+"""Chunks: the pieces of a stream, as immutable values; and the chunks that report a verdict to a client.
 
-The kinds in ``CONTROL`` are accounted for before processors see them, so dropping one changes only what is shown. A
-content or data chunk that is dropped is lost.
+The engine reads chunks of the kinds in ``CONTROL`` before processors see them, so dropping one changes only what is
+shown. A content or data chunk that a processor drops is lost.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ CONTENT: frozenset[str] = frozenset(
         "raw",
     }
 )
-"""What an answer is made of; a processor may change or drop it."""
+"""The content of an answer; a processor may change or drop it."""
 
 CONTROL: frozenset[str] = frozenset(
     {"start", "step-start", "response-metadata", "step-finish", "finish", "error", "abort", "tripwire", "retract"}
 )
-"""How a stream is driven; bookkept before processors see it, so it cannot be lost by dropping it."""
+"""Chunks that structure a stream. The engine reads them before processors do, so dropping one loses nothing."""
 
 KNOWN: frozenset[str] = CONTENT | CONTROL
 
@@ -60,12 +60,12 @@ class Chunk:
     """One piece of a stream.
 
     Attributes:
-        type: its kind: one of `CONTENT`, one of `CONTROL`, or ``data-<name>``.
-        text: the text it adds (deltas of text, reasoning and tool input), else empty.
-        id: the block it belongs to, where there is one.
+        type: the kind: one of `CONTENT`, one of `CONTROL`, or ``data-<name>``.
+        text: the text that it adds (deltas of text, reasoning and tool input); otherwise empty.
+        id: the id of the block it belongs to, if any.
         payload: everything else, read-only.
-        run_id: the run that sent it.
-        transient: a data chunk that is shown but not kept.
+        run_id: the id of the run that sent it.
+        transient: whether it is a data chunk that is shown but not stored.
     """
 
     type: str
@@ -76,20 +76,23 @@ class Chunk:
     transient: bool = False
 
     def __post_init__(self) -> None:
-        """Freeze the payload; refuse an unknown type, which no guard would check, and text where none belongs.
+        """Freeze the payload; refuse an unknown type, which no guard would check, and text in a chunk that has none.
 
         Raises:
-            MessageError: the type is not one of those, or the text is in a chunk that adds none.
+            MessageError: the type is unknown, or there is text in a chunk of a type that has none.
         """
         if self.type not in KNOWN and not self.type.startswith("data-"):
             raise MessageError("chunk", _unknown(self.type))
         if self.text and self.type not in DELTAS:
-            raise MessageError("chunk", f"only {', '.join(sorted(DELTAS))} have a text; a {self.type!r} has a payload")
+            raise MessageError(
+                "chunk",
+                f"only {', '.join(sorted(DELTAS))} chunks have text; put data of a {self.type!r} chunk in payload",
+            )
         if type(self.payload) is not FrozenDict:
             object.__setattr__(self, "payload", freeze(self.payload))
 
     def with_text(self, text: str) -> Chunk:
-        """Return the chunk with another text, without validating it anew."""
+        """Return the chunk with another text, without validating it again."""
         made = _new(Chunk)
         _set_type(made, self.type)
         _set_text(made, text)
@@ -119,12 +122,12 @@ class Chunk:
 
     @property
     def is_control(self) -> bool:
-        """Whether dropping it changes nothing but what is shown."""
+        """Whether dropping it only changes what is shown."""
         return self.type in CONTROL
 
     @property
     def is_data(self) -> bool:
-        """Whether it is a chunk of the application's own (``data-<name>``)."""
+        """Whether it is a chunk of the application (``data-<name>``)."""
         return self.type.startswith("data-")
 
 
@@ -132,8 +135,8 @@ def _unknown(type: str) -> str:
     close = difflib.get_close_matches(type.replace("_", "-"), KNOWN, n=1)
     meant = f"did you mean {close[0]!r}? " if close else ""
     return (
-        f"no chunk is of type {type!r}: {meant}what a provider sends that is none of these is 'raw', and your own are "
-        f"'data-<name>'; there are {', '.join(sorted(KNOWN))}"
+        f"unknown chunk type {type!r}; {meant}use 'raw' for other chunks of a provider, 'data-<name>' for your own, or "
+        f"one of {', '.join(sorted(KNOWN))}"
     )
 
 

@@ -22,17 +22,16 @@ class Edit:
     """Replaces the span ``[start, end)`` of a text.
 
     Attributes:
-        start: where the span begins, in code points of the text before.
-        end: where it ends; not below ``start``.
-        text: the text that replaces it; empty to delete it.
-        kind: ``redact`` hides what was there, ``replace`` says it in other words, ``insert`` adds text at a point
-            (``start == end``).
-        step: the path of the step that made the edit; the engine fills it in.
-        hides: whether the edit must not be dropped though it is no redaction: it is the union of a redaction with other
-            edits, or a guard's. It does not count when edits are compared.
+        start: where the span begins, in code points of the text before the edit.
+        end: where it ends; at least ``start``.
+        text: the text that replaces the span; empty to delete it.
+        kind: ``redact`` hides the old text, ``replace`` rewords it, ``insert`` adds text at a point (``start == end``).
+        step: the path of the step that made the edit; set by the engine.
+        hides: whether the edit must not be dropped although it is not a redaction, because it comes from a guard or is
+            the union of a redaction with other edits. Ignored when edits are compared.
 
     Raises:
-        EditError: the span is negative or reversed, or an insert has a width.
+        EditError: the span is negative or reversed, or an insert has ``start != end``.
     """
 
     start: int
@@ -45,18 +44,18 @@ class Edit:
     def __post_init__(self) -> None:
         """Refuse impossible spans."""
         if not 0 <= self.start <= self.end:
-            raise EditError(f"an edit needs 0 <= start <= end, not {self.start}..{self.end}")
+            raise EditError(f"an edit must have 0 <= start <= end, not start={self.start}, end={self.end}")
         if self.kind == "insert" and self.start != self.end:
-            raise EditError(f"an insert has no width, not {self.start}..{self.end}")
+            raise EditError(f"an edit of kind 'insert' must have start == end, not start={self.start}, end={self.end}")
 
     @property
     def hidden(self) -> bool:
-        """Whether it hides text, which must not show again."""
+        """Whether it hides text that must not appear again."""
         return self.kind == "redact" or self.hides
 
 
 Edits: TypeAlias = tuple[Edit, ...]
-"""Sorted by position, disjoint."""
+"""Edits of one text, sorted by position and disjoint."""
 
 
 def normalise(edits: Iterable[Edit], text: str) -> Edits:
@@ -69,7 +68,7 @@ def normalise(edits: Iterable[Edit], text: str) -> Edits:
     at = 0
     for edit in ordered:
         if edit.start < at:
-            raise EditError(f"edits overlap at {edit.start}: unite them first")
+            raise EditError(f"edits overlap at position {edit.start}; combine them into one")
         at = edit.end
     if at > len(text):
         raise EditError(f"an edit ends at {at}, but the text has {len(text)} characters")
@@ -293,7 +292,7 @@ def _united(cluster: list[Edit]) -> Edit:
         if not edit.text and (edit.start, edit.end) == (start, end):
             return replace(edit, hides=any(other.hidden for other in cluster))
     if any(edit.kind != "redact" and edit.start < edit.end for edit in cluster):
-        raise EditError("a guard found stretches that overlap; return disjoint edits")
+        raise EditError("a guard returned edits that overlap; return disjoint edits")
     redactions = [edit for edit in cluster if edit.kind == "redact"]
     widest = max(redactions, key=lambda edit: edit.end - edit.start)
     return Edit(start, end, widest.text, "redact", widest.step, hides=True)

@@ -163,15 +163,15 @@ class MergeConflictError(StepFailedError):
 
 
 class ModelError(PenstockError):
-    """A model could not be asked, or gave no complete answer. Neither message nor attributes hold an API key.
+    """A model could not be asked, or gave no complete answer. Neither the message nor the attributes hold an API key.
 
     Attributes:
         model: the name of the model.
         problem: what happened, in words.
         status: the HTTP status; None if there was no answer.
         code: the provider's own code or type of error; None if it gave none.
-        retry_after: how many seconds the provider asks to wait; None if it does not.
-        headers: those headers of the answer that help to find the cause, by lower-case name.
+        retry_after: the seconds that the provider asks the client to wait; None if it does not.
+        headers: headers of the answer that help to find the cause, by lower-case name.
         body: the beginning of the answer's body, at most `MOST_OF_A_BODY` characters.
         retryable: whether the same request may succeed later.
     """

@@ -23,7 +23,7 @@ T = TypeVar("T", default=Any)
 
 
 class Key(Generic[T]):
-    """A name for a fact, with the type of its value: ``LANGUAGE = Key[str]("language")``. Equal by name."""
+    """The typed name of a fact: ``LANGUAGE = Key[str]("language")``. Keys with the same name are equal."""
 
     __slots__ = ("name",)
 

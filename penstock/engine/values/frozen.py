@@ -1,7 +1,4 @@
-"""Read-only mappings and deep freezing; it knows nothing of messages.
-
-Values that parallel steps share must not change under their feet, so whatever enters a value is frozen on the way in.
-"""
+"""Read-only mappings (`FrozenDict`), and functions that freeze values deeply."""
 
 from __future__ import annotations
 
@@ -122,7 +119,7 @@ def json_value(value: Value, place: str) -> Value:
     A JSON value is None, a bool, int, float or str, a list or tuple of such, or a mapping from str to such.
 
     Raises:
-        MessageError: it holds something that is no JSON value, or is nested deeper than `DEEPEST` levels. The error
+        MessageError: it contains a value that JSON does not have, or is nested deeper than `DEEPEST` levels. The error
             names the place without keys, which may be secret: ``result.*[2]`` is index 2 under some key.
     """
     return _checked(value, place, 0)

@@ -14,7 +14,7 @@ from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import Value, is_mapping
 from penstock.engine.values.messages import Message
-from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.texts import (
     NO_KNOWN_EDITS,
     NOTHING_EDITED,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.messages import PartKind
-    from penstock.engine.values.ports import Clock, Ids
+    from penstock.engine.values.protocols import Clock, Ids
 
 Source = Literal["input", "memory", "response", "context", "system"]
 
@@ -70,7 +70,7 @@ class ReturnCheck:
 
 
 class MessageList:
-    """Messages in order, each with its source (input, memory, response, context, system); system messages have a tag.
+    """Messages in order, each with a source (input, memory, response, context, system). System messages may have a tag.
 
     Two lists are equal if they hold equal messages from equal sources in the same order.
     """
@@ -107,22 +107,22 @@ class MessageList:
 
     @property
     def input(self) -> tuple[Message, ...]:
-        """The messages that the caller sent."""
+        """The messages that the caller sent, in order."""
         return self.of("input")
 
     @property
     def response(self) -> tuple[Message, ...]:
-        """The messages that the model answered in this run."""
+        """The messages from the model in this run, in order."""
         return self.of("response")
 
     @property
     def remembered(self) -> tuple[Message, ...]:
-        """The messages that were loaded from memory."""
+        """The messages that were loaded from memory, in order."""
         return self.of("memory")
 
     @property
     def system(self) -> tuple[Message, ...]:
-        """The system messages: those without a tag first, then by tag, in the order in which tags first appeared."""
+        """The system messages: first those without a tag, then by tag, in the order of each tag's first message."""
         mine = [entry for entry in self._entries if entry.source == "system"]
         tags = list(dict.fromkeys([None, *(entry.tag for entry in mine)]))
         return tuple(entry.message for tag in tags for entry in mine if entry.tag == tag)
@@ -136,7 +136,7 @@ class MessageList:
         return tuple(entry.message for entry in self._entries if entry.source == "system" and entry.tag == tag)
 
     def get(self, message_id: str) -> Message | None:
-        """Return the message of that id, or None."""
+        """Return the message with that id, or None."""
         return next((entry.message for entry in self._entries if entry.message.id == message_id), None)
 
     def texts(
@@ -159,21 +159,21 @@ class MessageList:
     # Changes
 
     def add(self, messages: Messages, *, source: Source | None = None, tag: str | None = None) -> MessageList:
-        """Return the list with the messages at its end. A message whose id is in the list replaces that one.
+        """Return the list with the messages added at its end. A message replaces an earlier one with the same id.
 
         Args:
             messages: a str (one user message), a message, or several.
-            source: the source of messages other than system messages; None for ``input`` for user messages and
+            source: the source of messages other than system messages; None: ``input`` for user messages and
                 ``response`` for others.
-            tag: the owner of system messages. One is dropped if its owner has a system message of the same text.
+            tag: the owner of system messages. A message is dropped if its owner already has one with the same text.
         """
         return self._derive(self._added(as_messages(messages), source, tag))
 
     def replace(self, *messages: Message) -> MessageList:
-        """Return the list with each of the messages in place of the one with its id.
+        """Return the list with each of the messages in place of the one with the same id.
 
         Raises:
-            UsageError: the list holds no message with one of the ids.
+            UsageError: the list has no message with one of the ids.
         """
         changed = {message.id: message for message in messages}
         self._require(changed)
@@ -187,7 +187,7 @@ class MessageList:
         """Return the list without the messages with those ids.
 
         Raises:
-            UsageError: the list holds no message with one of the ids.
+            UsageError: the list has no message with one of the ids.
         """
         gone = set(ids)
         self._require(gone)
@@ -196,7 +196,7 @@ class MessageList:
     def keep(self, places: Iterable[int]) -> MessageList:
         """Return the list with only the messages at those indexes of `entries`, in order.
 
-        It takes time for the messages that stay, and none for those that go.
+        The time it takes depends on the number of messages that stay.
 
         Raises:
             IndexError: an index is beyond the end.
@@ -206,19 +206,19 @@ class MessageList:
         return self._derive(entries, forget=edited - {entry[0].id for entry in entries} if edited else ())
 
     def clear(self, source: Source | None = None) -> MessageList:
-        """Return the list without messages, or without those of one source. Hooks empty a list with it on purpose."""
+        """Return the list without messages, or without those of one source. Hooks use it to empty a list on purpose."""
         gone = {entry.message.id for entry in self._entries if source in (None, entry.source)}
         return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
 
     def replace_system(self, messages: Messages, *, tag: str | None = None) -> MessageList:
-        """Return the list with those as the only system messages of one owner; None: of those without an owner."""
+        """Return the list with these as the only system messages of one owner (``tag=None``: without an owner)."""
         kept = tuple(entry for entry in self._entries if not (entry.source == "system" and entry.tag == tag))
         bare = self._derive(kept)
         fresh = [m if m.role == "system" else _replace(m, role="system") for m in as_messages(messages, "system")]
         return self._derive(bare._added(fresh, "system", tag))
 
     def edit_text(self, changes: Mapping[TextPlace, Iterable[Edit]]) -> MessageList:
-        """Return the list with texts edited; everything else stays.
+        """Return the list with edited texts and nothing else changed.
 
         Args:
             changes: the edits for each text, by its place as `texts` yields it.
@@ -309,7 +309,7 @@ class MessageList:
 
     def _require(self, ids: Iterable[str]) -> None:
         if not set(ids) <= {entry.message.id for entry in self._entries}:
-            raise UsageError("the list holds no message of such an id; take ids from its messages, add() new ones")
+            raise UsageError("the list has no message with that id; use add() for a new message")
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
         entries = list(self._entries)
@@ -326,19 +326,19 @@ class MessageList:
         return tuple(entries)
 
     def __len__(self) -> int:
-        """Return the number of messages, system's included."""
+        """Return the number of messages, system messages included."""
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Message]:
-        """Iterate over the messages, system's included, in order."""
+        """Iterate over the messages, system messages included, in order."""
         return iter([entry.message for entry in self._entries])
 
     def __contains__(self, message_id: object) -> bool:
-        """Tell whether a message of that id is in the list."""
+        """Return whether the list has a message with that id."""
         return any(entry.message.id == message_id for entry in self._entries)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both hold equal messages from equal sources in the same order."""
+        """Return whether both hold equal messages from equal sources in the same order."""
         return isinstance(other, MessageList) and self._entries == other._entries
 
     def __hash__(self) -> int:
@@ -346,7 +346,7 @@ class MessageList:
         return hash(tuple(entry.message.id for entry in self._entries))
 
     def __repr__(self) -> str:
-        """Show roles and ids; never a text."""
+        """Show roles and ids, never text."""
         inside = ", ".join(f"{entry.source}:{entry.message.id}" for entry in self._entries)
         return f"MessageList({inside})"
 
@@ -365,7 +365,9 @@ def as_messages(messages: object, role: Literal["system", "user", "assistant"] =
     ids: dict[str, int] = {}
     for index, message in enumerate(found):
         if isinstance(message, Message) and message.id and ids.setdefault(message.id, index) != index:
-            raise MessageError(f"messages[{index}]", f"it has the id of messages[{ids[message.id]}]; give it its own")
+            raise MessageError(
+                f"messages[{index}]", f"it has the same id as messages[{ids[message.id]}]; ids must be unique"
+            )
         if not isinstance(message, Message):
             cure = "use penstock.parse_messages(...) for dicts" if is_mapping(message) else "expected a Message"
             raise MessageError(f"messages[{index}]", f"{cure}, not {type(message).__name__}")

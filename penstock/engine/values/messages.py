@@ -1,8 +1,8 @@
-"""Messages and their parts, as immutable values; this module knows no list, no stage and no wire format.
+"""Messages and their parts, as immutable values.
 
-All are frozen dataclasses, compared by value, with tuples and read-only mappings inside, so that parallel steps may
-share them. ``metadata`` of a part keeps whatever a wire format said beyond the fields here. ``texts`` names the fields
-of a part that carry text a guard may read and edit.
+All are frozen dataclasses, compared by value. They hold tuples and read-only mappings, so that parallel steps can share
+them. ``metadata`` of a part holds what a wire format has beyond the fields here. ``texts`` names the fields of a part
+that hold text for guards to read and edit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TextPart:
     type: Literal["text"] = field(default="text", repr=False)
 
     def __post_init__(self) -> None:
-        """Freeze the metadata and refuse what is no text."""
+        """Freeze the metadata; refuse a text that is not a str."""
         if type(self.text) is not str:
             _require_text(self.text)
         _freeze_fields(self, "metadata")
@@ -70,7 +70,7 @@ class ReasoningPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A picture: an URL (``https:`` or ``data:``) or base64 data with its media type."""
+    """A picture: a URL (``https:`` or ``data:``), or base64 data with its media type."""
 
     texts: ClassVar[tuple[str, ...]] = ()
     url: str | None = None
@@ -86,7 +86,7 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class AudioPart:
-    """Sound: base64 data or an URL, with its media type; ``transcript`` is its text, where one is known."""
+    """Sound: base64 data or a URL, with its media type; ``transcript`` is its text, if known."""
 
     texts: ClassVar[tuple[str, ...]] = ("transcript",)
     data: str | None = field(default=None, repr=False)
@@ -103,7 +103,7 @@ class AudioPart:
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A file: base64 data, an URL or a provider's file id, with its media type; its name is text."""
+    """A file: base64 data, a URL or a provider's file id, with its media type. Guards can read and edit its name."""
 
     texts: ClassVar[tuple[str, ...]] = ("name",)
     data: str | None = field(default=None, repr=False)
@@ -121,10 +121,10 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class ToolPart:
-    """A tool call and, once there is one, its result.
+    """A tool call and, once the tool has run, its result.
 
-    ``state`` is how far the call is: ``partial`` (arguments still streaming), ``call``, ``result`` or ``error``.
-    ``arguments`` and ``result`` are JSON values, frozen; strings anywhere in them (keys too) are text.
+    ``state`` tells how far the call is: ``partial`` (arguments are still streaming), ``call``, ``result`` or ``error``.
+    ``arguments`` and ``result`` are frozen JSON values. All strings in them, keys included, count as text.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("arguments", "result", "error")
@@ -140,7 +140,7 @@ class ToolPart:
     def __post_init__(self) -> None:
         """Freeze the JSON values; refuse values that JSON does not have, and an unknown state."""
         if self.state not in TOOL_STATES:
-            raise MessageError("", f"a tool part's state is one of {', '.join(TOOL_STATES)}, not {self.state!r}")
+            raise MessageError("", f"a tool part's state must be one of {', '.join(TOOL_STATES)}, not {self.state!r}")
         for name in ("arguments", "result"):
             object.__setattr__(self, name, json_value(getattr(self, name), name))
         _freeze_fields(self, "metadata")
@@ -257,35 +257,35 @@ class Message:
     def __post_init__(self) -> None:
         """Check role and parts, and freeze what is inside."""
         if self.role not in ROLES:
-            raise MessageError("", f"role is one of {', '.join(ROLES)}, not {self.role!r}")
+            raise MessageError("", f"role must be one of {', '.join(ROLES)}, not {self.role!r}")
         parts = self.parts
         if type(parts) is not tuple:
             parts = _as_parts(parts)
             object.__setattr__(self, "parts", parts)
         for index, part in enumerate(parts):
             if type(part) not in PART_TYPES:
-                raise MessageError(f"parts[{index}]", f"a part is one of penstock's parts, not {type(part).__name__}")
+                raise MessageError(f"parts[{index}]", f"expected a part such as TextPart, not {type(part).__name__}")
         if type(self.metadata) is not FrozenDict:
             object.__setattr__(self, "metadata", freeze(self.metadata))
 
     @classmethod
     def user(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
-        """Return a user message; ``fields`` are `Message`'s own."""
+        """Return a user message. ``fields`` are further fields of `Message`."""
         return cls("user", parts, **fields)  # type: ignore[arg-type]
 
     @classmethod
     def assistant(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
-        """Return an assistant message; ``fields`` are `Message`'s own."""
+        """Return an assistant message. ``fields`` are further fields of `Message`."""
         return cls("assistant", parts, **fields)  # type: ignore[arg-type]
 
     @classmethod
     def system(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
-        """Return a system message; ``fields`` are `Message`'s own."""
+        """Return a system message. ``fields`` are further fields of `Message`."""
         return cls("system", parts, **fields)  # type: ignore[arg-type]
 
     @classmethod
     def tool(cls, parts: str | Iterable[Part], **fields: Unpack[MessageFields]) -> Message:
-        """Return a tool message; ``fields`` are `Message`'s own."""
+        """Return a tool message. ``fields`` are further fields of `Message`."""
         return cls("tool", parts, **fields)  # type: ignore[arg-type]
 
     @property
@@ -298,10 +298,10 @@ class Message:
         return "\n".join(part.text for part in parts if type(part) is TextPart)
 
     def with_parts(self, parts: Iterable[Part]) -> Message:
-        """Return the message with other parts; id, time and metadata stay."""
+        """Return the message with other parts and the same id, time and metadata."""
         own = (self.id, self.created_at, self.thread_id, self.resource_id, self.metadata)
         return Message(self.role, tuple(parts), *own)  # `dataclasses.replace` takes twice as long
 
     def with_metadata(self, **items: Value) -> Message:
-        """Return the message with the items laid over its metadata."""
+        """Return the message with the items added to its metadata; an item replaces one of the same key."""
         return replace(self, metadata={**self.metadata, **items})

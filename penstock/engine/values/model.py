@@ -1,23 +1,24 @@
-"""Requests to models, their answers, and the tokens that they take, as values; and `JudgeError`.
+"""Values for models: requests, answers and token usage; and `JudgeError`.
 
-A model streams its answer as chunks, which `penstock.engine.values.chunks` lists.
+A model streams its answer as chunks of the types in `penstock.engine.values.chunks`. In order, they and their payloads
+are (``id`` is the id of the block, or of the call):
 
-The chunks of an answer, in order, and what their payloads hold (``id`` is the block's, or the call's):
-
-- ``response-metadata``: ``id``, ``model``, ``created`` (seconds since 1970), and what else the provider says
+- ``response-metadata``: ``id``, ``model``, ``created`` (seconds since 1970), and whatever else the provider reports
 - ``text-start``, ``text-delta``, ``text-end``; a refusal has ``{"refusal": True}`` in its start
 - ``reasoning-start``, ``reasoning-delta``, ``reasoning-end``
 - ``tool-input-start`` (``call_id``, ``name``), ``tool-input-delta``, ``tool-input-end``; then ``tool-call``:
-  ``call_id``, ``name``, ``arguments``, a JSON value; where the model wrote no JSON, its text, and ``invalid: True``
-- ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; spoken: its ``transcript``)
-- ``raw``: what must be sent back to the provider, though it shows nothing: under ``provider_sealed`` if only the
-  provider can read it (encrypted reasoning), else under ``provider_part``, which no guard of a stream lets pass
+  ``call_id``, ``name``, and ``arguments``, a JSON value; if the model wrote no valid JSON, its text and ``invalid:
+  True``
+- ``source`` (``id``, ``url``, ``title``), ``file`` (``media_type``, ``data`` or ``url``; for speech: its
+``transcript``) - ``raw``: data that must be sent back to the provider but is not shown: under ``provider_sealed`` if
+only the
+  provider can read it (encrypted reasoning), else under ``provider_part``, which guards of a stream never let through
 - ``finish``: ``reason`` (one of `FINISH_REASONS`), ``raw_reason``, ``usage`` (a `Usage` as a mapping), ``metadata``,
-  and in ``provider_terms`` what the provider says that is no word of the answer (timings, fingerprints …)
+  and in ``provider_terms`` what the provider reports besides the answer (timings, fingerprints …)
 
-``provider_metadata`` of ``text-end``, ``reasoning-end``, ``tool-call`` and ``raw`` becomes the metadata of the part
-that they become, and that of ``finish`` the message's: what the provider needs to get back with it (a signature …),
-under the name of the format. Guards read the other keys of a payload, but none that begins with ``provider``.
+``provider_metadata`` holds what the provider must get back later (a signature …), under the name of the format. That of
+``text-end``, ``reasoning-end``, ``tool-call`` and ``raw`` becomes the metadata of the resulting part, and that of
+``finish`` the metadata of the message. Guards read all keys of a payload except those that begin with ``provider``.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ class ToolSpec:
     """A tool that a model may call.
 
     Attributes:
-        name: what the model calls it by.
-        parameters: the JSON Schema of its arguments, an object's.
-        description: what it does, for the model.
-        strict: whether the arguments must fit the schema, where the provider can see to that; None: as it does.
+        name: the name by which the model calls it.
+        parameters: the JSON Schema of its arguments; the type is ``object``.
+        description: what the tool does, for the model.
+        strict: whether the provider must make the arguments fit the schema; None leaves it to the provider's default.
     """
 
     name: str
@@ -56,21 +57,21 @@ class ToolSpec:
     strict: bool | None = None
 
     def __post_init__(self) -> None:
-        """Freeze the schema; refuse a tool without a name."""
+        """Freeze the schema; refuse an empty name."""
         if not self.name:
-            raise MessageError("tools", "a tool has a name")
+            raise MessageError("tools", "a tool has no name; give it a non-empty one")
         object.__setattr__(self, "parameters", freeze(self.parameters))
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """What form an answer must have: JSON, of a schema where one is given.
+    """The format that an answer must have: JSON, optionally of a given schema.
 
     Attributes:
         schema: the JSON Schema; None: any JSON object.
-        name: what the schema is called.
-        description: what it is for, for the model.
-        strict: whether the provider is to see to it that the answer fits.
+        name: the name of the schema.
+        description: what the schema is for, for the model.
+        strict: whether the provider must make the answer fit the schema.
     """
 
     schema: Values | None = None
@@ -86,19 +87,19 @@ class ResponseFormat:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a model is asked.
+    """A request to a model.
 
     Attributes:
-        messages: the prompt, system messages included, in order; a str is what the user says.
-        tools: the tools it may call.
-        tool_choice: ``auto``, ``none``, ``required``, or the names of the tools of which it must call one.
+        messages: the prompt, system messages included, in order; a str is one user message.
+        tools: the tools that the model may call.
+        tool_choice: ``auto``, ``none``, ``required``, or a tuple of names: the model must call one of these tools.
         settings: temperature, max_tokens, top_p, stop, seed, presence_penalty, frequency_penalty, parallel_tool_calls,
-            reasoning_effort, timeout (seconds) …, as they are commonly named.
-        response_format: what form the answer must have; None for text.
-        provider_options: what goes to the provider as it stands, laid over everything else.
+            reasoning_effort, timeout (seconds) …, under their usual names.
+        response_format: the format of the answer; None for text.
+        provider_options: fields for the provider, sent as they are; they take precedence over the other fields.
 
     Raises:
-        MessageError: the choice of tools is a word that means none.
+        MessageError: ``tool_choice`` is another word.
     """
 
     messages: tuple[Message, ...]
@@ -109,7 +110,7 @@ class ModelRequest:
     provider_options: Values = EMPTY
 
     def __post_init__(self) -> None:
-        """Freeze what is inside."""
+        """Freeze the fields."""
         given: Value = self.messages
         if isinstance(given, str):
             object.__setattr__(self, "messages", (Message.user(given),))
@@ -117,7 +118,7 @@ class ModelRequest:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         choice: Value = self.tool_choice
         if isinstance(choice, str) and choice not in get_args(ToolChoice):
-            raise MessageError("tool_choice", "it is auto, none, required, or a tuple of names")
+            raise MessageError("tool_choice", f"expected auto, none, required, or a tuple of names, not {choice!r}")
         if not isinstance(choice, str):
             object.__setattr__(self, "tool_choice", tuple(choice))
         for name in ("settings", "provider_options"):
@@ -126,15 +127,15 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens that an answer took; None where the provider does not say.
+    """The tokens that an answer took. A field is None if the provider does not report it.
 
     Attributes:
-        input_tokens: those of the prompt, cached ones included.
-        output_tokens: those of the answer, reasoning included.
-        cached_tokens: those of the prompt that came from the provider's cache.
-        reasoning_tokens: those of the answer that were reasoning.
-        requests: how many requests it took.
-        details: what else the provider counts, by its own names.
+        input_tokens: tokens of the prompt, cached ones included.
+        output_tokens: tokens of the answer, reasoning included.
+        cached_tokens: tokens of the prompt that were read from the provider's cache.
+        reasoning_tokens: tokens of the answer that were reasoning.
+        requests: the number of requests.
+        details: other counts of the provider, under its own names.
     """
 
     input_tokens: int | None = None
@@ -146,13 +147,13 @@ class Usage:
 
     @property
     def total_tokens(self) -> int | None:
-        """The tokens of prompt and answer; None unless both are known."""
+        """The tokens of prompt and answer together; None unless both are known."""
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        """Return both together; what one does not say is the other's. Only the numbers of ``details`` are kept."""
+        """Return the sum. An unknown count of one is taken from the other. Only the numbers of ``details`` are kept."""
         return Usage(
             _sum(self.input_tokens, other.input_tokens),
             _sum(self.output_tokens, other.output_tokens),
@@ -177,15 +178,15 @@ def _sums(one: Values, other: Values) -> Values:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """A whole answer.
+    """A complete answer.
 
     Attributes:
-        message: what the model said, as a message.
-        finish_reason: why it stopped.
-        usage: the tokens it took; None if the provider did not say.
-        metadata: what the provider says about the answer: its id, the model that gave it …
+        message: the answer as a message.
+        finish_reason: why the model stopped.
+        usage: the tokens it took; None if the provider did not report them.
+        metadata: what the provider reports about the answer: its id, the model that gave it …
         refused: whether it is a refusal.
-        chunks: the chunks it was made of.
+        chunks: the chunks that it was assembled from.
     """
 
     message: Message
@@ -202,19 +203,19 @@ class ModelAnswer:
 
 
 class JudgeError(PenstockError):
-    """A judge gave no verdict. Do not take it for "nothing found".
+    """A judge gave no verdict. Do not take this for "nothing found".
 
-    The error that the model raised is the ``__cause__``, unless it quotes what was judged. The message quotes neither
-    what was judged nor what the model answered.
+    The model's error is the ``__cause__``, unless it quotes the judged content. The message quotes neither the content
+    nor the model's answer.
 
     Attributes:
         model: the name of the model.
         reason: why there is no verdict: ``refused`` (by the model or its provider), ``empty`` (no answer),
-            ``unreadable`` (the answer is no verdict), ``timeout``, ``model`` (it could not be asked), ``too-long`` (it
-            was not asked, since the content is too long).
+            ``unreadable`` (the answer cannot be parsed as a verdict), ``timeout``, ``model`` (the model could not be
+            asked), ``too-long`` (the content is too long, so the model was not asked).
         problem: what happened, in words.
         attempts: how often the model was asked.
-        usage: the tokens that the attempts took; None if no answer reported any.
+        usage: the tokens of all attempts; None if no answer reported any.
     """
 
     def __init__(self, model: str, reason: str, problem: str, *, attempts: int = 1, usage: Usage | None = None) -> None:

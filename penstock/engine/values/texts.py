@@ -28,12 +28,12 @@ class KeyText(NamedTuple):
 
 
 class TextPlace(NamedTuple):
-    """Where a text stands: the one key for texts in lists, edits, merges and records.
+    """Where a text is: the key for texts in lists, edits, merges and records.
 
     Attributes:
         message_id: the message's id; empty for a text in a field of the stage (a tool's arguments or result).
         part: the index of the message's part; 0 for a field.
-        path: the path within the part, which begins with a field of the part; or from the stage's field down.
+        path: the path within the part, which begins with a field of the part; or the path from the stage's field down.
     """
 
     message_id: str
@@ -42,11 +42,11 @@ class TextPlace(NamedTuple):
 
 
 class KnownEdits(NamedTuple):
-    """The edits of texts that are known to have been made since some moment.
+    """The edits of texts that were recorded since some moment.
 
     Attributes:
         texts: the edits by the place of their text, in positions of the text at that moment.
-        complete: whether nothing else changed in the messages since then.
+        complete: whether nothing else in the messages has changed since then.
     """
 
     texts: Mapping[TextPlace, Edits]
@@ -75,7 +75,7 @@ def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
-    """Return the JSON value with the strings at the given paths replaced; what is no string there becomes None.
+    """Return the JSON value with the strings at the given paths replaced. Any other value at such a path becomes None.
 
     Two keys that become equal are numbered.
     """

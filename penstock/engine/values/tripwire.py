@@ -23,7 +23,7 @@ class Tripwire:
     """The verdict that stopped a run.
 
     Attributes:
-        reason: a sentence for people. It quotes nothing of the text that was judged, unless the processor wrote that.
+        reason: a sentence for people. It does not quote the judged text, unless the processor wrote it so.
         processor_id: the id of the processor that stopped the run.
         stage: the stage in which it did.
         retry: whether the processor asked for another attempt of the model.
@@ -78,7 +78,7 @@ class Record:
         seconds: how long it took, by the monotonic clock.
         edits: its edits of texts, each with the place of its text.
         tripwire: the verdict, if it tripped, or if its failure blocks; else None.
-        error: the name of the error's type, if it failed; else None.
+        error: the name of the error's type, if the step failed; else None.
         details: what the processor added with ``ctx.note``, read-only.
     """
 

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.values.errors import ModelError, OptionError, UsageError
-from penstock.engine.values.ports import Embedder
+from penstock.engine.values.protocols import Embedder
 from penstock.models.single_flight import SingleFlight
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The text of a message that semantic recall embeds, how long texts are cut, and the name of a model's vector index."""
+"""Choose the text of a message that is embedded, split it into pieces, and name the vector index of a model."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ import anyio
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY, Value, freeze
 from penstock.engine.values.model import JudgeError, Usage
-from penstock.engine.values.ports import RANDOM_IDS, Cache, LRUCache, Model
-from penstock.models.judges.asking import AskOptions, Caller, JudgeReply, Structured, wait_before
-from penstock.models.judges.forms import VerdictData, VerdictForm
+from penstock.engine.values.protocols import RANDOM_IDS, Cache, LRUCache, Model
 from penstock.models.judges.lenient_json import UnreadableError
+from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
+from penstock.models.judges.verdict_requests import AskOptions, Caller, JudgeReply, Structured, wait_before
 from penstock.models.single_flight import PerEventLoop, SingleFlight
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.ports import Ids
-    from penstock.models.judges.asking import Backoff
+    from penstock.engine.values.protocols import Ids
+    from penstock.models.judges.verdict_requests import Backoff
 
 
 V_co = TypeVar("V_co", covariant=True)

@@ -28,7 +28,7 @@ _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None, "True": 
 
 
 class UnreadableError(ValueError):
-    """An answer that is no verdict. The text says why, without quoting the answer."""
+    """An answer that is not a verdict. The text says why, without quoting the answer."""
 
 
 def objects(text: str) -> list[dict[str, Value]]:

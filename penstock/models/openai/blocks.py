@@ -17,7 +17,7 @@ from penstock.engine.formats import openai_chat
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import ReasoningPart, ToolPart, UnknownPart
-from penstock.engine.values.ports import RANDOM_IDS
+from penstock.engine.values.protocols import RANDOM_IDS
 from penstock.models.openai.wire import FORMAT, checksum, gather, object_of, parsed, says, text_of
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _call_chunks(call: _StreamedCall, text: str, *, named: bool = False) -> Iter
 
 
 def _call_chunk(call: _StreamedCall) -> Chunk:
-    """Return the whole call, read as in a message. Arguments that are no JSON object stay text."""
+    """Return the whole call, read as in a message. Arguments that are not a JSON object stay text."""
     part = _tool_part(call)
     payload: Json = {"call_id": call.id, "name": call.name, "arguments": part.arguments}
     more = {name: value for name, value in {**call.inner, **call.rest}.items() if name not in _CALL_FIELDS}
@@ -234,7 +234,7 @@ def _call_chunk(call: _StreamedCall) -> Chunk:
 
 
 def _odd_arguments(text: str) -> Json:
-    """Return what is said about arguments that are no JSON object: another value, nothing, or invalid JSON."""
+    """Return what is noted about arguments that are not a JSON object: another value, nothing, or invalid JSON."""
     if text.strip() in ("", "null"):
         return {"arguments": {}}
     value = parsed(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
-from penstock.engine.values.answers import collected
+from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import MessageError, ModelError, OptionError
 from penstock.engine.values.frozen import FrozenDict, freeze, is_mapping
 from penstock.engine.values.model import ModelRequest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelAnswer
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
     from penstock.models.openai.failures import Failures
     from penstock.models.openai.http import Deadline
     from penstock.models.openai.providers import Provider
@@ -288,7 +288,7 @@ class OpenAICompatibleModel(EndpointClient):
         """Return the body of a request, without headers.
 
         Raises:
-            MessageError: the arguments or the result of a tool call are no JSON values.
+            MessageError: the arguments or the result of a tool call are not JSON values.
             UsageError: ``tool_choice`` names a tool that is not among the tools.
         """
         merged = FrozenDict({**self._settings, **request.settings})
@@ -307,7 +307,7 @@ class OpenAICompatibleModel(EndpointClient):
 
         Raises:
             ModelError: the request failed, was refused, or the answer broke off.
-            MessageError: the arguments or the result of a tool call are no JSON values.
+            MessageError: the arguments or the result of a tool call are not JSON values.
             UsageError: ``tool_choice`` names a tool that is not among the tools.
         """
         http = self._http

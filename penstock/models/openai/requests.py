@@ -29,7 +29,7 @@ def body_of(request: ModelRequest, model: str, provider: Provider, *, stream: bo
     """Return the body. The request's ``provider_options`` replace its fields, except tools, which are added.
 
     Raises:
-        MessageError: the arguments or the result of a tool call are no JSON values.
+        MessageError: the arguments or the result of a tool call are not JSON values.
         UsageError: ``tool_choice`` names a tool that is not among the tools.
     """
     messages = openai_chat.write(_with_reasoning(request.messages, provider.reasoning))

@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from penstock.engine.values.errors import OptionError, UsageError
-from penstock.engine.values.ports import TokenCounter
+from penstock.engine.values.protocols import TokenCounter
 from penstock.models.tokens.bpe import BPECounter
 
 if TYPE_CHECKING:

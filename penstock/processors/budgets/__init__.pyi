@@ -1,7 +1,7 @@
 from penstock.processors.budgets.cost_ledger import (
     CostLedger as CostLedger,
     InMemoryLedger as InMemoryLedger,
-    Standing as Standing,
+    Reservation as Reservation,
     fits as fits,
 )
 from penstock.processors.budgets.cost_report import CostReport as CostReport

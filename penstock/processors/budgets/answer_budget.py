@@ -8,8 +8,8 @@ from penstock.engine.values.chunks import CONTENT, Chunk
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.messages import TextPart
 from penstock.engine.values.texts import TextPlace
+from penstock.models.tokens.message_costs import compact
 from penstock.models.tokens.meter import Meter
-from penstock.models.tokens.prices import compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

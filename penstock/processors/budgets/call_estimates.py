@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.values.model import ToolSpec, Usage
-from penstock.engine.values.ports import Model
-from penstock.models.tokens.prices import compact
+from penstock.engine.values.protocols import Model
+from penstock.models.tokens.message_costs import compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message
     from penstock.models.tokens.counters import Counting
-    from penstock.models.tokens.prices import Prices
+    from penstock.models.tokens.message_costs import Prices
 
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 
-class Standing(NamedTuple):
+class Reservation(NamedTuple):
     """The amounts under a key, as `CostLedger.reserve` returns them.
 
     Attributes:
@@ -52,7 +52,7 @@ class CostLedger(Protocol):
         since: datetime | None,
         at: datetime,
         until: datetime,
-    ) -> Standing | Awaitable[Standing]:
+    ) -> Reservation | Awaitable[Reservation]:
         """Reserve an amount if `fits` allows it. The holder's earlier reservation is removed in any case.
 
         Args:
@@ -124,7 +124,7 @@ class InMemoryLedger:
         since: datetime | None,
         at: datetime,
         until: datetime,
-    ) -> Standing:
+    ) -> Reservation:
         """Reserve an amount if it fits; see `CostLedger.reserve`."""
         with self._lock:
             costs = self._keys.get(key)
@@ -135,7 +135,7 @@ class InMemoryLedger:
                 self._costs(key).holds[holder] = (cost, until)
             else:
                 self._release(key, holder)
-            return Standing(spent, held, granted)
+            return Reservation(spent, held, granted)
 
     def release(self, key: str, holder: str) -> None:
         """Remove the reservation of a holder, if there is one."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import Context
     from penstock.engine.values.message_list import Entry
     from penstock.engine.values.messages import Message
-    from penstock.models.tokens.prices import Prices
+    from penstock.models.tokens.message_costs import Prices
 
 
 class TrimmedPrompt(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from penstock.engine.processor.processor import is_async
-from penstock.engine.values.ports import RANDOM_IDS
+from penstock.engine.values.protocols import RANDOM_IDS
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.model import Usage
-    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.protocols import Clock
     from penstock.engine.values.usage import UsageEntry
     from penstock.processors.budgets.call_estimates import CallEstimate
-    from penstock.processors.budgets.cost_ledger import CostLedger, Standing
+    from penstock.processors.budgets.cost_ledger import CostLedger, Reservation
     from penstock.processors.budgets.prices import Pricing
 
 
@@ -91,7 +91,7 @@ class CostRecorder:
 
     async def reserve(
         self, cost: Decimal, limit: Decimal | None, since: datetime | None, at: datetime, until: datetime
-    ) -> Standing:
+    ) -> Reservation:
         """Reserve the cost of the next call, in place of an earlier reservation.
 
         Raises:
@@ -125,7 +125,7 @@ class CostRecorder:
             self._queue(self.ledger.release(self.key, self._entries.holder))
 
     def _on_spend(self, spend: UsageEntry) -> None:
-        """Record usage. A failure is raised before the next call: whoever used the model did not cause it."""
+        """Record usage. A failure is raised before the next call, since the user of the model did not cause it."""
         try:
             self._record(spend)
         except Exception as error:  # noqa: BLE001 - see above

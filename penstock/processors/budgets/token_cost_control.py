@@ -14,9 +14,9 @@ from penstock.engine.processor.processor import ErrorPolicy, Processor, flag, is
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
-from penstock.engine.values.ports import SYSTEM_CLOCK, Model
+from penstock.engine.values.protocols import SYSTEM_CLOCK, Model
 from penstock.models.tokens.counters import counting as as_counting
-from penstock.models.tokens.prices import prices as in_tokens
+from penstock.models.tokens.message_costs import prices as in_tokens
 from penstock.processors.budgets.call_estimates import CallEstimate, CallEstimator, model_name
 from penstock.processors.budgets.cost_ledger import CostLedger, InMemoryLedger
 from penstock.processors.budgets.cost_report import CostReport
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext, InputContext, InputStepContext, LLMRequestContext
     from penstock.engine.processor.processor import ProcessorRole
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.ports import Clock, TokenCounter
-    from penstock.processors.budgets.cost_ledger import Standing
+    from penstock.engine.values.protocols import Clock, TokenCounter
+    from penstock.processors.budgets.cost_ledger import Reservation
     from penstock.processors.budgets.prices import GivenPrices, Price
 
 
@@ -265,12 +265,12 @@ class TokenCostControl(Processor[RequestCost]):
             )
         return cost.limit
 
-    async def _reserve(self, recorder: CostRecorder, cost: Decimal, limit: Decimal) -> Standing:
+    async def _reserve(self, recorder: CostRecorder, cost: Decimal, limit: Decimal) -> Reservation:
         now = self._clock.now()
         since = window_start(self.window, now)
         return await recorder.reserve(cost, limit, since, now, now + self._reserved_for)
 
-    def _report(self, recorder: CostRecorder, standing: Standing, cost: Decimal, limit: Decimal) -> CostReport:
+    def _report(self, recorder: CostRecorder, standing: Reservation, cost: Decimal, limit: Decimal) -> CostReport:
         return CostReport(
             processor_id=self.id,
             scope=scope_name(self.scope),

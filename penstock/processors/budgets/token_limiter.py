@@ -12,8 +12,8 @@ from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.messages import Message
 from penstock.models.tokens.counters import counting as as_counting
+from penstock.models.tokens.message_costs import Way, prices
 from penstock.models.tokens.meter import CutAt, Meter
-from penstock.models.tokens.prices import Way, prices
 from penstock.processors.budgets.answer_budget import AnswerBudget, AnswerUsage
 from penstock.processors.budgets.prompt_budget import MemoryBudget, PromptBudget
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import TokenCounter
-    from penstock.models.tokens.prices import Prices
+    from penstock.engine.values.protocols import TokenCounter
+    from penstock.models.tokens.message_costs import Prices
     from penstock.processors.budgets.prompt_budget import TrimmedPrompt
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
-from penstock.engine.values.answers import Assembly
+from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.chunks import DELTAS, Chunk
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, is_items, is_mapping, thaw
@@ -24,7 +24,7 @@ from penstock.processors.caching.keys import digest
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 
-    from penstock.engine.values.ports import Cache, Ids
+    from penstock.engine.values.protocols import Cache, Ids
 
 
 _REPLAYABLE = frozenset({"stop", "length", "tool-calls"})

@@ -12,7 +12,7 @@ from penstock.engine.processor.payload import Answer
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import is_mapping
-from penstock.engine.values.ports import RANDOM_IDS, Cache
+from penstock.engine.values.protocols import RANDOM_IDS, Cache
 from penstock.models.single_flight import SingleFlight
 from penstock.processors.caching.entries import (
     CacheAccess,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelRequest
-    from penstock.engine.values.ports import Ids
+    from penstock.engine.values.protocols import Ids
 
 
 OVERRIDES = "response_cache"

@@ -30,7 +30,7 @@ from penstock.engine.values.frozen import Value, is_mapping
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.models.tokens.counters import HEURISTIC, counting
 from penstock.models.tokens.meter import longest
-from penstock.processors.discovery.shared import checked_function
+from penstock.processors.discovery.option_checks import checked_function
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import InputStepContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import TokenCounter
+    from penstock.engine.values.protocols import TokenCounter
     from penstock.models.tokens.counters import Counting
 
 

@@ -301,7 +301,7 @@ class SkillSource:
 
 
 class SkillFolder:
-    """A folder of skills, and the result of its last scan. Files that are no skills are skipped with one warning.
+    """A folder of skills, and the result of its last scan. Files that are not skills are skipped with one warning.
 
     Attributes:
         skills: the skills of the last scan; None before the first.

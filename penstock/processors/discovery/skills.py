@@ -12,8 +12,8 @@ from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
+from penstock.processors.discovery.option_checks import NameConflicts, checked_function, one_line, with_notices
 from penstock.processors.discovery.ranking import similar_names
-from penstock.processors.discovery.shared import NameConflicts, checked_function, one_line, with_notices
 from penstock.processors.discovery.skill import SkillSource
 from penstock.tools.tool import Tool
 

@@ -13,10 +13,9 @@ from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_items
-from penstock.engine.values.ports import SYSTEM_CLOCK
-from penstock.processors.discovery.loaded import LOADED, LoadedNames
-from penstock.processors.discovery.ranking import ranked_texts, similar_names
-from penstock.processors.discovery.shared import (
+from penstock.engine.values.protocols import SYSTEM_CLOCK
+from penstock.processors.discovery.loaded_names import LOADED, LoadedNames
+from penstock.processors.discovery.option_checks import (
     NameConflicts,
     checked_count,
     checked_function,
@@ -24,6 +23,7 @@ from penstock.processors.discovery.shared import (
     one_line,
     with_notices,
 )
+from penstock.processors.discovery.ranking import ranked_texts, similar_names
 from penstock.tools.tool import Tool, as_tools
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import InputStepContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.ports import Clock
-    from penstock.processors.discovery.loaded import NameSet, Storage
+    from penstock.engine.values.protocols import Clock
+    from penstock.processors.discovery.loaded_names import NameSet, Storage
     from penstock.tools.tool import Tools
 
 

@@ -3,7 +3,7 @@ from penstock.processors.guards.classifier import (
     ClassifierProcessor as ClassifierProcessor,
     Question as Question,
 )
-from penstock.processors.guards.guard import Detection as Detection
+from penstock.processors.guards.judged_guard import Detection as Detection
 from penstock.processors.guards.language_detector import (
     ANSWER_LANGUAGE as ANSWER_LANGUAGE,
     LANGUAGE as LANGUAGE,

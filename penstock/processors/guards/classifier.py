@@ -1,6 +1,6 @@
-"""`ClassifierProcessor`: asks questions about texts, and calls your function with the answers.
+"""`ClassifierProcessor`: asks a model questions about texts, and calls your function with the answers.
 
-A `Question` is what a model is asked; a `Classification` tells your function which text the answers are about.
+A `Question` is one question for the model. A `Classification` tells your function which text the answers are about.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import is_async
-from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.guard import in_places, window_of
 from penstock.engine.text_guards.reporting import field_of
+from penstock.engine.text_guards.text_guard import in_places, window_of
 from penstock.engine.text_guards.window import Hit
-from penstock.engine.values import ports
+from penstock.engine.values import protocols as ports
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import Detection, Guard, check_count, require_complete
+from penstock.processors.guards.judged_guard import Detection, Guard, check_count, require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 QuestionKind = Literal["boolean", "choice", "score", "shares"]
@@ -65,11 +65,14 @@ class Question:
     """One question about a text.
 
     Attributes:
-        text: the question, as the model is asked it.
+        text: the question for the model.
         kind: the kind of answer: ``boolean`` (the default: True or False), ``choice`` (one of the options), ``score``
-            (a number from 0 to 1), ``shares`` (a number from 0 to 1 for each option, which the model is asked to let
+            (a number from 0 to 1), ``shares`` (a number from 0 to 1 for each option; the model is asked to make them
             add up to 1).
         options: the names to choose from, two or more, for ``choice`` and ``shares``; none for other kinds.
+
+    Raises:
+        OptionError: the text is empty, the kind is unknown, or the options do not fit the kind.
     """
 
     text: str
@@ -143,16 +146,16 @@ ClassifiedPhase = Literal["input", "output", "stream"]
 
 
 class Classification(Generic[A]):
-    """What ``on_result`` is called with beside the answers.
+    """The second argument of ``on_result``: the text that the answers are about, and ways to act on it.
 
     Attributes:
         phase: ``input`` (text that goes to the model), ``output`` (text of the model) or ``stream`` (text of the model
             in a stream).
         result: the answers.
-        text: the text that the answers are about: a message's, or a window of an answer's, without what was shown
-            before the window.
+        text: the text that the answers are about: a message's, or a window of an answer's, without the overlap before
+            the window.
         message_id: the id of the message; empty in a stream, and for a tool's arguments or result.
-        stage: the stage that the processor runs in.
+        stage: the stage in which the processor runs.
         filtered: whether `filter` was called.
     """
 
@@ -170,12 +173,12 @@ class Classification(Generic[A]):
     def abort(self, reason: str | None = None, *, retry: bool = False, metadata: Values | None = None) -> NoReturn:
         """Stop the run with a verdict; see `penstock.Context.abort`.
 
-        The reason must not quote text that is to be hidden.
+        The reason must not quote text that must stay hidden.
         """
         self._ctx.abort(reason, retry=retry, metadata=metadata)
 
     def filter(self) -> None:
-        """Remove the text: on the way to the model its whole message, elsewhere the text alone."""
+        """Remove the text. In input, the whole message is removed; elsewhere, only the text."""
         self.filtered = True
 
     def __repr__(self) -> str:
@@ -186,12 +189,6 @@ class Classification(Generic[A]):
 Classifier: TypeAlias = "Callable[[str], A | Awaitable[A]] | type[A] | Mapping[str, Question | str] | ports.Judge[A]"
 """What answers: a function (async or not), a type of a model's answers, questions for a model, or a judge."""
 
-_PHASES: Mapping[str, ClassifiedPhase] = {
-    "process_input": "input",
-    "process_input_step": "input",
-    "process_tool_result": "input",
-    "process_output_stream": "stream",
-}
 _QUESTION = (
     "Answer questions about the content. Each field of the answer is a question; its description says which, and its"
     " type what answers there are. Judge by the content alone; of what it does not say, assume nothing."
@@ -209,13 +206,27 @@ class _WindowAnswers(NamedTuple):
 
 
 class ClassifierProcessor(Guard[A], Generic[A]):
-    """Asks questions about texts, and calls ``on_result`` with the answers, which may abort or filter.
+    """Asks questions about texts, and calls ``on_result`` with the answers, which may abort the run or remove the text.
 
-    On the way to the model, the text of a message is one text, however long. Text of the model is read window by
-    window, cut at the ends of sentences, in streams as in whole answers.
+    In input, each message is one text, however long. Text of the model is read in windows that end with a sentence, in
+    streams and in whole answers alike.
 
     Attributes:
-        answers: the fact with the answers about the text that was read last.
+        answers: the fact with the answers about the last text.
+
+    Args:
+        classifier: a function of a text, async or not, that returns its answers; or a type that pydantic can validate,
+            or questions by name, which ``model`` answers; or a `Judge`.
+        on_result: a function, async or not, of the answers and a `Classification`; it is called text by text, in order.
+        model: the `Model` that answers; required for a type and for questions, None (the default) otherwise.
+        chunk_window: how much of an answer before each window is shown with it, in lengths of a window (600
+            characters), 0 or more; 0 by default.
+        max_input_length: how many characters of a text are shown, from its beginning; None (the default) for all. The
+            rest is not read.
+        options: see `GuardOptions`; ``embedded`` and ``judge_failure`` are refused.
+
+    Raises:
+        OptionError: an option is not allowed.
     """
 
     id = "classifier"
@@ -264,7 +275,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             raise OptionError(name, "on_result", on_result, "a function of the answers and a Classification")
         for option, unused in options.items():
             if option in _UNUSED:
-                raise OptionError(name, option, unused, "left out: a classifier has no detector of its own")
+                raise OptionError(name, option, unused, "omitted: a classifier has no embedded detector")
         self._set_up(name, model, options)
         self.model = model
         if chunk_window:
@@ -290,7 +301,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         elif not callable(given):
             raise OptionError(name, "classifier", given, "a function of a text, a type, questions by name, or a Judge")
         elif model is not None:
-            raise OptionError(name, "model", model, "left out: the classifier answers by itself")
+            raise OptionError(name, "model", model, "omitted: this classifier needs no model")
         else:
             self.set_up(None, "decide", cast("type[A]", object), _QUESTION, options)
 
@@ -323,7 +334,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         if self.awaits:
             return self._waited(window, places, views, hold, ctx)
         asked = [_WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
-        if ctx.stage == "process_output_stream":
+        if STAGES[ctx.stage].streams:
             asked = [self._decided(window, one, ctx) for one in asked]
         return asked, hold
 
@@ -332,7 +343,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     ) -> tuple[Sequence[_WindowAnswers], int]:
         answers = await gather([partial(self._answers, view, ctx) for view in views])
         asked = [_WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True)]
-        if ctx.stage == "process_output_stream":
+        if STAGES[ctx.stage].streams:
             asked = [await self._awaited(window, one, ctx) for one in asked]
         return asked, hold
 
@@ -409,7 +420,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
                 self.report(ctx, self._detection(ctx, hit.window, one))
             filtered = [one for one in asked if one.filtered]
             if filtered and hit.window.fixed:
-                self.reporter.stop(ctx, "a value that is not text cannot be filtered out", {})
+                self._reporter.stop(ctx, "a value that is not text cannot be filtered out", {})
             made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
         return made
 
@@ -441,14 +452,14 @@ _LEFT = "penstock.answers"
 def _left(ctx: AnyContext) -> Mapping[str, Value]:
     """Return the answers about texts of this request's streams, so that a whole text is not asked about again."""
     state: Value = ctx.state
-    streams = ctx.stage == "process_output_stream"
+    streams = STAGES[ctx.stage].streams
     return EMPTY if streams or not is_mapping(state) else state.get(_LEFT, EMPTY)
 
 
 def _kept(ctx: AnyContext, text: str, answers: Value) -> Value:
     """Return answers; in a stream, keep them."""
     state: Value = ctx.state
-    if ctx.stage == "process_output_stream" and is_mapping(state):
+    if STAGES[ctx.stage].streams and is_mapping(state):
         state.setdefault(_LEFT, {})[text] = answers
     return answers
 
@@ -458,7 +469,8 @@ def _is_judge(given: object) -> bool:
 
 
 def _phase(ctx: AnyContext) -> ClassifiedPhase:
-    return _PHASES.get(ctx.stage, "output")
+    stage = STAGES[ctx.stage]
+    return "stream" if stage.streams else stage.phase
 
 
 def _view(window: TextWindow, start: int, end: int) -> str:
@@ -478,4 +490,4 @@ def _at_once(option: str, answer: Value) -> Value:
         return answer
     if inspect.iscoroutine(answer):
         answer.close()
-    raise WrongReturnError(f"{option} returned something to await; write it as an async function")
+    raise WrongReturnError(f"{option} returned an awaitable; define it with async def")

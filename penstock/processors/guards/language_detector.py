@@ -1,4 +1,4 @@
-"""`LanguageDetector`: tells which language texts are in, and notes it, warns, blocks, or has them translated."""
+"""`LanguageDetector`: identifies the language of texts; notes it, warns, blocks, or has texts translated."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from pydantic import BaseModel
 from penstock.detection.language import LanguageIdentifier, language_code, language_name, same_language
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import check_score
-from penstock.processors.guards.scores import ScoreGuard, WindowScores, WindowVerdict
+from penstock.processors.guards.judged_guard import check_score
+from penstock.processors.guards.score_guard import ScoreGuard, WindowScores, WindowVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 UNDETERMINED = "und"
@@ -179,29 +180,49 @@ ANSWER_LANGUAGE: Key[str] = Key("answer_language")
 METADATA = "language_detection"
 """The key of a message's metadata under which the details stand."""
 
-_OUTPUT = ("process_output_stream", "process_output_step", "process_tool_call", "process_output_result")
 _TOLD = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
 
 
 @runtime_checkable
 class Identifier(Protocol):
-    """Something that tells which language a text is in."""
+    """Anything that identifies the language of a text."""
 
     def identify(self, text: str) -> LanguageGuess:
-        """Return the code of the language and its probability from 0 to 1; any pair will do."""
+        """Return the code of the language and its probability from 0 to 1, as any pair."""
         ...
 
 
 class LanguageDetector(ScoreGuard[LanguageVerdict]):
-    """Tells which language messages are in, and notes it, warns, blocks, or has them translated.
+    """Identifies the language of messages; notes it, warns, blocks, or replaces them by a translation.
 
-    The details stand in the metadata of each message (`METADATA`) and the language in the fact `LANGUAGE`; the scores
-    are probabilities by code. An unknown language is neither blocked nor translated. With ``detect`` or ``warn`` on
-    answers, no metadata are written, so that streams need not wait.
+    It writes details into the metadata of each message (`METADATA`) and the language into the fact `LANGUAGE`. The
+    scores are probabilities by language code. Texts in an unknown language are neither blocked nor translated. With
+    ``detect`` or ``warn`` on answers, no metadata is written, so that streams need not wait.
 
     Attributes:
-        target_languages: the target languages, as they were given.
+        target_languages: the target languages, as given.
         language: the fact that holds the language.
+
+    Args:
+        model: a `Model` or a `Judge` that is asked where the embedded detector is not sure, and that translates; None
+            by default.
+        target_languages: codes, tags or names; ``("en",)`` by default. A text in any of them is left alone; others are
+            translated into the first. Languages are compared by primary subtag and by macro-language.
+        threshold: the probability from which a language counts as known, 0 to 1; 0.7 by default.
+        strategy: ``detect`` (the default) only notes the language; ``warn`` logs texts in other languages; ``block``
+            stops the run for them; ``translate`` replaces them by a translation, part by part.
+        preserve_original: whether the original of a translation is kept in the message's metadata, as
+            ``original_content``; True by default.
+        min_text_length: the shortest text to judge, in characters, 0 or more; 10 by default.
+        include_detection_details: whether texts in target languages are logged too; False by default.
+        languages: the languages that the embedded detector distinguishes; None (the default) for the 77 of
+            `penstock.detection.language`.
+        identifier: an embedded detector of your own; None (the default) for the built-in one.
+        options: see `GuardOptions`; the default of ``parts`` is ``("text",)`` here, that of ``phase`` is ``input``.
+
+    Raises:
+        OptionError: an option is not allowed.
+        MissingExtraError: the embedded detector is used, and the extra ``language`` is not installed.
     """
 
     id = "language-detector"
@@ -259,7 +280,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self._check_translation(name, model, translate=translate)
         asked = language_question(self.target_languages, translate=translate)
         verdict = TranslationVerdict if translate else LanguageVerdict
-        self.set_up(model, strategy, verdict, asked, {"parts": ("text",), **options})
+        given: GuardOptions = {"parts": ("text",), **options}
+        self.set_up(model, strategy, verdict, asked, given, named=self.target_languages)
         self.options = {**options}
         self.identifier = identifier
         self._own = self._identifier(name, identifier)
@@ -277,15 +299,15 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     def _check_translation(self, name: str, model: object, *, translate: bool) -> None:
         if translate and model is None:
-            raise OptionError(name, "model", model, "a Model: translating needs one")
+            raise OptionError(name, "model", model, "a Model, which strategy='translate' needs")
         if translate and not self.target_languages:
             raise OptionError(name, "target_languages", (), "one language or more to translate into")
 
     def _identifier(self, name: str, given: Identifier | None) -> Identifier | None:
         if given is not None and not isinstance(cast("object", given), Identifier):
-            raise OptionError(name, "identifier", given, "something with a method identify(text)")
+            raise OptionError(name, "identifier", given, "an object with a method identify(text)")
         if given is not None and self.languages is not None:
-            raise OptionError(name, "languages", self.languages, "left out: the identifier knows its own")
+            raise OptionError(name, "languages", self.languages, "omitted: a custom identifier has its own languages")
         if given is not None or not self.embedded:
             return given
         made = LanguageIdentifier(self.languages)
@@ -296,7 +318,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return the texts that are read as one: on the way to the model, all text parts of a message."""
-        if ctx.stage in _OUTPUT:
+        if STAGES[ctx.stage].phase == "output":
             return super().runs(texts, ctx)
         said: dict[str, list[Text]] = {}
         others: list[Text] = []
@@ -321,7 +343,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         translated = verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
         tag = tag_of(verdict.iso_code)
         if tag is not None and verdict.confidence is None and translated:
-            # Whoever translates a text knows what it is in; how sure it is of that, nobody said.
+            # A judge that translates a text knows its language, but reported no probability.
             return WindowScores({tag: 1.0}, text=translated, details=known_details(tag, None, "judge"))
         return self._reading(tag, verdict.confidence or 0.0, "judge")._replace(text=translated or None)
 
@@ -416,7 +438,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             if message is not None:
                 self._keep(ctx, message_id, told)
         if last is not None:
-            ctx.put(ANSWER_LANGUAGE if ctx.stage in _OUTPUT else LANGUAGE, last)
+            ctx.put(ANSWER_LANGUAGE if STAGES[ctx.stage].phase == "output" else LANGUAGE, last)
             ctx.note(language=last)
         return super().act(hits, ctx)
 

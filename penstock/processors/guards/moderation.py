@@ -1,4 +1,4 @@
-"""`ModerationProcessor`: blocks, filters or reports content of the categories of moderation.
+"""`ModerationProcessor`: blocks, removes or logs harmful content by categories of moderation.
 
 Without a model it uses a small embedded detector that makes errors (docs/processors/moderation.md has its figures), so
 it only warns unless ``strategy`` says otherwise. With a model, the model decides, and the default is to block.
@@ -16,15 +16,15 @@ from penstock.detection.moderation import ModerationScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import check_count, check_names, check_scores, highest_scores
-from penstock.processors.guards.scores import ScoreGuard, WindowScores
+from penstock.processors.guards.judged_guard import check_count, check_names, check_scores, highest_scores
+from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 class CategoryScore(BaseModel):
@@ -60,13 +60,29 @@ class ModerationVerdict(BaseModel):
 
 
 class ModerationProcessor(ScoreGuard[ModerationVerdict]):
-    """Judges texts by the categories of moderation, window by window: messages, streams, and the values of tools.
+    """Scores texts by categories of harmful content, window by window: messages, streams, tool arguments and results.
 
     Attributes:
         categories: the categories that count.
-        threshold: the score from which on a category counts; None for the defaults.
+        threshold: the score from which a category counts; None for the defaults.
         chunk_window: how many windows of a stream are shown before the one that is judged.
         scores: the fact with the highest score of each category in the run.
+
+    Args:
+        model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
+        categories: the categories that count. With a model any names are allowed, and the default is all of
+            `CATEGORIES`. Without one they must be among ``ModerationScorer.categories``, which are the default.
+        threshold: the score from which a category counts, 0 to 1: one number for all, or a mapping by name. The default
+            is 0.5 for a model's scores; for the embedded detector's it was chosen on development data.
+        strategy: ``block`` stops the run, ``filter`` removes flagged text, ``warn`` logs it. The default is ``block``
+            with a model, ``warn`` without.
+        include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always has them.
+        chunk_window: how much of an answer before each window of a stream is shown with it, in lengths of a window, 0
+            or more; 0 (the default) for the last 200 characters.
+        options: see `GuardOptions`.
+
+    Raises:
+        OptionError: an option is not allowed.
     """
 
     id = "moderation"

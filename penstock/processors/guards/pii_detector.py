@@ -1,6 +1,6 @@
-"""`PIIDetector`: finds personal data, and redacts it, filters it out, warns of it, or stops the run.
+"""`PIIDetector`: finds personal data, and redacts or removes it, logs it, or stops the run.
 
-The types it looks for are `PIIType` or names; `mask`, `keyed_hash` and `placeholder` say what replaces a value.
+`PIIType` defines a type of your own; `mask`, `keyed_hash` and `placeholder` make the replacements of values.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, Pers
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
-from penstock.processors.guards.guard import UNLISTED, check_score
+from penstock.processors.guards.judged_guard import UNLISTED, check_score
 from penstock.processors.guards.restore import VAULT, Numbering, Vault
-from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
+from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Judge, Judged, Model
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.engine.values.protocols import Judge, Judged, Model
+    from penstock.processors.guards.judged_guard import GuardOptions
     from penstock.processors.guards.pii_verdict import PIIVerdict
 
 
@@ -46,12 +46,12 @@ _LOCAL = 2  # a local part of no more characters is hidden whole
 
 
 def mask(type: str, value: str, *, preserve_format: bool = True) -> str:
-    """Return a value with most characters replaced by stars.
+    """Return a value with most of its characters replaced by stars.
 
     Args:
         type: the type of the value; it decides which characters stay.
         value: the value.
-        preserve_format: whether the value stays readable in part: the last digits of a number, the ends of a name. If
+        preserve_format: whether part of the value stays readable: the last digits of a number, the ends of a name. If
             not, the mask has at most 8 stars.
     """
     if not preserve_format:
@@ -213,9 +213,7 @@ def _entries(guard: str, given: object) -> list[str | PIIType]:
         raise OptionError(guard, "detection_types", names, allowed)
     taken = [entry.name for entry in entries if isinstance(entry, PIIType) and entry.name in EMBEDDED]
     if taken:
-        raise OptionError(
-            guard, "detection_types", taken[0], "another name for a type of one's own: this one is built in"
-        )
+        raise OptionError(guard, "detection_types", taken[0], "another name: this type is built in")
     return cast("list[str | PIIType]", entries)
 
 
@@ -314,13 +312,36 @@ _PROCESS_KEY = os.urandom(32)
 
 
 class PIIDetector(SpanGuard["PIIVerdict"]):
-    """Finds personal data in texts of every kind, and in tools' arguments and results.
+    """Finds personal data in all kinds of texts, and in tool arguments and results.
 
-    Patterns and check sums always search first. A model, if there is one, finds what has no pattern: names, addresses,
-    types of your own. The guard searches the text for the values that the model names.
+    Patterns and check digits always search first. A model, if there is one, finds data without a fixed form: names,
+    addresses, types of your own. The guard then searches the text for the values that the model names.
 
     Attributes:
         found: the fact with the number of findings of the run by type: ``{"email": 2}``.
+
+    Args:
+        model: a `Model` or a `Judge` that is asked about names, addresses, dates of birth and types of your own without
+            a pattern, and about nothing else; None (the default) for patterns alone.
+        detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
+            found.
+        threshold: how sure the model must be, 0 to 1; 0.6 by default. Matches of patterns always count.
+        strategy: ``redact`` (the default) replaces findings, ``block`` stops the run, ``warn`` only reports, ``filter``
+            removes the message, or in an answer the sentence.
+        redaction_method: how a finding is replaced. ``mask`` (the default): stars; ``hash``: a keyed hash; ``remove``:
+            nothing; ``placeholder``: the name of the type; ``token``: a numbered token that `Restore` turns back
+            (``[EMAIL_1]``). One for all types, or a mapping by type, with ``*`` for the others.
+        preserve_format: whether a mask leaves part of a value readable: the last digits of a number, the ends of a
+            name; True by default.
+        hash_key: the key of hashes, bytes or text; None (the default) for a random key of the process.
+        hash_length: the number of hexadecimal digits of a hash, 4 to 64; 16 by default.
+        include_detections: whether the reason of a tripwire has the number of findings; False by default.
+        buffer_size: the largest piece of a text that the model is shown at once, in characters, 80 or more; 600 by
+            default.
+        options: see `GuardOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or a type needs a model and there is none.
     """
 
     id = "pii-detector"

@@ -1,7 +1,7 @@
-"""`PromptInjectionDetector`: blocks attempts to take over the model, filters them, has them rewritten, or reports them.
+"""`PromptInjectionDetector`: blocks attempts to take over the model, removes them, has them rewritten, or logs them.
 
-Without a model it uses a small embedded detector, which knows direct attacks; it blocks at a score that fewer than one
-in a hundred ordinary prompts reaches. With a model, the model decides where the detector is not certain.
+Without a model it uses a small embedded detector that recognises direct attacks. Its threshold is a score that fewer
+than one in a hundred ordinary prompts reaches. With a model, the model decides where the detector is not certain.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from penstock.detection.injection import InjectionScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.models.judges import Score
-from penstock.processors.guards.guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
-from penstock.processors.guards.scores import ScoreGuard, WindowScores
+from penstock.processors.guards.judged_guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
+from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]
 
@@ -63,13 +63,28 @@ class RewriteVerdict(InjectionVerdict):
 
 
 class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
-    """Looks for attempts to take over the model in what goes to it: messages, tools' results, names of files.
+    """Looks for attempts to take over the model in its input: messages, tool results, names of files.
 
     Attributes:
         categories: the kinds of attacks it looks for.
         detection_types: the option of that name; None for all kinds.
-        threshold: the score from which on a kind counts; None for the defaults.
+        threshold: the score from which a kind counts; None for the defaults.
         scores: the fact with the highest score of each kind in the run.
+
+    Args:
+        model: a `Model` or a `Judge` that decides where the embedded detector is not certain; None (the default) for
+            that detector alone.
+        detection_types: the kinds of attacks that count; the default is all of `DETECTION_TYPES`. With a model any
+            names are allowed. Without one, ``injection`` must be among them, since every attack has that kind.
+        threshold: the score from which a kind counts, 0 to 1: one number for all, or a mapping by name. The default is
+            0.7 for a model's scores; for the embedded detector's it was chosen on development data.
+        strategy: ``block`` (the default) stops the run, ``filter`` removes flagged text, ``rewrite`` asks the model to
+            write it without the attack, ``warn`` logs it.
+        include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always has them.
+        options: see `GuardOptions`.
+
+    Raises:
+        OptionError: an option is not allowed.
     """
 
     id = "prompt-injection"
@@ -208,4 +223,4 @@ def _check_embedded(name: str, types: Iterable[str], strategy: str) -> None:
         allowed = f"'injection' and any of {', '.join(map(repr, known[1:]))}, or a model= to judge others"
         raise OptionError(name, "detection_types", tuple(types), allowed)
     if strategy == "rewrite":
-        raise OptionError(name, "model", None, "a Model: rewriting needs one")
+        raise OptionError(name, "model", None, "a Model, which strategy='rewrite' needs")

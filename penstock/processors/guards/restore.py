@@ -1,4 +1,4 @@
-"""`Restore`: puts back the values for which `PIIDetector` put tokens; and `Vault`, which keeps them for a run."""
+"""`Restore`: replaces the tokens of `PIIDetector` by their values; and `Vault`, which stores the values of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze
@@ -31,27 +31,27 @@ _LONGEST_NAME = 41
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Vault:
-    """The values that tokens stand for, in one run. Its representation says how many, and shows none.
+    """The values of the tokens of one run. Its representation shows only how many there are.
 
     Attributes:
         values: the value of each token.
-        tokens: the token of each value, under its type and the value with a newline between.
+        tokens: the token of each value; the key is the type, a newline and the value.
     """
 
     values: Mapping[str, str] = EMPTY
     tokens: Mapping[str, str] = EMPTY
 
     def kept(self, type: str, value: str) -> tuple[Vault, str]:
-        """Return a vault that also holds a value, and the token of the value.
+        """Return a vault that also holds a value, and the value's token.
 
-        The token is the one that the vault has for the value, or the next number of its type.
+        It is the token that the vault already has for the value, or the next number of the type.
         """
         numbering = Numbering(self, ())
         token = numbering.token(type, value)
         return numbering.vault(), token
 
     def restored(self, text: str) -> str:
-        """Return a text with the values in place of the tokens of this vault."""
+        """Return a text with this vault's tokens replaced by their values."""
         return TOKEN.sub(lambda found: self.values.get(found.group(), found.group()), text)
 
     def __len__(self) -> int:
@@ -112,10 +112,18 @@ _BEGUN = re.compile(r"\[(?:[A-Z][A-Z0-9_]*)?\Z")
 
 
 class Restore(TextGuard):
-    """Replaces tokens such as ``[EMAIL_1]`` by their values, in answers and in tools' arguments.
+    """Replaces tokens such as ``[EMAIL_1]`` by their values, in answers and in tool arguments.
 
-    It restores the values in the vault of the run, and nothing else. It is a transform and protects nothing: place it
-    behind the guards that judge answers.
+    It restores only values in the vault of the run. It is a transform and protects nothing: place it after the guards
+    that judge answers.
+
+    Args:
+        phase: what it reads: ``output`` (the default: answers and tool calls), ``input`` or ``all``.
+        parts: the kinds of message parts to read; None (the default) for all that hold text, except ``data``.
+        id: the name of the step in the graph.
+
+    Raises:
+        OptionError: an option is not allowed.
     """
 
     id = "restore"

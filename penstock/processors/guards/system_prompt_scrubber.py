@@ -1,4 +1,4 @@
-"""`SystemPromptScrubber`: finds system prompts in what a model says, and redacts or filters them, warns, or blocks."""
+"""`SystemPromptScrubber`: finds system prompts in a model's output; redacts, removes or logs them, or blocks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.guard import check_score
-from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
+from penstock.processors.guards.judged_guard import check_score
+from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import Phase
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Judge, Judged, Model
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.engine.values.protocols import Judge, Judged, Model
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 
 LEAK_QUESTION = (
@@ -99,14 +99,39 @@ class _Known(NamedTuple):
 
 
 class SystemPromptScrubber(SpanGuard[LeakVerdict]):
-    """Finds system messages of the run in answers, tool arguments and reasoning, without a model.
+    """Finds passages of the run's system messages in answers, tool arguments and reasoning, without a model.
 
-    It compares word by word with some words changed, letter by letter, encoded and reversed. A model, if there is one,
-    is asked for what is said in other words; the guard searches the text for what the model names. It may hold 8,192
-    characters of a stream; a subclass may declare a greater ``max_hold``, and no smaller one.
+    It compares words (a few may be changed) and letters, and also finds encoded and reversed text. A model, if there is
+    one, is asked about paraphrases; the guard then searches the text for the passages that the model names. It may hold
+    8,192 characters of a stream; a subclass may declare a greater ``max_hold``, but no smaller one.
 
     Attributes:
         found: the fact with the number of findings of the run by type: ``{"system-prompt": 1}``.
+
+    Args:
+        model: a `Model` or a `Judge` that is asked about paraphrases; None by default.
+        prompts: further texts to protect, beside the system messages of the run; none by default.
+        canaries: tokens of at least 6 letters and digits that you put into a prompt to recognise it anywhere; none by
+            default.
+        min_words: how many words of a prompt a passage must contain, in order, 4 or more; 8 by default. A prompt with
+            fewer words is recognised as a whole.
+        allow: passages of the prompts that may be quoted; none by default. Text that the user wrote may always be
+            quoted.
+        custom_patterns: regular expressions, or `RegexRule`, for other text to protect; none by default.
+        pattern_timeout: seconds that a pattern may take on one text, above 0; 0.5 by default.
+        threshold: how sure a model must be, 0 to 1; 0.5 by default. Findings without a model always count.
+        strategy: ``redact`` (the default) replaces findings, ``block`` stops the run, ``warn`` only reports, ``filter``
+            removes the sentence.
+        redaction_method: how a finding is replaced. ``mask`` (the default): stars; ``placeholder``: the text of
+            ``placeholder_text``; ``remove``: nothing.
+        placeholder_text: the replacement for ``placeholder``; ``[SYSTEM_PROMPT]`` by default.
+        include_detections: whether the reason of a tripwire, or the log, has the number of findings; False by default.
+        show_prompts: whether the model is shown the prompts beside the answer; True by default. Without them it can
+            only guess.
+        options: see `GuardOptions`; the default of ``phase`` is ``output`` here.
+
+    Raises:
+        OptionError: an option is not allowed, or a pattern does not compile.
     """
 
     id = "system-prompt-scrubber"

@@ -1,4 +1,4 @@
-from penstock.processors.memory.droppers import DropMessages as DropMessages, DropParts as DropParts
+from penstock.processors.memory.drop_messages import DropMessages as DropMessages, DropParts as DropParts
 from penstock.processors.memory.legacy import (
     LegacyMemory as LegacyMemory,
     LegacyMemoryProcessor as LegacyMemoryProcessor,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from penstock.engine.processor.processor import ErrorPolicy, one_of
 from penstock.engine.values.errors import OptionError, OwnershipError, UsageError
-from penstock.engine.values.ports import Storage
+from penstock.engine.values.protocols import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.protocols import Storage
     from penstock.engine.values.stored import MemoryRecord, MemoryScope
 
 

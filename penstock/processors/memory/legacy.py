@@ -1,4 +1,4 @@
-"""The older interface of memory processors: `LegacyMemory` runs them, and two of them come along.
+"""`LegacyMemory` runs memory processors of the older interface; two of them are here, too.
 
 Such a processor has one method ``process``, which gets the loaded messages and returns those to show.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import InputContext, InputStepContext
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Part
-    from penstock.engine.values.ports import TokenCounter
+    from penstock.engine.values.protocols import TokenCounter
 
 
 # The interface
@@ -41,7 +41,7 @@ class LegacyProcess(Protocol):
         memory_system_message: str | None = None,
         new_messages: Sequence[Message] = (),
     ) -> Sequence[Message] | Awaitable[Sequence[Message]]:
-        """Return the loaded messages that are to be shown."""
+        """Return the loaded messages to show to the model."""
         ...
 
 
@@ -66,7 +66,7 @@ class LegacyMemoryProcessor:
         memory_system_message: str | None = None,  # noqa: ARG002  # likewise
         new_messages: Sequence[Message] = (),  # noqa: ARG002  # likewise
     ) -> Sequence[Message]:
-        """Return the loaded messages that are to be shown.
+        """Return the loaded messages to show to the model.
 
         Args:
             messages: the loaded messages, oldest first.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message, Part, ToolPart
-    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.protocols import Storage
 
 _RECENT_MESSAGES = 50
 """How many of the last stored messages are searched for unanswered calls. Only the last answers can have any."""

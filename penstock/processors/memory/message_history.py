@@ -22,7 +22,7 @@ from penstock.models.conversations import (
     unanswered_calls,
 )
 from penstock.models.tokens.counters import counting as as_counting
-from penstock.models.tokens.prices import Way, prices
+from penstock.models.tokens.message_costs import Way, prices
 from penstock.processors.memory._options import (
     KeepInput,
     ReadOnly,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Part
-    from penstock.engine.values.ports import Storage, TokenCounter
+    from penstock.engine.values.protocols import Storage, TokenCounter
     from penstock.engine.values.stored import StoredMessage, Thread
 
 
@@ -516,7 +516,7 @@ class MessageHistory(Processor[HistoryState]):
             ctx.state.early |= await self._store(ctx, [entry.message for entry in asked if entry.source == "input"])
 
     async def process_llm_response(self, ctx: LLMResponseContext[HistoryState]) -> None:
-        """Store the input, if that was not done before: by now all checks have let it pass.
+        """Store the input, if that was not done before: by now it has passed all checks.
 
         Raises:
             StorageError: the store failed.

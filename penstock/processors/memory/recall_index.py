@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Clock, Embedder, Storage, VectorStore
+    from penstock.engine.values.protocols import Clock, Embedder, Storage, VectorStore
     from penstock.engine.values.stored import MemoryScope, StoredMessage, Thread, VectorHit
 
 _LOG = logging.getLogger("penstock")

@@ -14,7 +14,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import Value, is_items, is_mapping
 from penstock.engine.values.message_list import TEXT_KINDS, Entry, MessageList
 from penstock.engine.values.messages import Message, ToolPart
-from penstock.engine.values.ports import SYSTEM_CLOCK, Embedder, VectorStore
+from penstock.engine.values.protocols import SYSTEM_CLOCK, Embedder, VectorStore
 from penstock.engine.values.stored import MemoryScope
 from penstock.models.conversations import call_key, list_with_entries, without_tool_calls
 from penstock.models.embedders.cached import CachedEmbedder
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import EditsClaim, ErrorPolicy, ProcessorRole
     from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Clock, Storage
+    from penstock.engine.values.protocols import Clock, Storage
     from penstock.engine.values.tripwire import Tripwire
     from penstock.processors.memory.recall_index import RecallHit
 

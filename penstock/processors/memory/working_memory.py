@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.protocols import Storage
     from penstock.engine.values.stored import MemoryRecord, MemoryScope
     from penstock.processors.memory._working_templates import Template, TemplateOption, UpdateMode
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.protocols import Storage
     from penstock.engine.values.stored import MemoryRecord
     from penstock.processors.memory._working_templates import MemorySchema, Template, TemplateOption, UpdateMode
     from penstock.tools.context import ToolContext

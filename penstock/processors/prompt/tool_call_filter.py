@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Part
-    from penstock.engine.values.ports import TokenCounter
+    from penstock.engine.values.protocols import TokenCounter
     from penstock.models.tokens.counters import Counting
 
 
@@ -33,7 +33,7 @@ _NO_CONTENT = (StepStartPart, DataPart)
 
 @dataclass(slots=True)
 class ToolExchange:
-    """A call with its result, or either alone. They are paired by the id of the call, wherever they stand.
+    """A call with its result, or either alone. They are paired by the id of the call, at any distance.
 
     Attributes:
         key: the id of the call; numbered if an id is used again; made of the name of the tool in formats without ids.

@@ -1,4 +1,4 @@
-"""What an error of a model call says, and of which kind it is: status, codes, requested wait, `ErrorKind`.
+"""Read the facts of a failed model call from its error: status, codes, requested wait, and the kind (`ErrorKind`).
 
 Errors come from many sources: `ModelError`, SDKs of providers, HTTP clients, and events of streams as mappings. They
 are read by the names of their attributes, so none of these libraries is imported.
@@ -47,14 +47,14 @@ _TRY_AGAIN_IN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ErrorFacts:
-    """What one error says.
+    """The facts of one error.
 
     Attributes:
         status: the HTTP status; None if there is none.
         codes: its codes and types, with those in its body, in lower case, words joined by ``_``.
         text: its message, and the messages in its body.
-        retryable: whether it says that the same call may succeed; None if it does not say.
-        wait: how long it asks to wait, in seconds, 0 or more; None if it does not ask.
+        retryable: whether it reports that the same call may succeed; None if it does not report that.
+        wait: the seconds that it asks the client to wait, 0 or more; None if it does not ask.
         is_event: whether it is an error event of a stream, or carries one.
         names: the names of its class and base classes.
     """
@@ -91,7 +91,7 @@ def _direct_causes(error: object) -> Iterator[object]:
 
 
 def read_error(error: object, now: datetime) -> ErrorFacts:
-    """Return what an error says. ``now`` is the current time, for waits that are given as a date."""
+    """Return the facts of an error. ``now`` is the current time, for waits that are given as a date."""
     bodies = list(_bodies(error))
     inner = [part for body in bodies for part in _errors_in(body)]
     sources = [error, *inner]
@@ -415,7 +415,7 @@ def kind_of(facts: ErrorFacts) -> ErrorKind | None:
 
 
 def kind_along(chain: Sequence[ErrorFacts]) -> ErrorKind:
-    """Return the kind of an error that is worth a retry, from what it and its causes say."""
+    """Return the kind of an error that is worth a retry, judged by the error and its causes."""
     for facts in chain:
         kind = kind_of(facts)
         if kind is not None:
@@ -427,7 +427,7 @@ def kind_along(chain: Sequence[ErrorFacts]) -> ErrorKind:
 
 
 def passes(facts: ErrorFacts) -> bool:
-    """Return whether an error passes by itself: by its kind, or because it is an event that invites to retry."""
+    """Return whether an error is temporary: by its kind, or because it is an event that invites a retry."""
     kind = kind_of(facts)
     if kind is not None:
         return kind in PASSING

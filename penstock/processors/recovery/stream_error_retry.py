@@ -1,4 +1,4 @@
-"""`StreamErrorRetryProcessor`: retries failed model calls if their error is one that passes; the agent waits."""
+"""`StreamErrorRetryProcessor`: retries failed model calls if their error is temporary; the agent waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.engine.processor.processor import Processor, flag, is_async
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
-from penstock.engine.values.ports import SYSTEM_CLOCK, Clock
+from penstock.engine.values.protocols import SYSTEM_CLOCK, Clock
 from penstock.processors.recovery.pacing import Backoff, CircuitBreaker, check_retries, check_seconds, is_number
 from penstock.processors.recovery.provider_errors import (
     KINDS,
@@ -45,7 +45,7 @@ _WITH_CALLS = ("process_llm_request", "process_api_error", "process_llm_response
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """A failed model call that is to be retried. Functions for delays and callbacks receive it.
+    """A failed model call that will be retried. Functions for delays and callbacks receive it.
 
     Attributes:
         error: the exception of the call. Its text may quote the prompt; mind this when you log it.
@@ -200,7 +200,7 @@ class RetryState:
 
 
 class StreamErrorRetryProcessor(Processor[RetryState]):
-    """Retries a failed model call after a wait, if the error is one that passes.
+    """Retries a failed model call after a wait, if the error is temporary.
 
     It looks at the exception of the call and at its causes: first with the user's matchers, then at what the error says
     itself, then at what providers are known to say (statuses, codes, events of streams). It returns `Retry`; the agent

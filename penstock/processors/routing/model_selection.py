@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Generic, Literal, Protocol, TypeAli
 
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
-from penstock.engine.values import ports
+from penstock.engine.values import protocols as ports
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.engine.values.messages import TextPart
 from penstock.engine.values.model import JudgeError
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.engine.values.tripwire import BlockedError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def name_of(model: Model | str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model, and the requests for which it is to be chosen.
+    """A model, and the requests for which it should be chosen.
 
     Attributes:
         model: the model, or its name.

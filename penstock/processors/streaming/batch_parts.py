@@ -23,7 +23,7 @@ Batches: TypeAlias = "dict[OutputStreamContext[Any], TextBatch]"
 """The open batch of each stream. Text that one attempt of the model left unsent must not appear in the next attempt."""
 
 _ASIDE = frozenset({"raw", "response-metadata"})
-"""Chunks that are no part of the answer: they may overtake text that still waits."""
+"""Chunks that are not part of the answer: they may overtake text that still waits."""
 
 
 class BatchPartsProcessor(Processor[Batches]):
@@ -39,7 +39,7 @@ class BatchPartsProcessor(Processor[Batches]):
         batch_sentences: send whole sentences and lines as soon as they end; an unfinished sentence waits.
         max_wait_time: send a batch at the latest this many seconds after its first piece arrived. None or 0: no limit.
             Without an event loop, the time is checked only when the next chunk arrives.
-        emit_on_non_text: send the waiting text before every other chunk. If False, chunks that are no part of the
+        emit_on_non_text: send the waiting text before every other chunk. If False, chunks that are not part of the
             answer (``raw``, ``response-metadata``, transient data) pass by and the text goes on collecting.
         id: the processor's name in the graph.
 

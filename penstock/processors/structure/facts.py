@@ -1,4 +1,4 @@
-"""The facts about the object of an answer; apart from the processor, so that agents read them without loading it."""
+"""Fact keys of the structured object, in a module of their own: agents import them without loading the processor."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from penstock.engine.values.errors import ModelError
 from penstock.engine.values.frozen import Value, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, ToolPart
 from penstock.engine.values.model import ModelRequest
-from penstock.engine.values.ports import RANDOM_IDS, Model
-from penstock.models.judges.asking import delimiter, rejects_format, whole_answer
-from penstock.processors.structure.reading import LONGEST, ParsedObject, parse_object
+from penstock.engine.values.protocols import RANDOM_IDS, Model
+from penstock.models.judges.verdict_requests import delimiter, rejects_format, whole_answer
+from penstock.processors.structure.object_parsing import LONGEST, ParsedObject, parse_object
 from penstock.processors.structure.schemas import SchemaMismatchError, mismatch
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import Message, TextPart, ToolPart
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.processors.structure.facts import NO_OBJECT, OBJECT, ObjectPlace, place_key
-from penstock.processors.structure.reading import (
+from penstock.processors.structure.object_parsing import (
     ParsedObject,
     check_repair,
     from_texts,
@@ -98,7 +98,7 @@ class StructuredOutputProcessor(Processor):
             `ModelRequest` that returns a text or the object. None: there is no second model.
         instructions: the beginning of the second model's system prompt; None: the built-in one.
         error_strategy: what happens if there is no object. ``strict``: the answer is rejected, and the agent's model
-            tries again and is told why. ``warn``: there is no object, and a warning is logged. ``fallback``:
+            tries again and gets the reason. ``warn``: there is no object, and a warning is logged. ``fallback``:
             ``fallback_value`` is the object.
         fallback_value: the object for ``fallback``; it must fit the schema. Only for ``error_strategy="fallback"``.
         native: whether the agent's own model is asked for the object (by ``response_format``). None: only if there is
@@ -108,7 +108,7 @@ class StructuredOutputProcessor(Processor):
         settings: settings of the second model.
         provider_options: options that go unchanged to the provider of the second model.
         timeout: seconds for each answer of the second model, above 0.
-        retries: how often the second model is asked again, 0 or more; it is told what was wrong.
+        retries: how often the second model is asked again, 0 or more; it gets a description of the problem.
         max_characters: the most characters of the run that the second model is shown, 1 or more.
         id: the processor's name in the graph.
 

@@ -1,4 +1,4 @@
-"""`RegexFilterProcessor`: blocks, redacts or reports what patterns match, wherever text stands; it needs no model."""
+"""`RegexFilterProcessor`: blocks, redacts or logs matches of regular expressions in any text. It needs no model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from penstock.detection.patterns.matching import Finder, FinderState, UnitedMatches
 from penstock.detection.patterns.rules import checked, seconds
 from penstock.engine.processor.processor import flag, is_async, one_of
-from penstock.engine.text_guards.guard import TextGuard
 from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, field_of
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
@@ -128,7 +128,7 @@ class RegexFilterProcessor(TextGuard):
                 to nobody else.
             stream_carryover_size: how many characters of a stream are held back at least, from 1 to ``max_hold``
                 (4,096 unless a subclass declares more); None (the default) for no more than the rules need. A match
-                that begins before them is held back as well, so leave room for the longest one.
+                that reaches into them is held back whole, so leave room for the longest one.
             parts: the kinds of message parts that are read; None (the default) for all that carry text, except
                 ``data``.
             history: whether the whole conversation is read again before each model call; False by default.
@@ -158,7 +158,7 @@ class RegexFilterProcessor(TextGuard):
         self.min_hold = self.stream_carryover_size or 0
         self.lookback = self.finder.lookback
         self.on_violation = _callback(name, on_violation)
-        self.reporter = GuardReporter(strategy, {"on_violation": on_violation}, shows_text=include_redacted_values)
+        self._reporter = GuardReporter(strategy, {"on_violation": on_violation}, shows_text=include_redacted_values)
         self.edits = "spans" if strategy == "redact" else "nothing"
         if strategy == "warn":
             self.role = "observer"
@@ -189,7 +189,7 @@ class RegexFilterProcessor(TextGuard):
         united = [(window, self.finder.unite(window.text, matches)) for window, matches in found] if redacts else []
         shown: Sequence[tuple[TextWindow, Sequence[Match | UnitedMatches]]] = united if redacts else found
         counts = Counter(self._name(item) for _, items in shown for item in items)
-        self.reporter.count(ctx, self.findings, counts, note="matches")
+        self._reporter.count(ctx, self.findings, counts, note="matches")
         for window, items in shown:
             self._report(ctx, window, items)
         fixed = [(window, matches) for window, matches in found if window.fixed] if redacts else []
@@ -198,7 +198,7 @@ class RegexFilterProcessor(TextGuard):
         if fixed:
             self._block(ctx, fixed, counts, "a number cannot be redacted in place; ")
         if self.strategy == "warn":
-            self.reporter.warn(ctx, counts, "rules matched")
+            self._reporter.warn(ctx, counts, "rules matched")
             return [()] * len(hits)
         return [[Edit(item.start, item.end, item.replacement, "redact") for item in items] for _, items in united]
 
@@ -212,7 +212,7 @@ class RegexFilterProcessor(TextGuard):
         names = [self._name(match) for _, matches in found for match in matches]
         listed = [(window, match) for window, matches in found for match in matches][:MOST_LISTED]
         matches = [self._listed_match(window, match) for window, match in listed]
-        self.reporter.block(ctx, names, {"matches": matches, "counts": dict(counts)}, why)
+        self._reporter.block(ctx, names, {"matches": matches, "counts": dict(counts)}, why)
 
     def _listed_match(self, window: TextWindow, match: Match) -> dict[str, Value]:
         place, index = window.locate(match.start)
@@ -228,7 +228,7 @@ class RegexFilterProcessor(TextGuard):
 
     def _report(self, ctx: AnyContext, window: TextWindow, found: Sequence[Match | UnitedMatches]) -> None:
         """Call ``on_violation`` once for each place in which something was found."""
-        if not self.reporter.is_heard():
+        if not self._reporter.is_heard():
             return
         for place, items in by_place(window, found).items():
             matches = tuple(self._as_match(window, item) for item in items)
@@ -243,7 +243,7 @@ class RegexFilterProcessor(TextGuard):
                 field_of(place),
                 matches,
             )
-            self.reporter.call(ctx, "on_violation", violation)
+            self._reporter.call(ctx, "on_violation", violation)
 
     def _as_match(self, window: TextWindow, found: Match | UnitedMatches) -> PatternMatch:
         united = found if isinstance(found, UnitedMatches) else None
@@ -265,7 +265,7 @@ class RegexFilterProcessor(TextGuard):
 def preset(name: str) -> tuple[BuiltInRule, ...]:
     """Return the rules of a preset; see `PRESETS`. Their tables are loaded when they are first asked for."""
     if name == "pii":
-        from penstock.detection.personal_data.pii import PII
+        from penstock.detection.personal_data.pii_rules import PII
 
         return PII
     if name == "secrets":

@@ -1,4 +1,4 @@
-"""`UnicodeNormalizer`: brings texts into one form, so that the guards behind it read what people see."""
+"""`UnicodeNormalizer`: normalises texts, so that the guards after it read the same text as people see."""
 
 from __future__ import annotations
 

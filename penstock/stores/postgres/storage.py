@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
-from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.stores import checks
 from penstock.stores.postgres import _messages, _threads
 from penstock.stores.postgres._connections import PostgresDatabase, ServerConnections, check_schema, shown_address
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.protocols import Clock
     from penstock.engine.values.stored import (
         MemoryRecord,
         MemoryScope,

@@ -249,9 +249,9 @@ class FileDatabase:
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run work alone; see `SQLiteDatabase`."""
-        desk = _loop_locks(self)
-        async with desk.turn:
-            return await self._patiently(partial(self._connections.write, work), desk.writer)
+        lock = _loop_locks(self)
+        async with lock.turn:
+            return await self._patiently(partial(self._connections.write, work), lock.writer)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run work beside other reads; see `SQLiteDatabase`."""
@@ -259,9 +259,9 @@ class FileDatabase:
 
     async def close(self) -> None:
         """Close all connections, after the work that is running."""
-        desk = _loop_locks(self)
-        async with desk.turn:
-            await to_thread.run_sync(self._connections.close, limiter=desk.writer)
+        lock = _loop_locks(self)
+        async with lock.turn:
+            await to_thread.run_sync(self._connections.close, limiter=lock.writer)
 
     async def _patiently(self, attempt: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
         """Try until no other process uses the file. It can be cancelled between attempts, never within one."""
@@ -318,11 +318,11 @@ _LOOP_LOCKS: RunVar[WeakKeyDictionary[FileDatabase, _LoopLocks] | None] = RunVar
 
 
 def _loop_locks(database: FileDatabase) -> _LoopLocks:
-    desks = _LOOP_LOCKS.get(None)
-    if desks is None:
-        desks = WeakKeyDictionary[FileDatabase, _LoopLocks]()
-        _LOOP_LOCKS.set(desks)
-    desk = desks.get(database)
-    if desk is None:
-        desk = desks[database] = _LoopLocks()
-    return desk
+    locks = _LOOP_LOCKS.get(None)
+    if locks is None:
+        locks = WeakKeyDictionary[FileDatabase, _LoopLocks]()
+        _LOOP_LOCKS.set(locks)
+    lock = locks.get(database)
+    if lock is None:
+        lock = locks[database] = _LoopLocks()
+    return lock

@@ -36,7 +36,7 @@ def _drafts(messages: Sequence[Message], now: datetime) -> list[_Draft]:
     """Return the messages to be stored.
 
     Raises:
-        MessageError: a message holds a value that is no JSON value.
+        MessageError: a message holds a value that is not a JSON value.
     """
     timed = [_timed(message, now) for message in messages]
     return [
@@ -59,7 +59,7 @@ def saved(
     """Store messages, and return them as they are stored.
 
     Raises:
-        MessageError: a message holds a value that is no JSON value.
+        MessageError: a message holds a value that is not a JSON value.
         OwnershipError: a thread belongs to another resource, or an id to a message of another thread.
     """
     given = _drafts(messages, now)

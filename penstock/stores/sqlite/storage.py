@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, get_args
 
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.ports import SYSTEM_CLOCK
+from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.stores import checks
 from penstock.stores.encoding import blob, write_values
 from penstock.stores.matrices import MatrixQuery
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.protocols import Clock
     from penstock.engine.values.stored import (
         MemoryRecord,
         MemoryScope,

@@ -196,7 +196,7 @@ def problem_with_chat(request: Received) -> Reply | None:
 def problem_with_body(request: Received, *, needs_model: bool) -> Reply | None:
     """Return the error 400 for a body that is not a JSON object, or names no model."""
     if not isinstance(request.json, dict):
-        return _refused("the body is no JSON object")
+        return _refused("the body is not a JSON object")
     if needs_model and not isinstance(request.fields.get("model"), str):
         return _refused("you must provide a model parameter")
     return None

@@ -285,7 +285,7 @@ class FakeProvider:
             return self._changed.wait_for(lambda: not self._open, timeout)
 
     def __enter__(self) -> Self:
-        """Start to serve."""
+        """Start serving."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._acceptor = threading.Thread(
             target=self._accept, args=(self._listener,), name="fake provider", daemon=True
@@ -296,7 +296,7 @@ class FakeProvider:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop to serve. If no other exception was raised, raise the first one of the script's functions.
+        """Stop serving. If no other exception was raised, raise the first one of the script's functions.
 
         Raises:
             Exception: the first exception that a function of the script raised; its request got a 500.
@@ -306,7 +306,7 @@ class FakeProvider:
             raise self._problems[0]
 
     def close(self) -> None:
-        """Stop to serve: all threads end, all connections are closed."""
+        """Stop serving: all threads end, all connections are closed."""
         listener, self._listener = self._listener, None
         if listener is None:
             return

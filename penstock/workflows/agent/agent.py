@@ -13,7 +13,7 @@ from penstock.engine.render import render
 from penstock.engine.run.run import Run
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.options import AGENT_OPTIONS, LIST_OPTIONS, RequestOptions, check_names

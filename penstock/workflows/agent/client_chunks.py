@@ -44,11 +44,11 @@ async def send_chunks(run: Run, chunks: Iterable[Chunk]) -> SentChunks:
     if not made:
         return SentChunks(())
     if not run.serves("process_output_stream"):
-        return SentChunks(run.let_out(made), made)
+        return SentChunks(run.releasable(made), made)
     async with run.process_output_chunks(made) as stream:
         left = [chunk async for chunk in stream]
     blocked = stream.outcome is not None and stream.outcome.blocked
-    return SentChunks(left, (), stream.outcome) if blocked else SentChunks(run.let_out(left), left, stream.outcome)
+    return SentChunks(left, (), stream.outcome) if blocked else SentChunks(run.releasable(left), left, stream.outcome)
 
 
 def keep_data(run: Run, answer: str, chunks: Iterable[Chunk], *, before: Iterable[Chunk] = ()) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast, get_args
 
 from penstock.engine.processor.processor import Processor, one_of
-from penstock.engine.run.answers import Release
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES
+from penstock.engine.run.held_answers import Release
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY
-from penstock.engine.values.ports import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from penstock.engine.processor.context import InputStepContext
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import Messages
     from penstock.engine.values.messages import ToolPart
-    from penstock.engine.values.ports import Clock, Ids, Model, Observer
+    from penstock.engine.values.protocols import Clock, Ids, Model, Observer
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.results import AgentResult, StepResult
 

@@ -20,7 +20,7 @@ from penstock.engine.workflow import Workflow, check_lists, plans_of_lists, stag
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.graph.plans import Plans
+    from penstock.engine.graph.plan_cache import Plans
     from penstock.engine.processor.processor import AnyProcessor
     from penstock.engine.values.frozen import Value
     from penstock.engine.workflow import Item
@@ -121,7 +121,7 @@ class ProcessorLists:
         return self._placed(name, *[tuple(cast("Sequence[Item]", entries)) for entries in lists])
 
     def check_known(self, name: str) -> None:
-        """Check the entries that are no functions, so that mistakes are found before the first request.
+        """Check the entries that are not functions, so that mistakes are found before the first request.
 
         Raises:
             OptionError: an entry is neither a processor nor a workflow.

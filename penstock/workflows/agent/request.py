@@ -12,7 +12,7 @@ from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ModelRequest
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.models.openai.model import model as model_named
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.engine.execution.outcome import Outcome
-    from penstock.engine.run.answers import Release
+    from penstock.engine.run.held_answers import Release
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.tools.tool import Tool
@@ -173,7 +173,7 @@ def step_request(prepared: Outcome, model: Model | None = None) -> StepRequest:
         model: an object that is known to be a model: to check it costs more than everything else here.
 
     Raises:
-        OptionError: the processors have chosen something that is no model.
+        OptionError: the processors have chosen something that is not a model.
         UsageError: they name a tool that does not exist.
     """
     settings: Values = prepared.overrides
@@ -232,6 +232,6 @@ def _choice(given: Value, tools: Mapping[str, Tool]) -> Value:
     if unknown:
         known = f"the tools are {', '.join(tools) or 'none'}"
         raise UsageError(
-            f"tool_choice must be auto, none, required, or names of tools; {', '.join(unknown)} is no tool; {known}"
+            f"tool_choice must be auto, none, required, or names of tools; {', '.join(unknown)} is not a tool; {known}"
         )
     return names

@@ -10,7 +10,7 @@ import anyio
 
 from penstock.engine.streams.chunk_texts import sent
 from penstock.engine.streams.sources import close_source
-from penstock.engine.values.answers import usage_of
+from penstock.engine.values.answer_builder import usage_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
 from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelRequest, Usage
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
     from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
 
 
@@ -139,7 +139,7 @@ def _answer_chunks(answer: Value) -> Sequence[Chunk]:
     """Return the answer of a processor as chunks.
 
     Raises:
-        UsageError: it is no str, message or list of chunks.
+        UsageError: it is not a str, message or list of chunks.
     """
     if isinstance(answer, str):
         answer = Message.assistant(answer)
@@ -261,7 +261,7 @@ class ModelStep:
             self._reject(ask, attempt, judged)
             return
         message = run.message_list.get(answer.id)
-        reason = attempt.finish_reason if stream.judged is None else judged.told.get("finish_reason")
+        reason = attempt.finish_reason if stream.judged is None else judged.details.get("finish_reason")
         async with aclosing(self._accept(ask, attempt, judged, message, str(reason or "other"))) as chunks:
             async for chunk in chunks:
                 yield chunk

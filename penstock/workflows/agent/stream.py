@@ -58,7 +58,7 @@ class StreamField(Generic[V]):
 class ChunkReader:
     """Iterates over the chunks of a stream.
 
-    It is no generator, because a generator has to be closed by a caller who reads only a part.
+    It is not a generator, because a generator has to be closed by a caller who reads only a part.
     """
 
     __slots__ = ("_next",)
@@ -78,7 +78,7 @@ class ChunkReader:
         return chunk
 
 
-class TextReader:
+class AnswerReader:
     """Iterates over the pieces of text of a stream."""
 
     __slots__ = ("_chunks",)
@@ -158,7 +158,7 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return TextReader(self._read())
+        return AnswerReader(self._read())
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """Return `full_stream`."""
@@ -373,7 +373,7 @@ class AgentStream(Generic[T]):
             raise
         self._loop = Loop(run, task, background, lambda step: self._call_back("on_step_finish", step))
         chunks = self._loop.chunks()
-        if run.waits_beside:
+        if run.runs_beside_model:
             chunks = self._in_background(chunks, background)
         self._chunks, self._reader = chunks, CancellableReader(chunks)
         return self

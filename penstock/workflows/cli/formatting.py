@@ -21,7 +21,7 @@ LONGEST_VALUE = 200
 
 
 def console_for(stream: IO[str]) -> Console:
-    """Return a console that writes to a stream, in colours if the terminal and NO_COLOR allow; texts are no markup."""
+    """Return a console that writes to a stream, in colours if the terminal and NO_COLOR allow; texts are not markup."""
     return Console(file=stream, markup=False, highlight=False, emoji=False)
 
 

@@ -10,12 +10,11 @@ import pkgutil
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-import penstock
 import penstock.processors
 from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
-from penstock.processors.guards.guard import GUARD_OPTIONS, Guard
+from penstock.processors.guards.judged_guard import GUARD_OPTIONS, Guard
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.presets import PRESETS
 
@@ -92,24 +91,17 @@ def _processors() -> Iterator[ListEntry]:
 
 
 def _classes() -> dict[str, type[Processor[Any]]]:
-    """Return the built-in processors by name: the public classes, each from the module that defines it."""
+    """Return the built-in processors by name: the public ones of each family. Bases of processors are not public."""
     found: dict[str, type[Processor[Any]]] = {}
-    for module in pkgutil.walk_packages(penstock.processors.__path__, "penstock.processors."):
-        if module.name.rpartition(".")[2].startswith("_"):
-            continue
-        members = vars(importlib.import_module(module.name))
-        found |= {name: value for name, value in members.items() if _is_built_in(name, value, module.name)}
+    for module in pkgutil.iter_modules(penstock.processors.__path__, "penstock.processors."):
+        family = importlib.import_module(module.name)
+        members = {name: getattr(family, name) for name in dir(family)}
+        found |= {name: value for name, value in members.items() if _is_processor(value)}
     return found
 
 
-def _is_built_in(name: str, value: object, module: str) -> bool:
-    """Return whether it is a processor to use: a class that is not public is a base of others."""
-    return (
-        isinstance(value, type)
-        and issubclass(value, Processor)
-        and name in dir(penstock)
-        and value.__module__.startswith(module)
-    )
+def _is_processor(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Processor)
 
 
 def _stages() -> Iterator[ListEntry]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message, Part
-    from penstock.engine.values.ports import Storage
+    from penstock.engine.values.protocols import Storage
     from penstock.engine.values.stored import MemoryRecord, MemoryScope, StoredMessage
 
     Action: TypeAlias = Callable[[Storage, argparse.Namespace, IO[str]], Awaitable[Exit]]
@@ -501,7 +501,7 @@ def _confirmed(question: str) -> bool:
     """Ask on the terminal.
 
     Raises:
-        CommandError: stdin is no terminal.
+        CommandError: stdin is not a terminal.
     """
     if not sys.stdin.isatty():
         raise CommandError("nothing was done: without a terminal to ask on, --yes is required")

@@ -24,7 +24,7 @@ NOTE = (
     "Some values in the messages were replaced by placeholders in square brackets, such as [EMAIL], before you saw "
     "them. Refer to a value by its placeholder; do not guess it, and do not ask for it."
 )
-"""What the model gets to know about placeholders."""
+"""The system message that explains placeholders to the model."""
 
 _PLACEHOLDER = re.compile(r"\[[A-Z][A-Z0-9_-]*\]")
 _WORD = re.compile(r"\w+")

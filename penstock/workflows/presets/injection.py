@@ -9,7 +9,7 @@ from penstock.processors.guards import PromptInjectionDetector, SystemPromptScru
 from penstock.workflows.presets.hygiene import plain_letters
 
 if TYPE_CHECKING:
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
 
 Strategy = Literal["block", "warn", "filter"]
 LeakStrategy = Literal["redact", "block", "warn", "filter"]

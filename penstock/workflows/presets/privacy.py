@@ -12,7 +12,7 @@ from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHid
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 

@@ -17,7 +17,7 @@ from penstock.workflows.presets.hygiene import plain_letters
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.values.ports import Model
+    from penstock.engine.values.protocols import Model
 
 Strategy = Literal["block", "warn", "filter"]
 Hiding = Literal["redact", "block", "warn", "filter"]

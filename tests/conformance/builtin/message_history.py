@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock import MessageHistory, MessageList, Workflow
-from penstock.engine.values.ports import Storage
+from penstock.engine.values.protocols import Storage
 from penstock.engine.values.stored import Thread
 from penstock.models.tokens.counters import HEURISTIC
 from tests.conformance.builtin.frame import Family, Fields, Given, Row

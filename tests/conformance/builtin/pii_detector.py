@@ -12,7 +12,7 @@ import anyio
 from penstock import Chunk, Message, MessageList, PIIDetector, Workflow
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.engine.values.frozen import thaw
-from penstock.processors.guards.guard import Detection
+from penstock.processors.guards.judged_guard import Detection
 from penstock.testing import ScriptedModel
 from tests.conformance.builtin import pii_invented, pii_local_rules, pii_rules
 from tests.conformance.builtin.frame import Family, Fields, Given

@@ -10,7 +10,7 @@ import anyio
 
 from penstock import Chunk, ResponseCache, Run, Workflow, parse_messages
 from penstock.engine import ModelRequest
-from penstock.engine.values.answers import Assembly
+from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.errors import OptionError, StepFailedError
 from tests.conformance.builtin import cache_invented, cache_rules
 from tests.conformance.builtin.cache_rules import SAID, complete, rest_of

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from penstock.engine.values.errors import OptionError, StepFailedError
-from penstock.engine.values.ports import Storage
+from penstock.engine.values.protocols import Storage
 from penstock.engine.values.stored import Thread
 from penstock.testing import InMemoryStorage
 from tests.conformance.builtin.frame import Fields, Given

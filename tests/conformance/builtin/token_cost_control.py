@@ -15,7 +15,7 @@ from typing import Any
 from penstock import Run, Workflow
 from penstock.engine import Usage
 from penstock.engine.tasks import run_without_loop
-from penstock.processors.budgets import CostReport, InMemoryLedger, Price, PriceList, Standing, TokenCostControl
+from penstock.processors.budgets import CostReport, InMemoryLedger, Price, PriceList, Reservation, TokenCostControl
 from tests.conformance.builtin import token_cost_invented, token_cost_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.regex_filter import Logs
@@ -43,7 +43,7 @@ class Noted(InMemoryLedger):
         self.asked: list[Fields] = []
         self.given = given
 
-    def reserve(self, key: str, holder: str, cost: Decimal, **how: Any) -> Standing:
+    def reserve(self, key: str, holder: str, cost: Decimal, **how: Any) -> Reservation:
         """Note the question, but for those after a verdict."""
         if how["limit"] is not None:
             window = {"timestamp": {"window_ms": milliseconds(how["since"], how["at"])}} if how["since"] else {}

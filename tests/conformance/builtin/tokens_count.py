@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.models.tokens.counters import counting
-from penstock.models.tokens.prices import prices
+from penstock.models.tokens.message_costs import prices
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import read
 from tests.conformance.builtin.tokens_rules import COUNTS

@@ -127,7 +127,7 @@ def test_what_is_no_message_is_refused_with_its_place(value: Any, problem: str):
 
 def test_an_unknown_format_is_refused():
     """With those that there are."""
-    with pytest.raises(UsageError, match="format is one of penstock, openai-chat"):
+    with pytest.raises(UsageError, match="format must be one of penstock, openai-chat"):
         parse_messages("hi", "xml")
     with pytest.raises(UsageError, match="not 'xml'"):
         dump_messages("hi", "xml")

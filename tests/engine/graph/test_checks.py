@@ -40,7 +40,7 @@ PROBLEMS: list[tuple[str, Workflow, tuple[str, ...]]] = [
     (
         "a member after nobody",
         W.dag(member(Look(), after="ghost")),
-        ("dag: 'look' comes after 'ghost', which is no member; the members are look",),
+        ("dag: 'look' comes after 'ghost', which is not a member; the members are look",),
     ),
     (
         "a cycle, and what waits for it",
@@ -185,7 +185,7 @@ def test_a_workflow_is_refused_at_a_stage_that_none_of_its_steps_has() -> None:
 
 def test_a_stage_that_does_not_exist_is_refused_with_the_one_that_may_be_meant() -> None:
     """An unknown stage is a slip, not a stage without steps."""
-    with pytest.raises(UsageError, match="no stage is called proces_input; did you mean 'process_input'"):
+    with pytest.raises(UsageError, match="unknown stage proces_input; did you mean 'process_input'"):
         W.then(Look()).validate("proces_input")
 
 
@@ -254,8 +254,14 @@ def test_a_timeout_is_a_finite_number_of_seconds(timeout: Any) -> None:
 )
 def test_a_keyword_that_does_not_exist_is_refused(slip: Any, meant: str | None) -> None:
     """With those that do."""
-    with pytest.raises(UsageError, match="is called timout; " + (f"did you mean '{meant}'" if meant else "there are")):
+    with pytest.raises(UsageError, match="option timout; " + (f"did you mean '{meant}'" if meant else "use one of")):
         slip(timout=1)
+
+
+def test_the_reference_systems_name_of_the_error_policy_leads_to_ours() -> None:
+    """Its letters are nearer to other names."""
+    with pytest.raises(UsageError, match="error_strategy; did you mean 'on_error'"):
+        W.then(Look(), error_strategy="allow")  # type: ignore[call-arg]
 
 
 class Broken(Look):

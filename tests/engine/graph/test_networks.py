@@ -247,7 +247,7 @@ def test_a_dag_within_a_workflow_that_has_a_cycle_stays_one_node() -> None:
 
 def test_a_dag_with_unknown_members_has_no_graph() -> None:
     """An edge from nowhere cannot be drawn; the error is the one of validate."""
-    with pytest.raises(WorkflowError, match="'a' comes after 'nobody', which is no member"):
+    with pytest.raises(WorkflowError, match="'a' comes after 'nobody', which is not a member"):
         _ = Workflow("w").dag(member(Redact("ada", id="a"), after="nobody")).graph
     with pytest.raises(WorkflowError, match="two members have the id 'a'"):
         _ = Workflow("w").dag(member(Redact("ada", id="a")), member(Redact("bob", id="a"))).graph
@@ -337,12 +337,12 @@ def test_everything_wrong_with_a_graph_is_told_at_once() -> None:
         "node 'both': both: it has both attributes, 'step' and 'processor'; keep one",
         "node 'class': Redact: it is a class; place an instance: Redact(...)",
         "node 'text': str: it is neither a processor nor a workflow",
-        "node 'twice': twice: its step has a policy of its own, so mode cannot stand beside it",
+        "node 'twice': twice: its step already has a policy; remove mode from the node",
         "node 'policy': policy: option 'timeout' is -1, but must be a finite number of seconds above 0",
-        "node 7: 7: a node's name is a non-empty str; networkx.relabel_nodes(graph, str) makes one of it",
-        "node 'a/b': a/b: its name becomes the step's id, in which no '/' can be",
-        "edge 'b' → 'a': 'when' is no condition (ctx) -> bool, but Gate",
-        "edge 'a' → 'b': 'when' is no condition (ctx) -> bool, but str",
+        "node 7: 7: a node's name must be a non-empty str; convert it with networkx.relabel_nodes(graph, str)",
+        "node 'a/b': a/b: its name becomes the step's id, which must not contain '/'",
+        "edge 'b' → 'a': 'when' must be a condition (ctx) -> bool, not Gate",
+        "edge 'a' → 'b': 'when' must be a condition (ctx) -> bool, not str",
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Key, OptionError, Processor, Workflow, member
+from penstock import Key, OptionError, PIIDetector, Processor, RegexFilterProcessor, Workflow, member
 from penstock.engine import DagEdge, pick
 from penstock.engine.graph.conditions import either, every
 from penstock.engine.graph.nodes import Arm, Branch, Parallel, Policy, Sequence, Step
@@ -572,3 +572,11 @@ def test_every_policy_of_a_parallel_is_on_its_steps() -> None:
     nodes = Workflow("w").parallel(PII(), Injection(), timeout=3).root.nodes
     assert isinstance(nodes[0], Parallel)
     assert Workflow("w").parallel(PII(), Injection(), timeout=3).draw("text").count("timeout=3 s") == 2
+
+
+def test_a_guard_does_not_show_its_reporter_as_an_option() -> None:
+    """What reports its findings is no option."""
+    shown = [*options_of(PIIDetector()), *options_of(RegexFilterProcessor(presets=["pii"]))]
+
+    assert "strategy" in shown
+    assert not any("reporter" in name for name in shown)

@@ -48,7 +48,7 @@ async def answered(run: Run, text: str) -> list[Chunk]:
     async with run.process_output_stream([text, END], last=False) as stream:
         left = [chunk async for chunk in stream]
     assert stream.judged is not None
-    assert stream.judged.told["usage"] == Usage(1, 2)
+    assert stream.judged.details["usage"] == Usage(1, 2)
     return left
 
 
@@ -58,11 +58,11 @@ async def test_what_follows_a_held_answer_leaves_behind_it() -> None:
     await run.process_input("hi")
     assert await answered(run, "one") == []
     result = Chunk("tool-result", id="c", payload={"call_id": "c", "name": "t", "result": 1})
-    assert run.let_out([result, Chunk("step-finish", payload={"reason": "tool-calls"})]) == ()
+    assert run.releasable([result, Chunk("step-finish", payload={"reason": "tool-calls"})]) == ()
     assert await answered(run, "two") == []
     sent = (await run.process_output_result()).chunks
     assert [chunk.text or chunk.type for chunk in sent] == ["one", "finish", "step-finish", "two", "finish"]
-    assert run.let_out([END]) == (END,)
+    assert run.releasable([END]) == (END,)
 
 
 async def test_a_verdict_before_the_end_takes_back_what_nobody_has_judged() -> None:
@@ -103,7 +103,7 @@ async def test_chunks_of_no_answer_pass_the_guards_of_the_stream_alone() -> None
         assert [chunk.payload["data"] async for chunk in stream] == ["seen"]
     assert run.serves("process_output_stream")
     assert not run.serves("process_tool_call")
-    assert not run.waits_beside
+    assert not run.runs_beside_model
 
 
 async def test_the_tokens_of_an_answer_may_be_told_in_another_form() -> None:
@@ -114,7 +114,7 @@ async def test_the_tokens_of_an_answer_may_be_told_in_another_form() -> None:
     async with run.process_output_stream(["one", end], last=False) as stream:
         _ = [chunk async for chunk in stream]
     assert stream.judged is not None
-    assert stream.judged.told["usage"] == {"inputTokens": 1}
+    assert stream.judged.details["usage"] == {"inputTokens": 1}
 
 
 async def test_a_tool_that_failed_is_told_as_one() -> None:

@@ -649,7 +649,7 @@ async def test_stages_by_name() -> None:
     assert (await run.stage("process_tool_result", 1, tool_name="t")).result == 1
     with pytest.raises(UsageError, match="process_inptu"):
         await run.stage("process_inptu", "hi")
-    with pytest.raises(UsageError, match="chunk by chunk"):
+    with pytest.raises(UsageError, match="handles a stream"):
         await run.stage("process_output_stream", "hi")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from penstock import Chunk, Edit, Key, Processor
-from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.text_guard import TextGuard
 
 SIGN = "@"
 FACT = Key[str]("fact")

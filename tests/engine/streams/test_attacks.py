@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from penstock import Chunk, Edit, Processor, RegexFilterProcessor, Workflow
-from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.text_guards.window import resolve_overlaps
 from penstock.engine.values.chunks import CONTROL
 

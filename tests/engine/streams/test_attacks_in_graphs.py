@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import BatchPartsProcessor, Chunk, Edit, Processor, RegexFilterProcessor, Workflow, member
-from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.text_guard import TextGuard
 
 SECRET = "ada@example.com"
 

@@ -13,7 +13,7 @@ import pytest
 import trio.testing
 
 from penstock import BatchPartsProcessor, Chunk, Edit, OutputStreamContext, Processor, Workflow
-from penstock.engine.text_guards.guard import TextGuard
+from penstock.engine.text_guards.text_guard import TextGuard
 
 Event = float | str | Chunk | Exception
 FINISH = Chunk("finish")

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
 from penstock.engine import StepFailedError, UsageError
-from penstock.engine.text_guards.guard import neighbours
+from penstock.engine.text_guards.text_guard import neighbours
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.values.edits import unite_overlaps
 from penstock.engine.values.errors import EditError
@@ -47,7 +47,7 @@ def test_a_guard_that_edits_nothing_may_report_what_it_found() -> None:
 @pytest.mark.parametrize(
     ("edits", "made", "told"),
     [
-        ("nothing", [Edit(0, 1, "*")], "it declares that it edits nothing, but it returned edits"),
+        ("nothing", [Edit(0, 1, "*")], "it declares edits='nothing', but it returned edits"),
         ("spans", [Edit(0, 22, "*")], "it edits text that is not decided yet"),
     ],
 )
@@ -112,7 +112,7 @@ async def test_a_guard_under_a_policy_that_breaks_between_neighbours_is_replaced
 
 def test_one_chunk_alone_is_not_judged() -> None:
     """Who calls the hook himself is told what to do."""
-    with pytest.raises(UsageError, match="run it in a workflow"):
+    with pytest.raises(UsageError, match="run the guard in a workflow"):
         Watch().process_output_stream(Chunk("text-delta", "a"), None)  # type: ignore[arg-type]
 
 

@@ -152,7 +152,7 @@ def test_an_answer_that_was_removed_leaves_only_its_end(release: Any) -> None:
 
 def test_a_release_that_is_none_is_refused() -> None:
     """With those that there are."""
-    with pytest.raises(UsageError, match="release is one of auto, live, step, result, not 'later'"):
+    with pytest.raises(UsageError, match="release must be one of auto, live, step, result, not 'later'"):
         flow().start_sync().process_output_stream(["a"], release="later")  # type: ignore[arg-type]
 
 

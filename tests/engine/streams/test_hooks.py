@@ -131,8 +131,8 @@ async def test_a_stream_ends_when_another_call_of_its_run_is_stopped() -> None:
 @pytest.mark.parametrize(
     ("make", "edits", "told"),
     [
-        (upper, "nothing", "edits nothing, but did not return the chunk"),
-        (lambda chunk: [chunk, chunk], "nothing", "edits nothing"),
+        (upper, "nothing", "edits='nothing', but did not return the chunk unchanged"),
+        (lambda chunk: [chunk, chunk], "nothing", "edits='nothing'"),
         (lambda chunk: chunk.with_id("other"), "spans", "changed more of the chunk"),
         (lambda chunk: Chunk("reasoning-delta", chunk.text), "spans", "changed more of the chunk"),
         (awaited, "anything", "returned an awaitable; declare the hook `async def`"),
@@ -313,7 +313,7 @@ def test_a_hook_beside_a_guard_that_breaks_is_out_for_the_text() -> None:
 
 def test_a_hook_beside_a_guard_must_give_back_what_it_was_given() -> None:
     """It declared that it edits nothing."""
-    with pytest.raises(StepFailedError, match="edits nothing, but did not return the chunk"):
+    with pytest.raises(StepFailedError, match="edits='nothing', but did not return the chunk unchanged"):
         run_stream(beside_a_guard(Makes(upper, "nothing")), ["a"])
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from penstock import Chunk, Workflow
 from tests.engine.streams.toys import Rule, TextToy, Toy, message_of, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CALL = Chunk("tool-call", id="c", payload={"call_id": "c", "name": "find", "arguments": {}})
 RESULT = Chunk("tool-result", id="c", payload={"call_id": "c", "result": "found"})
@@ -136,3 +141,30 @@ def test_a_guard_in_a_row_sees_nothing_of_what_is_hidden_across_three_texts() ->
 
     assert out.outcome is not None
     assert texts_of(message_of(left)) == [("text", "a ***"), ("text", " b c")]
+
+
+def test_a_guard_in_a_row_holds_no_text_for_lack_of_text_behind_it() -> None:
+    """It reads what it is given of a part as soon as the part has ended, though it has nothing of the next one yet."""
+    row = Workflow("row").then(Toy(Rule("x#x", "block"))).then(Toy(Rule("ab", "delete", "", "", "b")))
+    beside = Toy(Rule("aa", "redact", "***"))
+    given = 0
+
+    def source() -> Iterator[Chunk]:
+        nonlocal given
+        for number, text in enumerate(("xxb", "-", " #a--bb")):
+            yield Chunk("text-start", id=str(number))
+            for char in text:
+                given += 1
+                yield Chunk("text-delta", char, str(number))
+            yield Chunk("text-end", id=str(number))
+
+    left: dict[int, int] = {}
+    length = 0
+    with Workflow("w").parallel(row, beside).start_sync().process_output_stream(source(), release="live") as out:
+        for chunk in out:
+            if length < (length := length + len(chunk.text)):
+                left[length] = given
+
+    held = 4  # each of the two in a row holds two characters: as many as could begin what it looks for
+    assert all(there <= length + held for length, there in left.items())
+    assert left[1] == 1 + held

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
-from penstock.engine.streams.decided import Decided, Merger, split_at
+from penstock.engine.streams.decisions import Decided, Merger, split_at
 from penstock.engine.values.edits import Edits
 from tests.engine.streams.toys import Rule, Toy, message_of, texts_of
 

@@ -11,8 +11,8 @@ import anyio.lowlevel
 
 from penstock import Chunk, Edit, Message, TextPart
 from penstock.engine import ReasoningPart
-from penstock.engine.text_guards.guard import TextGuard
-from penstock.engine.values.answers import Assembly
+from penstock.engine.text_guards.text_guard import TextGuard
+from penstock.engine.values.answer_builder import Assembly
 
 
 class Rule(NamedTuple):

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.ports import Cache, LRUCache
+from penstock.engine.values.protocols import Cache, LRUCache
 from penstock.testing import VirtualClock
 
 

@@ -275,7 +275,7 @@ def test_an_edit_that_cannot_be_is_refused(start: int, end: int, kind: Any) -> N
 
 def test_edits_that_do_not_fit_are_refused_without_quoting_the_text() -> None:
     """Overlapping, or beyond the end."""
-    with pytest.raises(EditError, match="overlap at 2"):
+    with pytest.raises(EditError, match="overlap at position 2"):
         normalise([Edit(0, 3), Edit(2, 4)], "secret")
     with pytest.raises(EditError, match="ends at 9, but the text has 6") as caught:
         normalise([Edit(0, 9)], "secret")

@@ -112,5 +112,5 @@ def test_a_hook_that_gives_no_json_value_for_a_tool_has_failed(stage: str, given
     """Guards behind it could not read what it gave."""
     with pytest.raises(StepFailedError) as caught:
         Workflow("w").then(Gives(given)).check_sync({}, stage=stage)
-    assert f"it returned no JSON value: {place}: expected a JSON value, not" in str(caught.value)
+    assert f"it returned something that is not a JSON value: {place}: expected a JSON value, not" in str(caught.value)
     assert MAIL not in str(caught.value)

@@ -90,7 +90,7 @@ def test_a_change_gives_a_new_list_and_leaves_the_old() -> None:
 @pytest.mark.parametrize("change", [lambda m: m.remove("9"), lambda m: m.replace(Message.user("x", id="9"))])
 def test_an_id_that_is_not_there_is_refused(change: Any) -> None:
     """With the cure."""
-    with pytest.raises(UsageError, match=r"no message of such an id.*add\(\) new ones"):
+    with pytest.raises(UsageError, match=r"no message with that id.*add\(\) for a new"):
         change(listed("a"))
 
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from penstock import Chunk, Message
-from penstock.engine.values.answers import collected
+from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import MessageError, ModelError
 from penstock.engine.values.messages import TextPart, ToolPart
 from penstock.engine.values.model import ModelAnswer, ModelRequest, ResponseFormat, ToolSpec, Usage
@@ -60,7 +60,7 @@ def test_a_request_is_frozen() -> None:
     assert ToolSpec("now").parameters["type"] == "object"
     assert ModelRequest("hi", [tool], ["web"]).tool_choice == ("web",)  # type: ignore[arg-type]
     assert ResponseFormat().schema is None
-    with pytest.raises(MessageError, match="has a name"):
+    with pytest.raises(MessageError, match="has no name"):
         ToolSpec("")
     with pytest.raises(MessageError, match="auto, none, required, or a tuple of names"):
         ModelRequest("hi", tool_choice="maybe")  # type: ignore[arg-type]

@@ -50,10 +50,10 @@ def test_chunks_are_told_apart_and_rewritten_cheaply() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Message("robot", "hi"), "role is one of system, user, assistant, tool, not 'robot'"),
+        (lambda: Message("robot", "hi"), "role must be one of system, user, assistant, tool, not 'robot'"),
         (lambda: Message.user([3]), r"parts\[0\]"),
         (lambda: TextPart(3), "a text part needs a str, not int"),
-        (lambda: ToolPart("c", "t", {}, "done"), "a tool part's state is one of"),
+        (lambda: ToolPart("c", "t", {}, "done"), "a tool part's state must be one of"),
     ],
 )
 def test_a_message_that_cannot_be_is_refused_when_it_is_made(make: Any, words: str) -> None:
@@ -90,12 +90,12 @@ def test_a_missing_extra_says_what_to_install() -> None:
     ("stage", "result", "words"),
     [
         ("process_tool_call", 3, "returned an int; process_tool_call takes None"),
-        ("process_tool_call", {"a": object()}, "no JSON value"),
+        ("process_tool_call", {"a": object()}, "not a JSON value"),
         ("process_tool_call", TextEdits({("arguments", "nowhere"): []}), "a place without text"),
-        ("process_tool_result", object(), "no JSON value"),
-        ("process_tool_result", print, "no JSON value"),
+        ("process_tool_result", object(), "not a JSON value"),
+        ("process_tool_result", print, "not a JSON value"),
         ("process_tool_result", [Message.user("hi")], "returned messages"),
-        ("process_tool_result", Answer({1, 2}), "no JSON value"),
+        ("process_tool_result", Answer({1, 2}), "not a JSON value"),
         ("process_tool_result", TextEdits({("arguments", "a"): []}), "a place without text"),
         ("process_llm_response", [Message.user("hi")], "process_llm_response takes None"),
     ],

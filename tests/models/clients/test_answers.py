@@ -8,7 +8,7 @@ import pytest
 
 from penstock import Message, ToolPart
 from penstock.engine import MessageError, ModelRequest, ReasoningPart
-from penstock.engine.values.answers import Assembly
+from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import AudioPart, UnknownPart

@@ -7,7 +7,7 @@ import anyio
 
 from penstock import OpenAICompatibleModel, RegexFilterProcessor, Workflow
 from penstock.engine import ModelRequest
-from penstock.engine.values.answers import Assembly
+from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.chunks import Chunk
 from penstock.testing.provider import FakeProvider, Reply
 from tests.models.clients.conftest import Making

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from penstock import Chunk, Judge, OpenAICompatibleModel
 from penstock.engine import JudgeError, ModelRequest
-from penstock.engine.values.ports import LRUCache
+from penstock.engine.values.protocols import LRUCache
 from penstock.testing import FakeProvider, Gate, Received, Sent, Wire, failing, rate_limited
 
 

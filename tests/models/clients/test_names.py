@@ -9,7 +9,7 @@ import pytest
 import penstock.models
 from penstock import OpenAICompatibleModel, OptionError
 from penstock.engine import MissingExtraError, ModelRequest
-from penstock.engine.values.ports import Embedder, Model
+from penstock.engine.values.protocols import Embedder, Model
 from penstock.models import TimeLimits
 from penstock.models.openai import http
 from penstock.models.openai.providers import PROVIDERS, Provider, filled

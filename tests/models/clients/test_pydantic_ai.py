@@ -38,7 +38,7 @@ from pydantic_ai.usage import RequestUsage
 
 from penstock import Message, OptionError
 from penstock.engine import MessageError
-from penstock.engine.values.answers import collected
+from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import MissingExtraError, ModelError
 from penstock.engine.values.messages import (
     AudioPart,
@@ -52,7 +52,7 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.engine.values.model import ModelAnswer, ModelRequest, ResponseFormat, ToolSpec, Usage
-from penstock.engine.values.ports import Model
+from penstock.engine.values.protocols import Model
 from penstock.models.judges import Judge
 from penstock.models.pydantic_ai import PydanticAIModel
 from penstock.models.pydantic_ai.answers import EventReader

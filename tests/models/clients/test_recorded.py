@@ -12,7 +12,7 @@ import pytest
 
 from penstock import ModelError
 from penstock.engine import ModelRequest
-from penstock.engine.values.answers import Assembly
+from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.frozen import thaw
 from penstock.models.openai.reading import AnswerReader
 from penstock.models.openai.requests import body_of

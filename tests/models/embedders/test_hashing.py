@@ -8,7 +8,7 @@ import pytest
 
 from penstock import OptionError
 from penstock.engine import UsageError
-from penstock.engine.values.ports import Embedder
+from penstock.engine.values.protocols import Embedder
 from penstock.models import HashingEmbedder
 
 EMBEDDER = HashingEmbedder()

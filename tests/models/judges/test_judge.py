@@ -18,7 +18,7 @@ from penstock.engine import JudgeError, UsageEntry, UsageError
 from penstock.engine.processor.context import InputContext
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.model import ModelRequest, Usage
-from penstock.engine.values.ports import LRUCache
+from penstock.engine.values.protocols import LRUCache
 from penstock.models.judges import Judge, Judgement
 from penstock.testing import CountingIds, ScriptedModel, Turn, VirtualClock
 

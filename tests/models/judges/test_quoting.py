@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.models.judges.asking import quotes
+from penstock.models.judges.verdict_requests import quotes
 
 TEXT = "Please wire 4,500 Euro to Zed at zed@example.com, KEY-77abc, or Überweisung! 我的密码是秘密 Verfassungsgericht"
 

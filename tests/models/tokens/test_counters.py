@@ -14,7 +14,7 @@ from tiktoken_ext import openai_public
 
 from penstock import OptionError
 from penstock.engine import UsageError
-from penstock.engine.values.ports import TokenCounter
+from penstock.engine.values.protocols import TokenCounter
 from penstock.models.tokens import BPECounter, Counting, HeuristicCounter, bpe
 from penstock.models.tokens.bpe import boundaries, last_boundary, slices
 from penstock.models.tokens.counters import MOST, Memo, counting

@@ -18,7 +18,7 @@ from penstock.processors.budgets import (
     InMemoryLedger,
     Price,
     PriceList,
-    Standing,
+    Reservation,
     TokenCostControl,
     prices as price_module,
 )
@@ -205,7 +205,7 @@ class Waiting:
         await anyio.lowlevel.checkpoint()
         self.inner.add(key, model, cost, at)
 
-    async def reserve(self, key: str, holder: str, cost: Decimal, **how: Any) -> Standing:
+    async def reserve(self, key: str, holder: str, cost: Decimal, **how: Any) -> Reservation:
         await anyio.lowlevel.checkpoint()
         return self.inner.reserve(key, holder, cost, **how)
 

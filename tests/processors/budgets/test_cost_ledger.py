@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from penstock import OptionError
-from penstock.processors.budgets import CostLedger, InMemoryLedger, Standing, fits
+from penstock.processors.budgets import CostLedger, InMemoryLedger, Reservation, fits
 
 NOW = datetime(2026, 11, 22, 12, 30, 30, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=10)
@@ -18,7 +18,7 @@ LATER = NOW + timedelta(minutes=10)
 
 def reserve(
     ledger: InMemoryLedger, cost: str, holder: str = "a", *, limit: str | None = "1", at: datetime = NOW
-) -> Standing:
+) -> Reservation:
     """Set aside an amount."""
     bound = None if limit is None else Decimal(limit)
     return ledger.reserve("k", holder, Decimal(cost), limit=bound, since=None, at=at, until=LATER)
@@ -105,7 +105,7 @@ def test_an_amount_fits_up_to_the_limit(spent: str, held: str, cost: str, limit:
     ledger.add("k", "m", Decimal(spent), NOW)
     assert reserve(ledger, held, "b", limit=None).granted
     found = reserve(ledger, cost, limit=limit)
-    assert found == Standing(Decimal(spent), Decimal(held), granted)
+    assert found == Reservation(Decimal(spent), Decimal(held), granted)
     bound = None if limit is None else Decimal(limit)
     assert fits(Decimal(spent), Decimal(held), Decimal(cost), bound) is granted
 
@@ -116,7 +116,7 @@ def test_what_a_holder_sets_aside_replaces_what_it_had() -> None:
     assert reserve(ledger, "0.9").granted
     assert reserve(ledger, "1").granted
     assert not reserve(ledger, "1.1").granted
-    assert reserve(ledger, "1", "b") == Standing(Decimal(0), Decimal(0), granted=True)
+    assert reserve(ledger, "1", "b") == Reservation(Decimal(0), Decimal(0), granted=True)
 
 
 def test_what_nobody_comes_for_is_forgotten() -> None:

@@ -10,7 +10,7 @@ import anyio
 
 from penstock import Agent, Chunk, Message, ResponseCache, Workflow
 from penstock.engine import ModelRequest
-from penstock.engine.values.answers import Assembly
+from penstock.engine.values.answer_builder import Assembly
 from penstock.testing import ScriptedModel
 
 SAID = (Chunk("text-delta", "hi", "t"), Chunk("finish", payload={"reason": "stop"}))

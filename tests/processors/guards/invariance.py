@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 
 from penstock import Message, Workflow
-from penstock.processors.guards.guard import Guard
+from penstock.processors.guards.judged_guard import Guard
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 PROMPT = (

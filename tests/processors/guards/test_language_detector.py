@@ -352,6 +352,14 @@ def test_two_of_them_do_not_mind_each_other() -> None:
     assert not workflow.check_sync(GERMAN).blocked
 
 
+def test_detectors_of_other_target_languages_put_their_scores_in_facts_of_their_own() -> None:
+    """Without an id, too."""
+    one, other = LanguageDetector(), LanguageDetector(target_languages=["de", "fr"])
+
+    assert one.scores.name == "language-detector.scores[detect, input, en]"
+    assert other.scores.name == "language-detector.scores[detect, input, de, fr]"
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -18,7 +18,7 @@ from penstock.testing import ScriptedModel, run_stage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.processors.guards.guard import Detection
+    from penstock.processors.guards.judged_guard import Detection
 
 SENTENCE = "This sentence is long enough to be a window of its own. "
 BAD = "And this is the one that a judge would rather not see here. "

@@ -14,7 +14,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.engine.values.model import ModelRequest
 from penstock.processors.guards import VAULT, PIIType
-from penstock.processors.guards.guard import Detection
+from penstock.processors.guards.judged_guard import Detection
 from penstock.testing import ScriptedModel, Turn, run_stage
 
 MAIL = "mail john.doe@example.com now"
@@ -167,6 +167,7 @@ def test_a_key_of_hashes_is_never_shown() -> None:
     [
         ("types", "did you mean 'detection_types'"),
         ("treshold", "did you mean 'threshold'"),
+        ("error_strategy", "did you mean on_error"),
         ("on_error", r"\.then\(guard, on_error=…\)"),
         ("colour", "there are model, detection_types"),
     ],

@@ -11,16 +11,16 @@ from penstock import Message, UnicodeNormalizer, Workflow
 from penstock.detection.windows import Windows
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import TextPart, ToolPart
-from penstock.processors.guards.guard import UNLISTED, highest_scores
+from penstock.processors.guards.judged_guard import UNLISTED, highest_scores
 from penstock.processors.guards.moderation import CategoryScore
-from penstock.processors.guards.scores import ScoreGuard, WindowScores
+from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.values.ports import Judged
-    from penstock.processors.guards.guard import Detection, GuardOptions
+    from penstock.engine.values.protocols import Judged
+    from penstock.processors.guards.judged_guard import Detection, GuardOptions
 
 
 class Words:

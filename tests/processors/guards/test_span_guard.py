@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from penstock import Chunk, Message, OptionError, PIIDetector, SystemPromptScrubber, Workflow
 from penstock.detection.spans import Span
 from penstock.detection.windows import Windows
-from penstock.engine.text_guards.guard import MAX_HOLD
+from penstock.engine.text_guards.text_guard import MAX_HOLD
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.models.judges import Judgement
-from penstock.processors.guards.spans import JudgedValue, SpanGuard, hide_spans
+from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.window import TextWindow
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.ports import Judged
-    from penstock.processors.guards.guard import Detection, GuardOptions
+    from penstock.engine.values.protocols import Judged
+    from penstock.processors.guards.judged_guard import Detection, GuardOptions
 
 
 class Item(BaseModel):

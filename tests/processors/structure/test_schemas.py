@@ -163,7 +163,7 @@ def test_a_json_schema_wants_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ImportError(name)
         return imported(name, *args, **kwargs)
 
-    from penstock.processors.structure.reading import check_repair
+    from penstock.processors.structure.object_parsing import check_repair
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"penstock\[json-schema\]"):

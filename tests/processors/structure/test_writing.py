@@ -4,7 +4,7 @@ import json
 
 from hypothesis import given, strategies as st
 
-from penstock.processors.structure.reading import from_texts, to_texts
+from penstock.processors.structure.object_parsing import from_texts, to_texts
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

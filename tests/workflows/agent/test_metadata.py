@@ -8,7 +8,7 @@ import pytest
 
 from penstock import Agent, Chunk, OutputResultContext, PIIDetector, processor
 from penstock.engine import ModelRequest
-from penstock.engine.run.answers import Release
+from penstock.engine.run.held_answers import Release
 
 pytestmark = pytest.mark.anyio
 

@@ -85,6 +85,13 @@ def test_presets_and_stages_are_listed_with_a_line_each(run) -> None:
     assert "SpanGuard" not in out  # a base of guards, which nobody places
 
 
+@pytest.mark.parametrize("name", ["PIIDetector", "DropMessages", "DropParts", "LegacyMemory", "MemoryInputFilter"])
+def test_processors_are_listed_wherever_they_are_imported_from(run, name) -> None:
+    """From the top, or from their family only."""
+    assert f"\n  {name}\n" in run("list").out
+    assert run("list", name).out.startswith(f"{name} (processor)")
+
+
 def test_a_guard_is_described_with_the_options_that_all_have(run) -> None:
     """By name, behind its own."""
     assert "options of all guards:\n  backoff\n" in run("list", "ModerationProcessor").out

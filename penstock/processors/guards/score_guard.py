@@ -1,7 +1,7 @@
-"""`ScoreGuard`: base of guards that score texts as a whole, window by window, and act where a score reaches its limit.
+"""`ScoreGuard`: base class of guards that score texts window by window, and act if a score reaches its threshold.
 
 The embedded detector scores a window first. If it is not certain, the judge is asked, if there is one. The strategy
-says what happens to windows that are flagged.
+decides what happens to flagged windows.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol, Type
 
 from penstock.detection.encoded import spoken
 from penstock.detection.windows import Windows
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.guard import neighbours
 from penstock.engine.text_guards.reporting import MOST_LISTED, field_of, listed_place
+from penstock.engine.text_guards.text_guard import neighbours
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.model import JudgeError
-from penstock.processors.guards.guard import Detection, Guard, require_complete, unquoted
+from penstock.processors.guards.judged_guard import Detection, Guard, require_complete, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -30,13 +31,11 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Judged
+    from penstock.engine.values.protocols import Judged
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
-
-_INPUT = ("process_input", "process_input_step", "process_tool_result")
 
 
 class ScoreDetector(Protocol):
@@ -90,21 +89,21 @@ class WindowVerdict(NamedTuple):
 
 
 class ScoreGuard(Guard[V]):
-    """Judges texts window by window. A subclass says which detector scores them, and how a judge's verdict reads.
+    """Scores texts window by window. A subclass sets the detector, and tells how to read a judge's verdict.
 
     Set `detector` or write `detect`; with a judge, write `judge_scores`; and call `set_up` in the constructor. A
     ``max_hold`` that a subclass declares must allow two of the `output_windows` (1,200 characters by default).
 
     Attributes:
-        input_windows: how texts are cut that go to the model.
-        output_windows: how texts of the model are cut; in a stream, a window is held until it is judged.
+        input_windows: how to cut texts that go to the model.
+        output_windows: how to cut texts of the model; in a stream, a window is held until it is judged.
         detector: the embedded detector; None if there is none.
-        certain: the embedded score from which on no judge is asked.
+        certain: the embedded score from which no judge is asked.
         categories: the categories that count.
-        threshold: the score from which on a category counts, for all or by category; None for the defaults.
+        threshold: the score from which a category counts, for all or by category; None for the defaults.
         include_scores: whether the reason of a tripwire has the scores.
-        says: what the reason of a tripwire begins with.
-        judged_threshold: the limit of a judge's scores if ``threshold`` does not give one.
+        says: the beginning of the reason of a tripwire.
+        judged_threshold: the threshold for a judge's scores if ``threshold`` does not give one.
         scores: the fact with the highest score of each category in the run.
     """
 
@@ -190,7 +189,7 @@ class ScoreGuard(Guard[V]):
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
         """Return a verdict about each window that has ended, and where the next one begins."""
-        windows = self.input_windows if ctx.stage in _INPUT else self.output_windows
+        windows = self.input_windows if STAGES[ctx.stage].phase == "input" else self.output_windows
         cuts = windows.cuts(window.text, window.start, final=window.final)
         places = list(itertools.pairwise([window.start, *cuts]))
         hold = cuts[-1] if cuts else window.start
@@ -280,7 +279,7 @@ class ScoreGuard(Guard[V]):
         if self.include_scores:
             scores: Mapping[str, float] = metadata.get("scores", {})
             reason += f"; scores: {', '.join(f'{name} {score:.4g}' for name, score in scores.items())}"
-        self.reporter.stop(ctx, reason, metadata)
+        self._reporter.stop(ctx, reason, metadata)
 
     # Reporting
 

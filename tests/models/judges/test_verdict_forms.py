@@ -7,8 +7,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from penstock.models.judges import Score
-from penstock.models.judges.forms import VerdictData, VerdictForm
 from penstock.models.judges.lenient_json import UnreadableError
+from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
 
 
 def loud(text: str) -> str:

@@ -1,6 +1,6 @@
-"""How much of a streamed text is decided, and with which edits: `Decided`, and how such values compose and merge.
+"""`Decided`: how much of a streamed text is decided, and with which edits; and how such values compose and merge.
 
-All positions count from the beginning of the text that a graph is given. Nothing here calls a processor.
+All positions count from the beginning of the text that a graph is given. This module calls no processor.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def by_part(edits: Edits, starts: Sequence[int]) -> list[Edits]:
 
 
 class Pending:
-    """Decided edits that wait until others have decided as far; each leaves once."""
+    """Decided edits that wait until other tracks have decided as far. Each is taken once."""
 
     __slots__ = ("_edits", "until")
 
@@ -82,11 +82,11 @@ class Pending:
         self.until = decided.until
 
     def waiting(self) -> Collection[Edit]:
-        """Return the edits that wait, in order."""
+        """Return the waiting edits, in order."""
         return self._edits
 
     def safe(self, until: int) -> int:
-        """Return the largest position up to ``until`` that lies within none of the edits that wait."""
+        """Return the largest position up to ``until`` that lies within no waiting edit."""
         return uncut(self._edits, until) if self._edits else until
 
     def take(self, until: int, *, final: bool) -> Edits:
@@ -100,7 +100,7 @@ class Pending:
 
 
 class Composer:
-    """Composes what two tracks in sequence decide; the second one reads the text that the first one leaves."""
+    """Composes the edits of two tracks in sequence; the second reads the output of the first."""
 
     __slots__ = ("_base", "_first", "_mid", "_second")
 
@@ -111,11 +111,11 @@ class Composer:
         self._second = Pending()
 
     def add_first(self, decided: Decided) -> None:
-        """Add what the first decided."""
+        """Add what the first track decided."""
         self._first.add(decided)
 
     def add_second(self, decided: Decided) -> None:
-        """Add what the second decided about the text that the first leaves."""
+        """Add what the second track decided about the output of the first."""
         self._second.add(decided)
 
     def take(self, *, final: bool) -> Decided:

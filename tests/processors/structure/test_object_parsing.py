@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from penstock.processors.structure.reading import is_shown_in, parse_object
+from penstock.processors.structure.object_parsing import is_shown_in, parse_object
 from penstock.processors.structure.schemas import SchemaMismatchError
 from penstock.processors.structure.structured_output import schema_of
 

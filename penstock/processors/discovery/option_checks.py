@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import Message
-from penstock.engine.values.ports import Clock
+from penstock.engine.values.protocols import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence

@@ -26,7 +26,7 @@ from penstock.engine.merging.rules import BranchChanges
 from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.streams.combined import (
+from penstock.engine.streams.combined_tracks import (
     PLACE,
     TEXT,
     DagTrack,
@@ -48,7 +48,7 @@ from penstock.engine.streams.policy import (
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.streams.text_pipe import TextPipe
 from penstock.engine.streams.tracks import StreamGuard, combined_lane, guard_lane, hook_lane, pass_lane, watch_lane
-from penstock.engine.text_guards.guard import text_guard_of
+from penstock.engine.text_guards.text_guard import text_guard_of
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.frozen import FrozenDict
 

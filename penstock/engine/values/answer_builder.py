@@ -1,4 +1,4 @@
-"""Put an answer together from the chunks of a stream: its text, its message, and a whole `ModelAnswer`.
+"""Assemble an answer from the chunks of a stream: its text, its message, and a whole `ModelAnswer`.
 
 Keys of a chunk's payload may have the names of Penstock (``call_id``) or of the reference system (``toolCallId``).
 """
@@ -47,7 +47,7 @@ _ENDS: Mapping[str, str] = {"text-end": "text-delta", "reasoning-end": "reasonin
 
 
 class Assembly:
-    """The answer that the chunks so far make. Lives as long as the stream."""
+    """The answer assembled from the chunks so far. Lives as long as the stream."""
 
     __slots__ = ("_announced", "_metadata", "_parts", "_writing")
 
@@ -65,7 +65,7 @@ class Assembly:
             self._other(chunk)
 
     def write(self, chunk: Chunk) -> None:
-        """Add the chunk of a text."""
+        """Add a chunk with text."""
         key = (chunk.type, chunk.id)
         write = self._writing.get(key)
         if write is None:
@@ -82,7 +82,7 @@ class Assembly:
 
     @property
     def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
-        """The id of the text that was written to last, and the function that writes to it; None if no text is open."""
+        """The id of the text that was written to last, and the function that appends to it; None if no text is open."""
         key, write = next(reversed(self._writing.items()), (("", None), _unwritten))
         return (key[1], write) if key[0] == "text-delta" else (None, write)
 
@@ -205,7 +205,7 @@ def _unwritten(text: str) -> None:
 
 
 async def collected(stream: AsyncIterable[Chunk]) -> ModelAnswer:
-    """Return a streamed answer as a whole. Errors of the model are passed on.
+    """Return a streamed answer as a whole. Errors of the model are raised.
 
     An answer without a ``finish`` chunk gets the finish reason ``other``.
     """

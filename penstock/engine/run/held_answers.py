@@ -1,7 +1,6 @@
-"""`HeldAnswers`: the model's answers that still wait for a verdict, and what of them the client has already.
+"""`HeldAnswers`: answers that are not judged yet, their held chunks, and the ids of texts that were sent already.
 
-An answer's chunks can be held until `process_output_result` has judged the run; answers that were sent before that can
-be taken back. The module runs no step.
+A text that was sent before its verdict is retracted if the verdict rejects it.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ _REASONS = ("reason", "finish_reason", "finishReason")
 
 def _usage(end: Values) -> Value:
     """Return the usage that the last chunk of an answer reports; unparsed where its form is unknown."""
-    from penstock.engine.values.answers import usage_of  # loaded where an answer is streamed
+    from penstock.engine.values.answer_builder import usage_of  # loaded where an answer is streamed
 
     try:
         return usage_of(end.get("usage"))

@@ -19,7 +19,7 @@ Hold: TypeAlias = Literal["live", "step", "result"]
 
 
 class Plans:
-    """The plans of one workflow, each compiled when its stage is first asked for, shared by all runs.
+    """The plans of one workflow, each compiled when its stage is first used, shared by all runs.
 
     With ``orders``, each stage is served by the nodes of its processor list only.
     """
@@ -53,7 +53,7 @@ class Plans:
 
     @property
     def release(self) -> Hold:
-        """Until when a streamed answer is held: ``live`` (not at all) if all later guards judge its stream, too."""
+        """When a streamed answer may be released: ``live`` (at once) if all later guards judge its stream too."""
         if self._release is None:
             self._release = self._find_release()
         return self._release
@@ -66,8 +66,8 @@ class Plans:
         return max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
 
     @property
-    def waits_beside(self) -> bool:
-        """Whether something may run beside the model: timers in the stream, checks that overlap."""
+    def runs_beside_model(self) -> bool:
+        """Whether something may run beside the model: timers in the stream, or overlapping checks."""
         if self._beside is None:
             timed = any(step.timed for step in plan_steps(self.stage(STREAM.name), fallbacks=True))
             self._beside = timed or _overlaps(self.root)

@@ -39,22 +39,21 @@ _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided fi
 
 
 class TextGuard(WholeTexts):
-    """Finds what may not pass in texts, whole or streamed, and redacts it or stops the run.
+    """Base class of guards that search text, whole or streamed, and redact what they find or stop the run.
 
-    Write `find`, which returns edits or aborts, and declare how long text must be held back in a stream: with
-    ``reach``, or with `hold`. Then the text that leaves a stream is the same as for the whole text, however the stream
-    is cut into chunks.
+    Write `find`, which returns edits or aborts. Set ``reach``, or write `hold`, so that a stream holds back enough
+    text. The text that leaves a stream is then the same as for the whole text, however the stream is cut into chunks.
 
     Attributes:
-        reach: the greatest length of a finding in characters, plus the characters behind it that `find` looks at.
-            None: unknown, so the text of a stream is held to its end.
-        lookback: how many characters before a finding `find` needs to see in a stream.
-        min_hold: how many characters of a stream are held back at least; at most ``max_hold``. A finding that begins
-            before them is held back as well, so leave room for the longest one.
-        max_hold: how many characters of a stream may be held back; if more must be, the guard has failed.
-            It does not limit whole texts, nor a tool's arguments, which are judged once they are complete.
-        read_parts_separately: whether neighbouring text parts of a message are read each by itself as well as in one
-            piece; if not, in one piece only.
+        reach: the largest length of a finding in characters, plus the characters after it that `find` looks at. None:
+            unknown, so a stream is held back to its end.
+        lookback: how many characters before a finding `find` must see in a stream.
+        min_hold: the smallest number of characters of a stream to hold back, at most ``max_hold``. A finding that
+            reaches into them is held back whole, so leave room for the longest one.
+        max_hold: the largest number of characters of a stream to hold back; if more are needed, the guard fails. It
+            does not limit whole texts, nor the arguments of a tool call, which are judged once they are complete.
+        read_parts_separately: whether neighbouring text parts of a message are searched separately as well as together;
+            if not, only together.
     """
 
     claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "read_parts_separately")
@@ -74,12 +73,12 @@ class TextGuard(WholeTexts):
             cls.edits = "spans"
 
     def checked(self) -> None:
-        """Check that there is a search, and that the attributes above are valid.
+        """Check that there is a search, and that the attributes are valid.
 
         Raises:
-            ProcessorError: neither `find` nor `scan` is written, or `find` has another signature.
-            OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is no number of characters; ``min_hold``,
-                or what ``reach`` makes `hold` keep back (one character less), is more than ``max_hold``.
+            ProcessorError: the class has neither `find` nor `scan`, or `find` has another signature.
+            OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is not a valid number of characters; or
+                ``min_hold``, or what ``reach`` makes `hold` keep back (one character less), is more than ``max_hold``.
         """
         super().checked()
         name = type(self).__name__
@@ -101,40 +100,40 @@ class TextGuard(WholeTexts):
         if type(self).scan is not TextGuard.scan:
             return
         if type(self).find is TextGuard.find:
-            raise ProcessorError(self.id, "it finds nothing: write find(self, text, ctx, *, final)")
+            raise ProcessorError(self.id, "it has no search; write find(self, text, ctx, *, final)")
         try:
             inspect.signature(self.find).bind("", None, final=True)
         except TypeError as error:
-            raise ProcessorError(self.id, f"find is called with (text, ctx, final=…): {error}") from None
+            raise ProcessorError(self.id, f"find must accept (text, ctx, *, final): {error}") from None
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> Value:
-        """Return the findings as edits in positions of the text, sorted and disjoint; None for nothing. May be async.
+        """Return the findings as edits of ``text``, sorted and disjoint; None for nothing. May be async.
 
-        In a stream, ``text`` is a window, which begins at least `lookback` characters before the text that is not
-        decided. The result must depend on nothing but the text.
+        In a stream, ``text`` is a window. It begins at least `lookback` characters before the text that is still
+        undecided. The result must depend on the text only.
 
         Args:
             text: the text, or the window over it.
             ctx: the context of the current stage; ``ctx.abort`` stops the run at once.
-            final: whether the text ends here. If not, findings beyond the position that `hold` returns are not acted
-                on yet.
+            final: whether the text ends here. If not, findings beyond the position that `hold` returns do not count
+                yet.
         """
         raise NotImplementedError
 
     def hold(self, text: str, start: int) -> int:
-        """Return the position from which text must be held back, at least ``start``. Before it no finding can change.
+        """Return the position from which text must be held back, at least ``start``. Findings before it are final.
 
-        By default it follows from ``reach``.
+        The default follows from ``reach``.
         """
         return start if self.reach is None else max(start, len(text) - self.reach + 1)
 
     def scan(
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[Found], int] | Awaitable[tuple[Sequence[Found], int]]:
-        """Return the findings in a window, and the position from which on it must be held; by default with `find`.
+        """Return the findings in a window, and the position from which text must be held back.
 
-        Override it if one search gives both. Findings begin at ``window.start`` or later and are sorted; those that end
-        before the position are decided.
+        The default calls `find` and `hold`. Override it if one search gives both. Findings begin at ``window.start``
+        or later and are sorted. Those that end before the position are final.
         """
         search = self._searched(window, ctx)
         return search if self.awaits else run_without_loop(search, self.id)
@@ -166,25 +165,27 @@ class TextGuard(WholeTexts):
         ordered = sorted([moved(item, cut) for item in found], key=span) if found else []
         if self.reach is not None and any(item.end - item.start > self.reach for item in ordered):
             raise WrongReturnError(
-                f"it found a stretch that is longer than its reach of {self.reach}; declare a greater reach"
+                f"it found a span that is longer than its reach of {self.reach} characters; increase reach"
             )
         return ordered
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits for each hit, in positions of its window; by default the findings are the edits.
+        """Return the edits for each finding, with positions in its window; by default the findings themselves.
 
-        Called once for each finding, when it is decided: this is where to report, count and abort.
+        It is called once for each final finding: report, count and abort here.
         """
         del ctx
         return [edit_ops.unite_overlaps(cast("Sequence[Edit]", hit.found)) for hit in hits]
 
     def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> None:
-        """Raise an error: the engine calls `find` and `hold` itself, since one chunk alone cannot be judged."""
+        """Raise an error: one chunk alone cannot be judged, so the engine calls `find` and `hold` itself."""
         del chunk, ctx
-        raise UsageError(f"{self.id}: a TextGuard's stream is driven by the engine; run it in a workflow")
+        raise UsageError(
+            f"{self.id}: process_output_stream of a TextGuard cannot be called directly; run the guard in a workflow"
+        )
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        """Return the edits to whole texts, by place; neighbouring text parts are read as one, too.
+        """Return the edits to whole texts, by place. Neighbouring text parts are also searched together.
 
         If `find` or `scan` is async, the texts are judged concurrently.
         """
@@ -197,10 +198,10 @@ class TextGuard(WholeTexts):
         return in_places(hits, self.act(hits, ctx)) if hits else {}
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts in groups, each of which is read as one text: neighbouring text parts, or one other text.
+        """Return the texts in groups that are searched as one text: neighbouring text parts, or a single other text.
 
-        In a stream only neighbouring text parts are read as one. A subclass that groups more texts of an answer would
-        judge the stream and the whole answer differently.
+        In a stream only neighbouring text parts are searched as one. A subclass that groups more texts of an answer
+        would judge the stream and the whole answer differently.
         """
         del ctx
         return list(neighbours(texts))
@@ -222,9 +223,9 @@ class TextGuard(WholeTexts):
         return reader.take(await reader.read(final=True), final=True)
 
     def overrides(self, within: Found, across: Found) -> bool:
-        """Tell whether a finding within a part replaces one across parts that it overlaps; by default it does.
+        """Return whether a finding within a part replaces one across parts that it overlaps; by default True.
 
-        If it does not, `act` gets both.
+        If False, `act` gets both.
         """
         del within, across
         return True

@@ -13,8 +13,8 @@ from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import ToolPart
-from penstock.engine.values.ports import SYSTEM_CLOCK
-from penstock.processors.discovery.shared import checked_clock, checked_count
+from penstock.engine.values.protocols import SYSTEM_CLOCK
+from penstock.processors.discovery.option_checks import checked_clock, checked_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import InputStepContext
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.ports import Clock
+    from penstock.engine.values.protocols import Clock
 
 
 S = TypeVar("S")

@@ -1,7 +1,7 @@
-"""`SpanGuard`: base of guards that find stretches of text, and redact them, remove them, warn of them, or stop the run.
+"""`SpanGuard`: base class of guards that find spans of text, and redact or remove them, log them, or stop the run.
 
-The embedded detector searches every text. A judge, if there is one, reads the text sentence by sentence, with what the
-detector found already hidden, and names values. The guard then searches the text for these values, since models cannot
+The embedded detector searches every text. A judge, if there is one, reads the text sentence by sentence, with the
+detector's findings hidden, and names values. The guard then searches the text for these values, since models cannot
 count characters.
 """
 
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from penstock.detection.windows import Windows
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.guard import MAX_HOLD
 from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, field_of, listed_place
+from penstock.engine.text_guards.text_guard import MAX_HOLD
 from penstock.engine.values.edits import Edit, apply
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.model import JudgeError
-from penstock.processors.guards.guard import Detection, Guard, require_complete
+from penstock.processors.guards.judged_guard import Detection, Guard, require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Judged
+    from penstock.engine.values.protocols import Judged
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.guard import GuardOptions
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
 
@@ -82,16 +82,16 @@ class FindingGroup(NamedTuple):
 
 
 class SpanGuard(Guard[V]):
-    """Finds stretches of texts. A subclass says how its detector finds them, and how a judge's verdict reads.
+    """Finds spans of text. A subclass tells how its detector finds them, and how to read a judge's verdict.
 
     Write `find_spans` and `replacement`; with a judge, `judged_values`; and call `set_up` in the constructor. A
     ``max_hold`` that a subclass declares must allow two of the `windows` (1,200 characters by default), three with
     ``strategy="filter"``.
 
     Attributes:
-        windows: how texts are cut for the judge; ``strategy="filter"`` removes such a window around a finding where it
+        windows: how to cut texts for the judge; ``strategy="filter"`` removes such a window around a finding where it
             cannot remove the message.
-        threshold: the score from which on a finding counts, 0 to 1.
+        threshold: the score from which a finding counts, 0 to 1.
         found: the fact with the number of findings of the run by type: ``{"email": 2}``.
     """
 
@@ -263,7 +263,7 @@ class SpanGuard(Guard[V]):
         if not listed:
             return [()] * len(hits)
         types = [group.owner.type for _, group in listed]
-        self.reporter.count(ctx, self.found, Counter(types))
+        self._reporter.count(ctx, self.found, Counter(types))
         if self.strategy == "warn":
             self.warn(ctx, types)
         stuck = self._why_not_edited(listed)
@@ -326,7 +326,7 @@ class SpanGuard(Guard[V]):
         }
 
     def _report_places(self, ctx: AnyContext, window: TextWindow, groups: Sequence[FindingGroup]) -> None:
-        if not self.reporter.is_heard():
+        if not self._reporter.is_heard():
             return
         places: dict[TextPlace, list[FindingGroup]] = by_place(window, groups) or {window.locate(0)[0]: []}
         for place, here in places.items():

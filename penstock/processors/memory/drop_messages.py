@@ -124,7 +124,7 @@ class DropMessages(Dropper):
 class DropParts(Dropper):
     """Drops the parts of some types, such as reasoning, images, files or tool calls.
 
-    Messages without content left are dropped too. A call and its result are dropped together, wherever they stand.
+    Messages without content left are dropped too. A call and its result are dropped together, at any distance.
 
     Args:
         types: the types of parts: ``reasoning``, ``image``, ``tool`` …, or types that Penstock does not know

@@ -1,8 +1,8 @@
-"""`Guard`: what the guards with a detector and a judge share: options, the judge, and removing messages.
+"""`Guard`: options, judge and message removal that all guards with a detector and a judge share.
 
-A guard finds with an embedded detector, which needs no model, and may ask a judge (a model with a question) about what
-depends on the context. `SpanGuard` finds stretches of text, `ScoreGuard` scores texts; what they found is reported by a
-`GuardReporter`, and each call of a callback gets a `Detection`.
+A guard searches with an embedded detector, which needs no model. It may also ask a judge (a model with a question)
+about text whose meaning depends on the context. `SpanGuard` finds spans of text, `ScoreGuard` scores texts. A
+`GuardReporter` reports the findings, and each callback gets a `Detection`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypedDict, TypeVar, cast
 
 from penstock.engine.processor.processor import flag, is_async, one_of
-from penstock.engine.text_guards.guard import MAX_HOLD, TextGuard
 from penstock.engine.text_guards.reporting import GuardReporter
-from penstock.engine.values import ports
+from penstock.engine.text_guards.text_guard import MAX_HOLD, TextGuard
+from penstock.engine.values import protocols as ports
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.model import JudgeError
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.ports import Cache
+    from penstock.engine.values.protocols import Cache
     from penstock.engine.values.texts import TextPlace
-    from penstock.models.judges.asking import Backoff, Structured
+    from penstock.models.judges.verdict_requests import Backoff, Structured
 
 V = TypeVar("V")
 
@@ -45,19 +45,20 @@ _UNSHOWN = frozenset({"settings", "provider_options", "cache", "backoff"})  # ho
 
 
 class JudgeOptions(TypedDict, total=False):
-    """How a guard asks its model; see `penstock.Judge` for each option. They need a ``model=`` that is a `Model`.
+    """How a guard asks its model; see `penstock.Judge` for each option. They require a ``model=`` that is a `Model`.
 
     Attributes:
         settings: settings of the model, such as ``{"max_tokens": 500}``; the temperature is 0 unless it is given.
         provider_options: options of the provider, by provider; none by default.
-        structured: how the model is made to answer in a form: ``schema`` (the default) or what else `Judge` takes.
-        timeout: how many seconds one request may take, more than 0; 30 by default.
+        structured: how the model is made to answer in the right form: ``schema`` (the default) or another value that
+            `Judge` accepts.
+        timeout: seconds that one request may take, above 0; 30 by default.
         retries: how often a failed request is repeated, 0 or more; 2 by default.
         backoff: a function from the number of an attempt to the seconds to wait before it.
-        limit: how many requests may be under way at once, 1 or more; 8 by default.
-        cache: where verdicts are kept: a `Cache`, ``"memory"`` (the default) or None for nowhere.
-        ttl: how many seconds a kept verdict is valid, more than 0; None (the default) for no limit.
-        max_characters: how many characters a text may have that the judge is asked about; 200,000 by default.
+        limit: how many requests may run at once, 1 or more; 8 by default.
+        cache: where verdicts are cached: a `Cache`, ``"memory"`` (the default) or None for no cache.
+        ttl: seconds for which a cached verdict is valid, above 0; None (the default) for no limit.
+        max_characters: the longest text that the judge is asked about, in characters; 200,000 by default.
     """
 
     settings: Values
@@ -73,26 +74,26 @@ class JudgeOptions(TypedDict, total=False):
 
 
 class GuardOptions(JudgeOptions, total=False):
-    """The options of every guard, beside its own.
+    """The options that every guard has in addition to its own.
 
     Attributes:
-        embedded: whether the embedded detector is used; True by default. It also comes first when there is a model,
-            and what it is sure of is not asked about.
-        instructions: what the model is asked in place of the guard's own question; None (the default) for that.
-        judge_failure: what a failure of the model means. ``fail`` (the default): the guard has failed, and its
-            ``on_error`` policy applies, which blocks unless it is changed. ``embedded``: the embedded detector decides.
-        phase: where the guard looks: ``input`` (what goes to the model: the caller's messages and tools' results),
-            ``output`` (what comes from the model: answers and tool calls) or ``all``. The default is the guard's.
-        parts: the kinds of message parts that are read; None (the default) for all that carry text, except ``data``.
-        history: whether the whole conversation is read again before each model call; False by default.
-        system: whether system messages are read, too; False by default.
-        last_message_only: whether only the last message of a stage is read; False by default.
-        unscanned: what happens to parts that no guard can read, such as pictures and files: ``allow`` (the default),
+        embedded: whether to use the embedded detector; True by default. With a model it runs first, and the model is
+            not asked where the detector is certain.
+        instructions: the question for the model, in place of the guard's own; None (the default) for the guard's own.
+        judge_failure: what happens if the model fails. ``fail`` (the default): the guard fails, and its ``on_error``
+            policy applies, which blocks unless it is changed. ``embedded``: the embedded detector decides.
+        phase: what the guard reads: ``input`` (what goes to the model: the caller's messages and tool results),
+            ``output`` (what comes from the model: answers and tool calls) or ``all``. The default depends on the guard.
+        parts: the kinds of message parts to read; None (the default) for all that hold text, except ``data``.
+        history: whether to read the whole conversation again before each model call; False by default.
+        system: whether to read system messages too; False by default.
+        last_message_only: whether to read only the last message of a stage; False by default.
+        unscanned: what to do with parts that no guard can read, such as pictures and files: ``allow`` (the default),
             ``flag`` them in the step's record, or ``block`` the run.
         on_detection: a plain function that is called with a `Detection` for each text that was judged; None by default.
         on_violation: the same, for each text that was flagged.
-        include_text: whether both callbacks get the text; False by default. The text is given to nobody else.
-        id: the name of the step in the graph; the default is the guard's.
+        include_text: whether both callbacks get the text; False by default. Nothing else gets it.
+        id: the name of the step in the graph; by default the guard's.
     """
 
     embedded: bool
@@ -117,21 +118,21 @@ _POLICY_OPTIONS = ("on_error", "mode", "overlap", "offload")  # options of the s
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Detection:
-    """What a guard found in one text, or in one window of it; callbacks get it.
+    """The result for one text, or for one window of it. Callbacks get it.
 
     Attributes:
         processor_id: the id of the guard.
-        stage: the stage that the guard ran in, such as ``process_input``.
+        stage: the stage in which the guard ran, such as ``process_input``.
         message_id: the id of the message; empty in a stream, and for a tool's arguments or result.
         part: the index of the part in the message, from 0.
-        field: which field the text is: ``text``, ``arguments``, ``result``, ``name`` …
-        flagged: whether a threshold of the guard was reached.
-        strategy: what the guard did about it; ``none`` if nothing was flagged.
+        field: the field that holds the text: ``text``, ``arguments``, ``result``, ``name`` …
+        flagged: whether a score reached its threshold.
+        strategy: what the guard did; ``none`` if nothing was flagged.
         categories: the categories that reached their threshold.
         scores: all scores by category, from 0 to 1.
-        spans: where something was found, in characters from the beginning of the text; empty if the text was judged
-            as a whole.
-        reason: the reason that the judge gave; None without a judge, and if the reason would quote the text.
+        spans: where something was found, in characters from the beginning of the text; empty if the text was judged as
+            a whole.
+        reason: the judge's reason; None without a judge, and if the reason would quote the text.
         judge: the name of the model that judged; empty for the embedded detector.
         text: the text; None unless ``include_text`` is set.
     """
@@ -156,20 +157,18 @@ class Detection:
 
 
 class Guard(TextGuard, Generic[V]):
-    """A `TextGuard` with the options of all guards, and a judge if it is given a model.
+    """A `TextGuard` with the options of all guards, and with a judge if it gets a model.
 
     ``V`` is the type of the judge's verdicts. Use `SpanGuard` or `ScoreGuard`, or write `scan` and `act` yourself.
 
-    ``max_hold`` is set by the guard if no subclass declares it: to `MAX_HOLD` of `penstock.engine.text_guards.guard`,
-    or to more where the guard needs more. A declared ``max_hold`` counts as it is; one that is less than the guard
-    needs is an `OptionError`.
+    The guard sets ``max_hold`` if no subclass declares it: to 4,096 characters (`MAX_HOLD`), or to more if it needs
+    more. A declared ``max_hold`` counts as it is; one that is less than the guard needs is an `OptionError`.
 
     Attributes:
-        strategies: what the guard can do about what it finds; the first is the default.
-        default_phase: where the guard looks unless ``phase`` says otherwise.
+        strategies: the values that the option ``strategy`` accepts; the first is the default.
+        default_phase: the default of the option ``phase``.
         embedded: whether the embedded detector is used.
-        judge: the judge that is asked; None without a model.
-        reporter: reports what was found.
+        judge: the judge; None without a model.
     """
 
     role: ProcessorRole = "guard"
@@ -184,12 +183,12 @@ class Guard(TextGuard, Generic[V]):
             model: a `Model`, a `Judge` for verdicts of type ``verdict``, or None for the embedded detector alone.
             strategy: one of `strategies`.
             verdict: the type of the model's verdicts.
-            question: what the model is asked unless the option ``instructions`` replaces it.
-            options: the options that all guards have, as they were given.
+            question: the question for the model, unless the option ``instructions`` replaces it.
+            options: the options that all guards have, as the caller gave them.
 
         Raises:
             OptionError: an option is not allowed, or there is neither a model nor the embedded detector.
-            TypeError: an option that no guard has.
+            TypeError: an option does not exist.
         """
         name = type(self).__name__
         check_option_names(type(self), options)
@@ -218,7 +217,7 @@ class Guard(TextGuard, Generic[V]):
         self.on_violation = _callback(name, "on_violation", options.get("on_violation"))
         self.include_text = flag(name, "include_text", options.get("include_text", False))
         callbacks = {"on_detection": self.on_detection, "on_violation": self.on_violation}
-        self.reporter = GuardReporter(strategy, callbacks, shows_text=self.include_text)
+        self._reporter = GuardReporter(strategy, callbacks, shows_text=self.include_text)
         self.awaits = self.judge is not None
         self.edits = "nothing" if strategy in ("block", "warn") else "spans"
         if strategy == "warn" and self.unscanned != "block":
@@ -251,8 +250,8 @@ class Guard(TextGuard, Generic[V]):
     def fact_name(self, what: str, *named: object) -> str:
         """Return the name of a fact of this guard.
 
-        A guard without an id of its own gets a name that tells it from other guards of its class: with its strategy,
-        its phase and ``named``.
+        If the guard has no id of its own, the name contains its strategy, its phase and ``named``, so that guards of
+        one class have different facts.
         """
         if "id" in self.options:
             return f"{self.id}.{what}"
@@ -273,20 +272,20 @@ class Guard(TextGuard, Generic[V]):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in {**own, **shown}.items())})"
 
     def report(self, ctx: AnyContext, detection: Detection) -> None:
-        """Call the callbacks that the detection concerns."""
-        self.reporter.call(ctx, "on_detection", detection)
+        """Call the callbacks for the detection."""
+        self._reporter.call(ctx, "on_detection", detection)
         if detection.flagged:
-            self.reporter.call(ctx, "on_violation", detection)
+            self._reporter.call(ctx, "on_violation", detection)
 
     def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
-        """Log what was found and passes."""
-        self.reporter.warn(ctx, categories)
+        """Log a finding that is let through."""
+        self._reporter.warn(ctx, categories)
 
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
     ) -> NoReturn:
-        """Stop the run; ``why`` is what the reason begins with, if the strategy alone does not explain it."""
-        self.reporter.block(ctx, categories, metadata, why)
+        """Stop the run. ``why`` is the beginning of the reason, if the strategy alone does not explain it."""
+        self._reporter.block(ctx, categories, metadata, why)
 
     def without_messages(self, ctx: AnyContext, message_ids: Iterable[str]) -> MessageList:
         """Return the conversation without messages; stop the run if no user message of the request would remain."""
@@ -295,7 +294,7 @@ class Guard(TextGuard, Generic[V]):
         asked = [message for message in before if message.role == "user"]
         if asked and all(message.id in gone for message in asked):
             reason = "every message of the user's was filtered out, so there is nothing to answer"
-            self.reporter.stop(ctx, reason, {"removed": len(gone)})
+            self._reporter.stop(ctx, reason, {"removed": len(gone)})
         ctx.note(removed=len(gone))
         return ctx.message_list.remove(*gone)
 
@@ -335,7 +334,7 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
 
 
 def require_complete(judged: Value, *, flagged: bool, model: str) -> None:
-    """Refuse a verdict that flags nothing and from which entries were left out: those may be the ones that matter.
+    """Refuse a verdict that flags nothing but lacks entries that could not be parsed, since those may matter.
 
     Raises:
         JudgeError: it is such a verdict.
@@ -345,8 +344,8 @@ def require_complete(judged: Value, *, flagged: bool, model: str) -> None:
 
 
 def unquoted(reason: str | None, text: str) -> str | None:
-    """Return a judge's reason; None if it quotes the text, since it would show what is to be hidden."""
-    from penstock.models.judges.asking import quotes  # loaded where a judge has given a reason
+    """Return a judge's reason; None if it quotes the text, since it could show what must stay hidden."""
+    from penstock.models.judges.verdict_requests import quotes  # loaded where a judge has given a reason
 
     return None if reason is None or quotes(reason, text) else reason
 
@@ -376,6 +375,8 @@ def check_option_names(guard: type, options: Mapping[str, object]) -> None:
 
 
 def _suggestion(name: str, guard: type) -> str:
+    if name == "error_strategy":
+        return "did you mean on_error? It is an option of the step: .then(guard, on_error='block')"
     if name in _POLICY_OPTIONS:
         return f"it is an option of the step, given where the guard is placed: .then(guard, {name}=…)"
     own = [parameter.name for parameter in inspect.signature(guard).parameters.values() if parameter.name != "options"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import anyio
 
-from penstock.engine.values.answers import collected
+from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.messages import Message
 from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.model import ModelAnswer, Usage
-    from penstock.engine.values.ports import Ids, Model
-    from penstock.models.judges.forms import VerdictData, VerdictForm
+    from penstock.engine.values.protocols import Ids, Model
     from penstock.models.judges.schemas import Schema
+    from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
 
 
 _DRAWS = 100
@@ -316,7 +316,7 @@ class _Attempts(Generic[V]):
         except UnreadableError as error:
             cut = answer.finish_reason == "length"
             self._problem = "it was cut off because it was too long" if cut else str(error)
-            raise _FailedError("unreadable", f"the answer is no verdict: {self._problem}", wait=0.0) from error
+            raise _FailedError("unreadable", f"the answer is not a verdict: {self._problem}", wait=0.0) from error
 
     def _unanswered(self, error: ModelError) -> _FailedError:
         if self._caller.structured != "prompt" and rejects_format(error):
@@ -328,7 +328,7 @@ class _Attempts(Generic[V]):
 
 
 def _refuse_unfinished(answer: ModelAnswer) -> None:
-    """Refuse an answer that is no answer, whatever its text says.
+    """Refuse an answer that does not count, whatever its text.
 
     Raises:
         _FailedError: it is a refusal, an error, or empty.

@@ -7,7 +7,7 @@ import pytest
 from penstock import Message, MessageList, OptionError, TextPart, ToolPart, Workflow
 from penstock.engine import ImagePart, ReasoningPart, StepFailedError, StepStartPart, UnknownPart
 from penstock.processors.memory import DropMessages, DropParts
-from penstock.processors.memory.droppers import Dropper
+from penstock.processors.memory.drop_messages import Dropper
 
 THOUGHT = Message.assistant([ReasoningPart("hm"), TextPart("a")])
 

@@ -1,6 +1,6 @@
-"""Tracks made of tracks: in sequence, in parallel, under a policy, and in a dag. No processor is called here.
+"""Tracks that consist of other tracks: sequences, parallels, policies and dags. This module calls no processor.
 
-What such a track decides counts in positions of the text that it is fed itself, so tracks combine to any depth.
+A combined track returns decided edits in positions of the text that it is fed, so tracks can be nested to any depth.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.merging.dag_state import DagState
 from penstock.engine.processor.payload import Changes, Payload
-from penstock.engine.streams.decided import Composer, Decided, Merger, by_part, merged_parts, shifted, split_at
+from penstock.engine.streams.decisions import Composer, Decided, Merger, by_part, merged_parts, shifted, split_at
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.texts import TextPlace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.merging.dag_state import MergeBranches
     from penstock.engine.merging.rules import MergePolicy
-    from penstock.engine.streams.decided import MergeEdits
+    from penstock.engine.streams.decisions import MergeEdits
     from penstock.engine.streams.policy import StreamPolicy
     from penstock.engine.streams.tracks import Subject, Track
     from penstock.engine.values.edits import Edit, Edits
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class FollowingTrack:
-    """A track that is fed what a track before it leaves.
+    """A track that is fed the output of the track before it.
 
-    What it decides is composed with what the track before decided, so it counts from the text before both.
+    Its edits are composed with those of the track before, so they count from the text before both.
 
     Attributes:
-        own: what the track itself decided last, about the text that it was fed.
+        own: the track's own last edits, in positions of the text that it was fed.
     """
 
     __slots__ = ("_borders", "_composer", "_fed", "_text", "_track", "_until", "own")
@@ -52,7 +52,7 @@ class FollowingTrack:
         self._borders: list[int] = []  # where parts begin that the track was not told of yet
 
     async def feed(self, before: Decided, text: str, borders: Sequence[int], *, final: bool) -> Decided:
-        """Feed the track what was decided before it; ``text`` and ``borders`` are what the track before was fed."""
+        """Feed the track the decided output of the track before, whose input is ``text`` and ``borders``."""
         if borders:
             self._borders.extend([self._fed + border for border in borders])
         self._text += text
@@ -91,7 +91,7 @@ def applied(text: str, edits: Edits, borders: Sequence[int]) -> tuple[str, list[
 
 
 class SequenceTrack:
-    """Two tracks in sequence: the second is fed what the first leaves."""
+    """Two tracks in sequence: the second is fed the output of the first."""
 
     __slots__ = ("_first", "_second")
 
@@ -100,7 +100,7 @@ class SequenceTrack:
         self._second = FollowingTrack(second)
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Feed the first, and the second with what the first leaves."""
+        """Feed the first, then the second with the output of the first."""
         before = await self._first.feed(text, borders, final=final)
         return await self._second.feed(before, text, borders, final=final)
 
@@ -109,7 +109,7 @@ class SequenceTrack:
 
 
 class ParallelTrack:
-    """Parallel tracks: what all have decided is decided, with the edits of all merged."""
+    """Parallel tracks. Text is decided once all of them have decided it, with their merged edits."""
 
     __slots__ = ("_fed", "_feeds", "_merger", "_run_all")
 
@@ -139,7 +139,7 @@ class ParallelTrack:
 
 
 class PolicyTrack:
-    """A track under a policy. If it fails, the rest of the text is not its own: the fallback reads it, if there is one.
+    """A track under a policy. If it fails, the fallback, if there is one, reads the rest of the text.
 
     The fallback begins where the track had decided.
     """
@@ -157,7 +157,7 @@ class PolicyTrack:
         self._borders: list[int] = []  # … and where parts begin in it
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Feed the track; after its failure the fallback, or let the text pass."""
+        """Feed the track; after its failure, feed the fallback, or pass the text on."""
         if borders:
             self._borders.extend([len(self._waiting) + border for border in borders])
         self._waiting += text
@@ -195,10 +195,10 @@ class StreamDagMember(NamedTuple):
     """A member of a dag that runs in a stream.
 
     Attributes:
-        name: what merge policies call it.
-        path: the path that its changes go under.
+        name: its name in merge policies.
+        path: the path under which its changes are recorded.
         above: the members that ran before it, as bits.
-        sources: the members that feed it, by number; none if the entry does.
+        sources: the numbers of the members that feed it; none if the entry does.
     """
 
     name: str
@@ -222,14 +222,14 @@ class StreamDag(NamedTuple):
         return tuple(index for index in range(len(self.members)) if index not in feeding)
 
     def merged(self, text: str, own: Mapping[int, Edits]) -> Edits:
-        """Return what members did to a text together, as edits of it.
+        """Return the merged edits of members, in positions of the text before all of them.
 
         Args:
             text: the text before all of them.
-            own: by member its own edits, to the text as the members above it had left it; all of these are included.
+            own: by member, its own edits of the text as the members above it left it; all of these are included.
 
         Raises:
-            StepFailedError: they cannot be merged; or whatever else ``merge_branches`` raises then.
+            StepFailedError: they cannot be merged; or any other error of ``merge_branches``.
         """
         if not any(own.values()):
             return ()
@@ -252,7 +252,7 @@ class StreamDag(NamedTuple):
 
 
 class DagTrack:
-    """The members of a dag: each is fed what those before it leave. Where several meet, their edits are merged."""
+    """The members of a dag. Each is fed the output of those before it. Where several meet, their edits are merged."""
 
     __slots__ = ("_dag", "_ends", "_fed", "_joins", "_tracks")
 
@@ -270,7 +270,7 @@ class DagTrack:
         self._fed = 0
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Feed each member what those before it have decided; return what the last have."""
+        """Feed each member the decided output of those before it; return what the last members have decided."""
         for join in self._joins.values():
             join.add_text(text, borders)
         self._fed += len(text)

@@ -1,0 +1,407 @@
+"""Protocols that an application may implement (`Model`, `Storage`, `Clock` …), and a default clock, ids and cache.
+
+Any object with the methods of a protocol will do: write your own, or use the fakes in `penstock.testing` for tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+from penstock.engine.values.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.model import ModelRequest
+    from penstock.engine.values.stored import (
+        MemoryRecord,
+        MemoryScope,
+        Page,
+        StoredMessage,
+        Thread,
+        VectorEntry,
+        VectorHit,
+    )
+    from penstock.engine.values.tripwire import Record
+
+
+V_co = TypeVar("V_co", covariant=True)
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """Returns the time. Messages are stamped with it."""
+
+    def now(self) -> datetime:
+        """Return the current time, with a time zone."""
+        ...
+
+
+@runtime_checkable
+class Ids(Protocol):
+    """Generates ids for messages and runs."""
+
+    def next(self) -> str:
+        """Return an id that was not returned before."""
+        ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Gets the record of each step when the step has ended. An error that it raises is logged and changes nothing."""
+
+    def on_record(self, record: Record) -> None:
+        """Handle the record of one step. It is called in the run's own task, so it must be quick and must not block."""
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts the tokens of texts.
+
+    Two optional attributes make it cheaper to use on a stream. ``additive``: the counts of two texts add up to the
+    count of both together wherever the first ends in a letter or digit and the second begins with a blank or a line
+    end. ``monotone``: a text never has fewer tokens than any beginning of it. ``name`` is shown in records.
+    """
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens: 0 or more. It accepts any text, also one with the names of special tokens."""
+        ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A language model: answers requests in chunks. See `penstock.engine.values.model` for requests and answers.
+
+    An optional attribute ``identity``, a mapping, holds what else distinguishes the model from others of the same name,
+    for example its address and settings. It must not contain an API key. Cached verdicts are shared only by models with
+    the same identity.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the model, for people: ``openai/gpt-5``. It must not contain an API key."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Return the answer, chunk by chunk. Closing the iterator (``aclose``) ends the request.
+
+        Raises:
+            ModelError: while the answer is read: the model could not be asked, or gave no complete answer.
+        """
+        ...
+
+
+class Judged(Protocol[V_co]):
+    """A verdict, and what is known about how it was reached."""
+
+    @property
+    def verdict(self) -> V_co:
+        """The verdict."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The name of the model that gave it. It must not contain an API key."""
+        ...
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The entries of the verdict that could not be parsed and are left out; empty if it is complete."""
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol[V_co]):
+    """Gives verdicts of one type about texts. `penstock.models.judges.Judge` asks a model for them."""
+
+    async def ask(self, content: str, *, ctx: Value = None) -> Judged[V_co]:
+        """Return the verdict about a text. ``ctx``: the context of the hook that asks, for its record.
+
+        Raises:
+            JudgeError: there is no verdict. Do not take that for "nothing found".
+        """
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return one vector for each text, in order. All vectors have the same length.
+
+        Raises:
+            ModelError: the model could not be asked, or gave no complete answer.
+        """
+        ...
+
+
+@runtime_checkable
+class Cache(Protocol):
+    """Stores texts under keys for a limited time: in memory, or in a server that several processes share.
+
+    It may drop entries at any time. An error that it raises is logged and counts as a miss.
+    """
+
+    async def get(self, key: str) -> str | None:
+        """Return the value stored under the key, or None."""
+        ...
+
+    async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
+        """Store the value in place of an earlier one; for ``ttl`` seconds if that is given."""
+        ...
+
+
+@runtime_checkable
+class Storage(Protocol):
+    """Stores threads, messages and working memories. Data is durable once the awaited call has returned.
+
+    It is safe to use from many tasks and several processes, and opens itself at first use. Every method raises
+    `StorageError` if the store cannot be reached, is broken, or gives up. No method silently does less than it was
+    asked.
+    """
+
+    async def thread(self, thread_id: str) -> Thread | None:
+        """Return a thread, or None if there is none with that id."""
+        ...
+
+    async def create_thread(self, thread: Thread) -> Thread:
+        """Return the stored thread with that id; if there is none, store this one.
+
+        Raises:
+            OwnershipError: the stored thread belongs to another resource.
+        """
+        ...
+
+    async def update_thread(
+        self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
+    ) -> Thread:
+        """Set the title or replace the metadata of a thread, and return the thread.
+
+        Args:
+            thread_id: the id of the thread.
+            title: the new title; None keeps the old one.
+            metadata: the new metadata, in place of the old; None keeps the old.
+            expected: the version that the thread must still have; None: any.
+
+        Raises:
+            StorageConflictError: the thread has another version by now.
+            NotStoredError: there is no such thread.
+        """
+        ...
+
+    async def threads(
+        self, *, resource_id: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Page[Thread]:
+        """Return threads, the last changed first. ``after`` is the ``following`` of the page before."""
+        ...
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Delete a thread with its messages, their vectors, and its working memory. Returns whether there was one."""
+        ...
+
+    async def delete_resource(self, resource_id: str) -> int:
+        """Delete everything of a resource: its threads (see `delete_thread`), its vectors and its working memory.
+
+        Returns the number of threads that were deleted. Data stored for the resource afterwards starts afresh.
+        """
+        ...
+
+    async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
+        """Store messages, all or none, and return them as stored, in the order given.
+
+        Each message needs an id and a thread. A message that is already stored is replaced and keeps its place. New
+        messages follow the last message of their thread, in the order given. Missing threads are created; their owner
+        is the message's resource, or the thread itself if the message has no resource.
+
+        Raises:
+            MessageError: a message has no id or no thread.
+            OwnershipError: a thread belongs to another resource, or the id belongs to a message of another thread.
+        """
+        ...
+
+    async def messages(
+        self,
+        thread_id: str,
+        *,
+        resource_id: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> Page[StoredMessage]:
+        """Return messages of a thread, the newest first.
+
+        Args:
+            thread_id: the id of the thread.
+            resource_id: the resource that must own the messages; None: any.
+            limit: the maximum number of messages, 1 to 10,000.
+            before: where to continue: the ``following`` of a page in the same order.
+            oldest_first: whether to return the oldest first instead.
+        """
+        ...
+
+    async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
+        """Return the messages with these ids, each once, by thread and order. Ids that are not stored are ignored."""
+        ...
+
+    async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
+        """Return messages and their neighbours in their threads, each once, by thread and order."""
+        ...
+
+    async def delete_messages(self, ids: Sequence[str]) -> int:
+        """Delete messages with their vectors. Returns how many of them were stored."""
+        ...
+
+    async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
+        """Return the current working memory of a thread or a resource, or None."""
+        ...
+
+    async def put_working_memory(
+        self, scope: MemoryScope, key: str, text: str, *, expected: int | None, author: str = ""
+    ) -> MemoryRecord:
+        """Store a working memory, and return it.
+
+        Args:
+            scope: whether it belongs to a thread or a resource.
+            key: the id of the thread or resource.
+            text: the whole new content.
+            expected: the version that it must still have; 0: there must be none; None: any.
+            author: who makes the change.
+
+        Raises:
+            StorageConflictError: it has another version by now. Read it again first.
+        """
+        ...
+
+    async def working_memory_history(
+        self, scope: MemoryScope, key: str, *, limit: int = 10
+    ) -> tuple[MemoryRecord, ...]:
+        """Return the last versions of a working memory, the newest first. A store keeps at least 10."""
+        ...
+
+    async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
+        """Delete a working memory with all its versions. Returns whether there was one.
+
+        A later write that expects a version of it fails. The versions of the next working memory start from 1 again.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections. The storage opens them again when it is next used."""
+        ...
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """Stores vectors in named indexes and finds the ones nearest to a vector.
+
+    If it also stores messages, deleting a message deletes its vectors.
+    """
+
+    async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
+        """Store vectors, all or none. The index is created at first use, for vectors of their length.
+
+        Raises:
+            StorageError: a vector is empty, has another length than the index, or contains a number that is not finite.
+        """
+        ...
+
+    async def query_vectors(
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        threshold: float | None = None,
+    ) -> tuple[VectorHit, ...]:
+        """Return the nearest entries by cosine, best first, ties by id. A missing index has no entries.
+
+        Args:
+            index: the name of the index.
+            vector: the vector to compare with.
+            limit: the maximum number of entries.
+            thread_id: only entries of this thread; None: of any.
+            resource_id: only entries of this resource; None: of any.
+            threshold: the lowest score to return; None: any.
+        """
+        ...
+
+    async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
+        """Delete the vectors of messages from an index. Returns how many there were."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock, in UTC."""
+
+    __slots__ = ()
+
+    def now(self) -> datetime:
+        """Return the current time, in UTC."""
+        return datetime.now(UTC)
+
+
+class RandomIds:
+    """Random ids of 24 hexadecimal digits; unique across processes, also after a fork."""
+
+    __slots__ = ()
+
+    def next(self) -> str:
+        """Return a new id."""
+        return os.urandom(12).hex()
+
+
+SYSTEM_CLOCK = SystemClock()
+RANDOM_IDS = RandomIds()
+
+
+class LRUCache:
+    """Keeps the ``size`` most recently used texts, each for the time to live that it was stored with.
+
+    Raises:
+        OptionError: ``size`` is not 1 or more.
+    """
+
+    __slots__ = ("_clock", "_kept", "_size")
+
+    def __init__(self, size: int = 1024, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        if type(size) is not int or size < 1:
+            raise OptionError("LRUCache", "size", size, "an int, 1 or more")
+        self._size = size
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[str, datetime | None]] = OrderedDict()
+
+    async def get(self, key: str) -> str | None:
+        """Return the value stored under the key, or None if there is none or it has expired."""
+        value, until = self._kept.get(key, (None, None))
+        if until is not None and until <= self._clock.now():
+            del self._kept[key]
+            return None
+        if value is not None:
+            self._kept.move_to_end(key)
+        return value
+
+    async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
+        """Store the value. If the cache is full, the least recently used entry is dropped."""
+        until = None if ttl is None else self._clock.now() + timedelta(seconds=ttl)
+        self._kept[key] = (value, until)
+        self._kept.move_to_end(key)
+        if len(self._kept) > self._size:
+            self._kept.popitem(last=False)
+
+    def __len__(self) -> int:
+        """Return the number of entries, expired ones included."""
+        return len(self._kept)
+
+    def __repr__(self) -> str:
+        """Show the number of entries, but no content."""
+        return f"LRUCache({len(self)} of {self._size})"
