@@ -433,7 +433,6 @@ _UNMARKED = (  # no prefix to jump to: something in the middle is, or a word nea
     ),
 )
 
-_LONGEST_HEADER = 2000  # characters of a token's header; the longest ones carry a certificate
 # Characters within a key block: 3,900; an RSA key of 4,096 bits has 3,300. A stream must hold a whole block, with the
 # BEGIN and END around it, which have up to 144 characters (see `_PEM`); the rest is to spare.
 _LONGEST_KEY = MAX_HOLD - 196

@@ -121,7 +121,7 @@ class PendingCall(Generic[K, V]):
         self._ended.set()
 
     def remove(self) -> None:
-        """Let no further task join. This does not end the call."""
+        """Stop further tasks from joining. The call itself goes on."""
         if self._calls.get(self._key) is self:
             del self._calls[self._key]
 

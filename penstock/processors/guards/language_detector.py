@@ -87,7 +87,7 @@ def targets_of(guard: str, given: object) -> tuple[str, ...]:
     """
     chosen = _names_listed(guard, "target_languages", given)
     for name in chosen:
-        if not isinstance(_any(name), str) or (language_code(name) is None and _TAG.fullmatch(name) is None):
+        if not isinstance(cast("object", name), str) or (language_code(name) is None and _TAG.fullmatch(name) is None):
             raise OptionError(
                 guard, "target_languages", name, "a code, a tag or a name, such as 'en', 'pt-BR', 'German'"
             )
@@ -139,32 +139,27 @@ def text_summary(verdicts: Sequence[WindowVerdict], targets: Sequence[str]) -> d
     for verdict in seen:
         if "iso_code" in verdict.scored.details:
             sizes[verdict.scored.details["iso_code"]] += verdict.end - verdict.start
-    told = {"is_target_language": None, "target_languages": list(targets)}
+    about_target = {"is_target_language": None, "target_languages": list(targets)}
     if not sizes:
-        return {**UNKNOWN, **told}
+        return {**UNKNOWN, **about_target}
     tag = max(sizes, key=lambda each: sizes[each])
     surest = max(
         (verdict.scored.details for verdict in seen if verdict.scored.details.get("iso_code") == tag),
         key=lambda details: details.get("confidence", 0.0),
     )
     several = {"languages": sorted(sizes)} if len(sizes) > 1 else {}
-    return {**surest, **told, "is_target_language": all(is_among(each, targets) for each in sizes), **several}
+    return {**surest, **about_target, "is_target_language": all(is_among(each, targets) for each in sizes), **several}
 
 
-def merged_summary(before: Mapping[str, Value] | None, told: Mapping[str, Value]) -> Mapping[str, Value]:
+def merged_summary(before: Mapping[str, Value] | None, summary: Mapping[str, Value]) -> Mapping[str, Value]:
     """Return the details of a message of which two texts were read separately.
 
-    These are the later ones, unless the earlier ones tell of a translation. What was translated of either is kept.
+    The later details replace the earlier ones, unless those describe a translation. The original texts of both stay.
     """
     if before is None or "translation" not in before:
-        return told
-    kept = [each["original_content"] for each in (before, told) if "original_content" in each]
+        return summary
+    kept = [each["original_content"] for each in (before, summary) if "original_content" in each]
     return {**before, **({"original_content": " ".join(kept)} if kept else {})}
-
-
-def _any(given: object) -> object:
-    """Return it as one of any type: what callers without a type checker give may be."""
-    return given
 
 
 log = logging.getLogger("penstock")
@@ -180,7 +175,7 @@ ANSWER_LANGUAGE: Key[str] = Key("answer_language")
 METADATA = "language_detection"
 """The key of a message's metadata under which the details stand."""
 
-_TOLD = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
+_SUMMARIES = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
 
 
 @runtime_checkable
@@ -285,8 +280,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self.options = {**options}
         self.identifier = identifier
         self._own = self._identifier(name, identifier)
-        told = {"input": (LANGUAGE,), "output": (ANSWER_LANGUAGE,)}
-        self.provides = (self.scores, *told.get(self.phase, (LANGUAGE, ANSWER_LANGUAGE)))
+        facts = {"input": (LANGUAGE,), "output": (ANSWER_LANGUAGE,)}
+        self.provides = (self.scores, *facts.get(self.phase, (LANGUAGE, ANSWER_LANGUAGE)))
         self.language = ANSWER_LANGUAGE if self.phase == "output" else LANGUAGE
         self._claim(changes=strategy in ("block", "translate") or self.unscanned == "block")
 
@@ -425,18 +420,18 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         last: str | None = None
         for hit in hits:
             verdicts = cast("Sequence[WindowVerdict]", hit.found)
-            told = text_summary(verdicts, self.target_languages)
-            if told is None:
+            summary = text_summary(verdicts, self.target_languages)
+            if summary is None:
                 continue
             message_id = hit.window.locate(verdicts[0].start)[0].message_id
             message = ctx.message_list.get(message_id) if message_id else None
-            told = _translated_before(message, told) or told
-            tag = str(told.get("iso_code", UNDETERMINED))
+            summary = _translated_before(message, summary) or summary
+            tag = str(summary.get("iso_code", UNDETERMINED))
             last = tag if last is None or message is None or message.role == "user" else last
-            told |= self._translations(hit, verdicts, told)
-            self._log(ctx, told)
+            summary |= self._translations(hit, verdicts, summary)
+            self._log(ctx, summary)
             if message is not None:
-                self._keep(ctx, message_id, told)
+                self._remember(ctx, message_id, summary)
         if last is not None:
             ctx.put(ANSWER_LANGUAGE if STAGES[ctx.stage].phase == "output" else LANGUAGE, last)
             ctx.note(language=last)
@@ -452,14 +447,14 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
         """Return the conversation with the translations, and with the details in the metadata of its messages."""
         state: Value = ctx.state
-        told: Mapping[str, Value] = state.pop(_TOLD, EMPTY) if is_mapping(state) else EMPTY
+        summaries: Mapping[str, Value] = state.pop(_SUMMARIES, EMPTY) if is_mapping(state) else EMPTY
         listed = ctx.message_list
-        found = map(listed.get, told if self.edits == "spans" else ())
+        found = map(listed.get, summaries if self.edits == "spans" else ())
         messages = [message for message in found if message is not None]
         changed = [
-            message.with_metadata(**{METADATA: told[message.id]})
+            message.with_metadata(**{METADATA: summaries[message.id]})
             for message in messages
-            if message.metadata.get(METADATA) != told[message.id]
+            if message.metadata.get(METADATA) != summaries[message.id]
         ]
         if changed:
             listed = listed.replace(*changed)
@@ -473,42 +468,42 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """Stop the run; the reason has the language of the text and the allowed languages."""
         named = ", ".join(f"{language_name(tag)} ({tag})" for tag in dict.fromkeys(categories))
         allowed = ", ".join(self.target_languages) or "none"
-        ctx.abort(
-            f"{why}the text is in {named}; allowed: {allowed}",
-            metadata={"strategy": self.strategy, **metadata, "target_languages": list(self.target_languages)},
-        )
+        metadata = {**metadata, "target_languages": list(self.target_languages)}
+        self._reporter.stop(ctx, f"{why}the text is in {named}; allowed: {allowed}", metadata)
 
-    def _translations(self, hit: Hit, verdicts: Sequence[WindowVerdict], told: Mapping[str, Value]) -> dict[str, Value]:
+    def _translations(
+        self, hit: Hit, verdicts: Sequence[WindowVerdict], summary: Mapping[str, Value]
+    ) -> dict[str, Value]:
         if all(verdict.scored.text is None for verdict in verdicts if verdict.scored.flagged):
             return {}
-        sure = {"translation_confidence": told["confidence"]} if "confidence" in told else {}
+        sure = {"translation_confidence": summary["confidence"]} if "confidence" in summary else {}
         named = language_name(self.target_languages[0])
-        about = {"original_language": told["detected_language"], "target_language": named, **sure}
+        about = {"original_language": summary["detected_language"], "target_language": named, **sure}
         kept = {"original_content": _joined(hit.window)} if self.preserve_original else {}
         return {"translation": about, **kept}
 
     def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
         """Do nothing: each text has been logged already, with the name of its language."""
 
-    def _log(self, ctx: AnyContext, told: Mapping[str, Value]) -> None:
-        tag, target = told.get("iso_code"), told["is_target_language"]
+    def _log(self, ctx: AnyContext, summary: Mapping[str, Value]) -> None:
+        tag, target = summary.get("iso_code"), summary["is_target_language"]
         if tag is None or self.strategy == "block" or (target and not self.include_detection_details):
             return
-        lost = self.strategy == "translate" and "translation" not in told
+        lost = self.strategy == "translate" and "translation" not in summary
         level = logging.WARNING if not target and (self.strategy == "warn" or lost) else logging.INFO
-        log.log(level, "%s: %s: a text is in %s (%s)", ctx.step_path, ctx.stage, told["detected_language"], tag)
+        log.log(level, "%s: %s: a text is in %s (%s)", ctx.step_path, ctx.stage, summary["detected_language"], tag)
 
-    def _keep(self, ctx: AnyContext, message_id: str, told: Mapping[str, Value]) -> None:
+    def _remember(self, ctx: AnyContext, message_id: str, summary: Mapping[str, Value]) -> None:
         state: Value = ctx.state
         if is_mapping(state):
-            known: dict[str, Mapping[str, Value]] = state.setdefault(_TOLD, {})
-            known[message_id] = freeze(merged_summary(known.get(message_id), told))
+            known: dict[str, Mapping[str, Value]] = state.setdefault(_SUMMARIES, {})
+            known[message_id] = freeze(merged_summary(known.get(message_id), summary))
 
 
-def _translated_before(message: Message | None, told: Mapping[str, Value]) -> dict[str, Value] | None:
+def _translated_before(message: Message | None, summary: Mapping[str, Value]) -> dict[str, Value] | None:
     """Return the details of an earlier stage that translated a message; None if they do not fit what is seen now."""
     before: Value = message.metadata.get(METADATA) if message is not None else None
-    if not told["is_target_language"] or not is_mapping(before) or "translation" not in before:
+    if not summary["is_target_language"] or not is_mapping(before) or "translation" not in before:
         return None
     return {**before}
 

@@ -133,6 +133,8 @@ def main(arguments: Sequence[str]) -> int:
     only = arguments[2] if len(arguments) > 2 else ""
     number, first = (*map(int, arguments[:2]), *(100, 0)[len(arguments) :])
     texts = texts_of_data(number, first)
+    if not texts:
+        sys.exit(f"there are no texts to judge in {DATA}")
     wrong = 0
     for case in CASES:
         if only and only not in case.name:
