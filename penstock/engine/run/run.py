@@ -4,9 +4,6 @@ A run owns the `Conversation` (messages, facts, roll-back, retry budgets) and th
 (`HeldAnswers`). Once a verdict has ended the run, no hook is called any more.
 """
 
-# `_AnswerStream` is a part of `Run`, so it may use the parts of a run.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -261,7 +258,7 @@ class Run:
         from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
 
         block = self._plans.stage(STREAM.name)
-        return OutputStream(_AnswerStream(self, info, last=last, sync=sync), block, source, hold, sync=sync)
+        return OutputStream(self._AnswerStream(self, info, last=last, sync=sync), block, source, hold, sync=sync)
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_llm_response` when the model's stream has ended; ``chunks``, ``model``, ``from_cache``."""
@@ -476,88 +473,91 @@ class Run:
             )
         return release
 
+    class _AnswerStream:
+        """The run as the stream of one answer uses it; a `StreamHost`. It stands within `Run`, whose parts it uses."""
 
-class _AnswerStream:
-    """The run as the stream of one answer uses it; a `StreamHost`."""
+        __slots__ = ("_before", "_call", "_info", "_last", "_mark", "_run", "_sync", "has_checks")
 
-    __slots__ = ("_before", "_call", "_info", "_last", "_mark", "_run", "_sync", "has_checks")
+        _call: StageCall
+        _before: Payload
 
-    _call: StageCall
-    _before: Payload
+        def __init__(self, run: Run, info: dict[str, Value], *, last: bool, sync: bool) -> None:
+            self._run = run
+            self._info = info
+            self._last = last
+            self._sync = sync
+            self._mark = 0
+            self.has_checks = bool(run._state.pending)
 
-    def __init__(self, run: Run, info: dict[str, Value], *, last: bool, sync: bool) -> None:
-        self._run = run
-        self._info = info
-        self._last = last
-        self._sync = sync
-        self._mark = 0
-        self.has_checks = bool(run._state.pending)
+        @property
+        def tripwire(self) -> Tripwire | None:
+            return self._run.tripwire
 
-    @property
-    def tripwire(self) -> Tripwire | None:
-        return self._run.tripwire
+        async def run_checks(self) -> Outcome:
+            run = self._run
+            if self._sync:  # nothing runs beside the stream, so the checks run before it
+                await run._drained()
+                return run._stopped(STAGES["process_input"])
+            return (await run._run_with_checks(_nothing))[1]
 
-    async def run_checks(self) -> Outcome:
-        run = self._run
-        if self._sync:  # nothing runs beside the stream, so the checks run before it
-            await run._drained()
-            return run._stopped(STAGES["process_input"])
-        return (await run._run_with_checks(_nothing))[1]
+        def begin(self) -> tuple[StageCall, Payload]:
+            run = self._run
+            self._mark = run._mark()
+            self._call = StageCall(run._state, STREAM, EMPTY, NO_IDS)
+            self._before = run._conversation.begin(STREAM, run._state)
+            return self._call, self._before
 
-    def begin(self) -> tuple[StageCall, Payload]:
-        run = self._run
-        self._mark = run._mark()
-        self._call = StageCall(run._state, STREAM, EMPTY, NO_IDS)
-        self._before = run._conversation.begin(STREAM, run._state)
-        return self._call, self._before
+        def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
+            if sent:
+                self._run._answers.note_sent(len(self._before.message_list.response), sent)
+            return self._run._ended(STREAM, self._call, self._before, end, self._mark)
 
-    def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
-        if sent:
-            self._run._answers.note_sent(len(self._before.message_list.response), sent)
-        return self._run._ended(STREAM, self._call, self._before, end, self._mark)
+        def stopped(self, tripwire: Tripwire, failure: Exception | None) -> Outcome:
+            run = self._run
+            if run.tripwire is not None:
+                return run._stopped(STREAM)
+            records = () if run._state.records is None else run._state.records[self._mark :]
+            return run._blocked(STREAM, self._call, self._before, self._before.stopped(tripwire, failure), records)
 
-    def stopped(self, tripwire: Tripwire, failure: Exception | None) -> Outcome:
-        run = self._run
-        if run.tripwire is not None:
-            return run._stopped(STREAM)
-        records = () if run._state.records is None else run._state.records[self._mark :]
-        return run._blocked(STREAM, self._call, self._before, self._before.stopped(tripwire, failure), records)
+        async def judge(
+            self, answer: Message, hold: Hold, held: list[Chunk]
+        ) -> tuple[Outcome, Message | None, list[Chunk]]:
+            run = self._run
+            earlier = len(run.message_list.response)
+            answer = run.message_list.completed(answer)
+            info = FrozenDict({**info_of(answer, held), **self._info})
+            outcome = await self._judge_step(answer, info)
+            if outcome.blocked:
+                return outcome, None, []
+            after = outcome.message_list.get(answer.id)
+            leaving = edited_chunks(held, answer, after)
+            if (
+                after is not None and not after.parts
+            ):  # it was judged, but no provider takes a message that says nothing
+                run.message_list = run.message_list.remove(after.id)
+            if hold == "step":
+                run._answers.note_sent(earlier, texts_of(leaving))
+                return outcome, after, leaving
+            judged = answer if after is None else after  # one that was removed still has an end that is sent
+            run._answers.hold(judged, leaving)
+            if not self._last or (after is not None and open_calls(after)):
+                return outcome, after, []
+            outcome = await run._run(STAGES["process_output_result"], None, EMPTY, info)
+            return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
 
-    async def judge(
-        self, answer: Message, hold: Hold, held: list[Chunk]
-    ) -> tuple[Outcome, Message | None, list[Chunk]]:
-        run = self._run
-        earlier = len(run.message_list.response)
-        answer = run.message_list.completed(answer)
-        info = FrozenDict({**info_of(answer, held), **self._info})
-        outcome = await self._judge_step(answer, info)
-        if outcome.blocked:
-            return outcome, None, []
-        after = outcome.message_list.get(answer.id)
-        leaving = edited_chunks(held, answer, after)
-        if after is not None and not after.parts:  # it was judged, but no provider takes a message that says nothing
-            run.message_list = run.message_list.remove(after.id)
-        if hold == "step":
-            run._answers.note_sent(earlier, texts_of(leaving))
-            return outcome, after, leaving
-        judged = answer if after is None else after  # one that was removed still has an end that is sent
-        run._answers.hold(judged, leaving)
-        if not self._last or (after is not None and open_calls(after)):
-            return outcome, after, []
-        outcome = await run._run(STAGES["process_output_result"], None, EMPTY, info)
-        return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
-
-    async def _judge_step(self, answer: Message, info: Values) -> Outcome:
-        """Run the stages that judge the answer of a step; the last one runs even if no step has it: it accepts."""
-        run = self._run
-        judging = [
-            stage for stage in STAGES.values() if stage.judges == "step" and (stage.accepts or run.serves(stage.name))
-        ]
-        outcome = await run._run(judging[0], answer, EMPTY, info)
-        for stage in judging[1:]:
-            if not outcome.blocked:
-                outcome = await run._run(stage, None, EMPTY, info)
-        return outcome
+        async def _judge_step(self, answer: Message, info: Values) -> Outcome:
+            """Run the stages that judge the answer of a step; the last one runs even if no step has it: it accepts."""
+            run = self._run
+            judging = [
+                stage
+                for stage in STAGES.values()
+                if stage.judges == "step" and (stage.accepts or run.serves(stage.name))
+            ]
+            outcome = await run._run(judging[0], answer, EMPTY, info)
+            for stage in judging[1:]:
+                if not outcome.blocked:
+                    outcome = await run._run(stage, None, EMPTY, info)
+            return outcome
 
 
 async def _nothing() -> None:
