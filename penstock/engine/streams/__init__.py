@@ -5,7 +5,7 @@ A chunk goes through *pipes*. A pipe that guards texts hands them to a *lane*, w
     source           sources       an iterable of chunks, or a task that reads one
       │ Chunk
       ▼
-    pipes            build         made of the plan when the stream starts, in sequence
+    pipes            builder       made of the plan when the stream starts, in sequence
       ├─ HookPipe    hooks         calls hooks on chunks
       ├─ PolicyPipe  policy        hooks with a timeout, on_error= or a fallback
       ├─ ShadowPipe  policy        steps that only watch
@@ -13,7 +13,7 @@ A chunk goes through *pipes*. A pipe that guards texts hands them to a *lane*, w
            │ text                  ▲ Decided(edits, until)
            ▼                       │
          lane → track              tracks     a text guard, or a hook that edits nothing, on one text
-                  └─ tracks        combined   tracks in sequence, in parallel, under a policy, in a dag
+                  └─ tracks        combined_tracks   in sequence, in parallel, under a policy, in a dag
       │ Chunk
       ▼
     StreamNormalizer stream        no empty texts; keeps the answer
@@ -25,6 +25,6 @@ Pipe: takes a chunk and returns the chunks that leave. Lane: a part of the graph
 the stream. Track: the same part of the graph on one text; it is fed text and returns up to where the text is decided,
 and the edits to that. A chunk that holds whole texts, such as a tool call, is fed to a track in one final piece.
 
-`decided` composes and merges decisions, `chunk_texts` finds the whole texts in chunks, and `steps` holds what a step
+`decisions` composes and merges decisions, `chunk_texts` finds the whole texts in chunks, and `steps` holds what a step
 keeps during a stream: its context, effects and record.
 """

@@ -2,7 +2,7 @@
 
 A `Lane` is made for each part of the graph when the stream starts. It opens a `Track` for each `Subject`: a streamed
 text, or a chunk that holds whole texts, such as tool arguments. A track is fed text and returns its decided edits. This
-module has the tracks that call processors; `combined` has the tracks that consist of other tracks.
+module has the tracks that call processors; `combined_tracks` has those that consist of other tracks.
 """
 
 from __future__ import annotations
