@@ -78,11 +78,11 @@ class ScriptedModel:
     async def _next(self, request: ModelRequest) -> Turn:
         self.requests.append(request)
         try:
-            told = self._script.take(request)
+            given = self._script.take(request)
         except IndexError:
             few = f"the script of {self._name!r} has {len(self._script)} turns, and this is one more request"
             raise UsageError(f"{few}; repeat_last=True repeats the last turn") from None
-        return turn(await told if isinstance(told, Awaitable) else told)
+        return turn(await given if isinstance(given, Awaitable) else given)
 
     def _chunks(self, said: Turn, request: ModelRequest) -> Iterator[Chunk]:
         id = self._ids.next()
@@ -99,8 +99,8 @@ class ScriptedModel:
             "finish", payload={"reason": said.reason, "raw_reason": said.reason, "usage": _usage(said, request)}
         )
 
-    def _failed(self, told: Value) -> ModelError:
-        what = failure(told)
+    def _failed(self, given: Value) -> ModelError:
+        what = failure(given)
         return ModelError(
             self._name,
             what.message,

@@ -105,12 +105,12 @@ class Failure:
         return self.status is not None and (self.status in {408, 409, 429} or self.status >= 500)  # noqa: PLR2004
 
 
-def failure(told: Value) -> Failure:
+def failure(given: Value) -> Failure:
     """Return the failure that a turn describes: by a message, a mapping, or True."""
-    if isinstance(told, Mapping):
+    if isinstance(given, Mapping):
         known = {field.name for field in fields(Failure)}
-        return Failure(**{key: value for key, value in cast("Values", told).items() if key in known})
-    return Failure(told) if isinstance(told, str) else Failure()
+        return Failure(**{key: value for key, value in cast("Values", given).items() if key in known})
+    return Failure(given) if isinstance(given, str) else Failure()
 
 
 def arguments(call: Values) -> str:
@@ -124,28 +124,28 @@ def call_id(call: Values, index: int) -> str:
     return str(call.get("id") or f"call-{index + 1}")
 
 
-def turn(told: str | Values | Turn) -> Turn:
+def turn(given: str | Values | Turn) -> Turn:
     """Return the turn that a str (its text) or a mapping describes.
 
     Raises:
         UsageError: the mapping has an unknown key.
     """
-    if isinstance(told, Turn):
-        return told
-    if isinstance(told, str):
-        return Turn(text=told)
+    if isinstance(given, Turn):
+        return given
+    if isinstance(given, str):
+        return Turn(text=given)
     names = [field.name for field in fields(Turn)]
-    odd = sorted(set(told) - set(names))
+    odd = sorted(set(given) - set(names))
     if odd:
         raise UsageError(f"a turn has no {', '.join(odd)}; its keys are {', '.join(names)}")
-    return Turn(**told)
+    return Turn(**given)
 
 
 class Script(Generic[Asked, Item]):
     """The items of a script, one for each request, in order. Several threads can take items.
 
     Args:
-        told: the items, each of which may be a function of the request; or one such function, for all.
+        given: the items, each of which may be a function of the request; or one such function, for all.
         repeat_last: whether the last item is repeated for all further requests.
 
     Raises:
@@ -153,12 +153,12 @@ class Script(Generic[Asked, Item]):
     """
 
     def __init__(
-        self, told: Sequence[Item | Callable[[Asked], Item]] | Callable[[Asked], Item], *, repeat_last: bool
+        self, given: Sequence[Item | Callable[[Asked], Item]] | Callable[[Asked], Item], *, repeat_last: bool
     ) -> None:
-        if isinstance(told, str):
+        if isinstance(given, str):
             raise UsageError("a script is a list of answers, or a function; for one answer: [answer]")
-        self._items = [told] if callable(told) else list(told)
-        self._repeat_last = repeat_last or callable(told)
+        self._items = [given] if callable(given) else list(given)
+        self._repeat_last = repeat_last or callable(given)
         self._taken = 0
         self._lock = threading.Lock()
 

@@ -125,8 +125,8 @@ def check_function(function: object) -> None:
         raise OptionError("Tool", "function", function, "a function, a method, or an object that can be called")
     called = _called(function)
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
-        told = "a function that returns its result; to report progress, write chunks to a ToolContext"
-        raise OptionError("Tool", "function", function, told)
+        allowed = "a function that returns its result; to report progress, write chunks to a ToolContext"
+        raise OptionError("Tool", "function", function, allowed)
 
 
 def parameters_of(function: Callable[..., object]) -> Parameters:
@@ -160,8 +160,10 @@ def contexts_beside_mapping(function: Callable[..., object]) -> tuple[str, ...]:
     takes_it = any(given.kind in _BY_PLACE and not is_context(_hint(function, given)) for given in first)
     needed = [given.name for given in others if given.kind not in _ANY_NUMBER and given.default is NO_DEFAULT]
     if not takes_it or not {*needed} <= {*contexts}:
-        told = "a function whose first parameter takes a mapping; others are of the type ToolContext, or have defaults"
-        raise OptionError("Tool", "function", function, told)
+        allowed = (
+            "a function whose first parameter takes a mapping; others are of the type ToolContext, or have defaults"
+        )
+        raise OptionError("Tool", "function", function, allowed)
     return contexts
 
 
@@ -179,20 +181,20 @@ def _signature(function: Callable[..., object]) -> tuple[Given, ...]:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        told = "a function with a signature that Python can read: write one that calls it"
-        raise OptionError("Tool", "function", function, told) from error
+        allowed = "a function with a signature that Python can read: write one that calls it"
+        raise OptionError("Tool", "function", function, allowed) from error
     filled = function.keywords if isinstance(function, functools.partial) else ()
     return tuple(given for given in signature.parameters.values() if given.name not in filled)
 
 
 def _check_kind(function: str, given: Given, place: int) -> None:
-    told = ""
+    allowed = ""
     if given.kind not in _BY_NAME:
-        told = "a parameter that can be given by name: no '/', no '*' and no '**' parameters"
+        allowed = "a parameter that can be given by name: no '/', no '*' and no '**' parameters"
     elif place == 0 and given.name in _UNBOUND and given.annotation is NO_DEFAULT:
-        told = "bound: make the tool from an object's method, Tool(object.name)"
-    if told:
-        raise OptionError("Tool", f"{function}({given.name})", str(given), told)
+        allowed = "bound: make the tool from an object's method, Tool(object.name)"
+    if allowed:
+        raise OptionError("Tool", f"{function}({given.name})", str(given), allowed)
 
 
 def _hint(function: Callable[..., object], given: Given) -> Value:
@@ -209,8 +211,8 @@ def _hint(function: Callable[..., object], given: Given) -> Value:
     try:
         return get_type_hints(holder, known, include_extras=True)[given.name]
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        told = "a type that its module defines at run time (not only under TYPE_CHECKING, or in a function)"
-        raise OptionError("Tool", f"{name_of(function)}({given.name})", given.annotation, told) from error
+        allowed = "a type that its module defines at run time (not only under TYPE_CHECKING, or in a function)"
+        raise OptionError("Tool", f"{name_of(function)}({given.name})", given.annotation, allowed) from error
 
 
 def _inner(function: Value) -> Value:
@@ -262,23 +264,23 @@ def check_strict(schema: Values, *, strict: bool | None) -> Values:
         OptionError: ``strict=True``, but the schema is not strict.
     """
     if strict and not (is_strict(schema) and {*schema.get("required", ())} == {*schema.get("properties", {})}):
-        told = "in the strict form where strict=True: every field required, no others, each of a type"
-        raise OptionError("Tool", "parameters", schema, told)
+        allowed = "in the strict form where strict=True: every field required, no others, each of a type"
+        raise OptionError("Tool", "parameters", schema, allowed)
     return schema
 
 
 def _takes_null(schema: Value) -> bool:
     """Tell whether a schema itself allows null."""
     kinds = schema.get("type")
-    told = (kinds,) if isinstance(kinds, str) else tuple(kinds or ())
+    listed = (kinds,) if isinstance(kinds, str) else tuple(kinds or ())
     either = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
-    return "null" in told or None in schema.get("enum", ()) or any(_takes_null(item) for item in either)
+    return "null" in listed or None in schema.get("enum", ()) or any(_takes_null(item) for item in either)
 
 
 def _or_null(schema: Value) -> Value:
-    told = {"description": schema["description"]} if "description" in schema else {}
+    description = {"description": schema["description"]} if "description" in schema else {}
     rest = {name: item for name, item in schema.items() if name not in ("description", "default")}
-    return {"anyOf": [rest, _NULL], **told}
+    return {"anyOf": [rest, _NULL], **description}
 
 
 def _unreferenced(schema: Value, definitions: Values, inside: tuple[str, ...] = ()) -> Value:
@@ -428,12 +430,12 @@ def check_schema(schema: object) -> Values:
         OptionError: it is not one.
     """
     given: Value = schema
-    told = "the JSON Schema of an object: {'type': 'object', 'properties': …}"
+    allowed = "the JSON Schema of an object: {'type': 'object', 'properties': …}"
     if not isinstance(given, Mapping):
-        raise OptionError("Tool", "parameters", schema, told)
+        raise OptionError("Tool", "parameters", schema, allowed)
     fields = cast("Values", given)
     if fields.get("type") != "object" or not isinstance(fields.get("properties", {}), Mapping):
-        raise OptionError("Tool", "parameters", schema, told)
+        raise OptionError("Tool", "parameters", schema, allowed)
     return fields
 
 
@@ -446,8 +448,8 @@ def check_fits(schema: Values, own: Values) -> Values:
     fields: Values = schema.get("properties", {})
     missing = [name for name in own.get("required", ()) if name not in fields]
     if missing or not {*fields} <= {*own["properties"]}:
-        told = f"a schema with the function's parameters ({', '.join(own['properties']) or 'none'})"
-        raise OptionError("Tool", "parameters", schema, told)
+        allowed = f"a schema with the function's parameters ({', '.join(own['properties']) or 'none'})"
+        raise OptionError("Tool", "parameters", schema, allowed)
     return schema
 
 
@@ -456,10 +458,10 @@ def _field(parameter: Parameter, text: str | None) -> Value:
     hint, default = parameter.hint, parameter.default
     if isinstance(default, FieldInfo):
         hint = cast("Value", Annotated[hint, default])
-    told = FieldInfo.from_annotation(hint)
-    if text and told.description is None:
+    field = FieldInfo.from_annotation(hint)
+    if text and field.description is None:
         hint = Annotated[hint, Field(description=text)]
-    open_ended = told.is_required() and (default is NO_DEFAULT or isinstance(default, FieldInfo))
+    open_ended = field.is_required() and (default is NO_DEFAULT or isinstance(default, FieldInfo))
     wanted: Value = Required if open_ended else NotRequired
     return wanted[hint]
 
@@ -487,13 +489,13 @@ def _default(value: Value) -> dict[str, Value]:
 
 def _culprit(function: str, parameters: Iterable[Parameter]) -> OptionError:
     """Return the error that names the parameter of which pydantic cannot make a schema."""
-    told = "a type of which pydantic can make a JSON Schema"
+    allowed = "a type of which pydantic can make a JSON Schema"
     for parameter in parameters:
         try:
             TypeAdapter(parameter.hint).json_schema(schema_generator=_Schemas)
         except (PydanticUserError, TypeError, NameError):
-            return OptionError("Tool", f"{function}({parameter.name})", parameter.hint, told)
-    return OptionError("Tool", function, [parameter.name for parameter in parameters], f"parameters, each of {told}")
+            return OptionError("Tool", f"{function}({parameter.name})", parameter.hint, allowed)
+    return OptionError("Tool", function, [parameter.name for parameter in parameters], f"parameters, each of {allowed}")
 
 
 def _plain(given: Value) -> dict[str, Value]:

@@ -76,9 +76,9 @@ class ToolCallOptions:
             "errors": (self.errors in ("message", "type"), "'message' or 'type'"),
             "max_result_characters": (_is_limit(self.max_result_characters), "an int, 1 or more, or None"),
         }
-        for option, (fits, told) in allowed.items():
+        for option, (fits, expected) in allowed.items():
             if not fits:
-                raise OptionError("Tool", option, getattr(self, option), told)
+                raise OptionError("Tool", option, getattr(self, option), expected)
 
 
 def _is_bool(value: Value) -> bool:
@@ -125,11 +125,11 @@ def _plain(result: object) -> Value:
     try:
         return json_value(to_jsonable_python(result), "result")
     except UnicodeDecodeError as error:
-        told = "its result holds bytes that are not UTF-8; return them as text, in base64 for example"
-        raise NotJSONError(told) from error
+        reason = "its result holds bytes that are not UTF-8; return them as text, in base64 for example"
+        raise NotJSONError(reason) from error
     except Exception as error:  # a lazy iterator or a user's serialiser may raise anything
-        told = "something in its result is not a JSON value; return strings, numbers, lists and dicts"
-        raise NotJSONError(told) from error
+        reason = "something in its result is not a JSON value; return strings, numbers, lists and dicts"
+        raise NotJSONError(reason) from error
 
 
 def text_of(result: Value) -> str:
@@ -171,10 +171,10 @@ async def run(work: BoundCall, ctx: ToolContext) -> Value:
             through.
     """
     relay = _Relay(ctx.send)
-    told = replace(ctx, send=relay.send) if ctx.send is not None else ctx
+    own_ctx = replace(ctx, send=relay.send) if ctx.send is not None else ctx
     try:
         with anyio.move_on_after(work.options.timeout):
-            return await _result(work, told)
+            return await _result(work, own_ctx)
     finally:
         relay.open = False
     raise ToolError(work.name, "timed-out", f"it did not finish within {work.options.timeout:g} seconds")

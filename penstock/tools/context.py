@@ -38,8 +38,8 @@ class ToolError(PenstockError):
         self.tool = tool
         self.kind: ToolErrorKind = kind
         self.problem = problem
-        told = problem if for_model is None else for_model
-        self.for_model = told.encode(errors="replace").decode()  # half a surrogate pair cannot be sent
+        text = problem if for_model is None else for_model
+        self.for_model = text.encode(errors="replace").decode()  # half a surrogate pair cannot be sent
         which = "a tool" if kind == "unknown" else f"tool {tool!r}"
         super().__init__(f"{which}: {problem} ({kind})")
 

@@ -110,14 +110,14 @@ class Tool:
     ) -> None:
         check_function(function)
         own = name_of(function)
-        told = described(text_of(function))
+        docs = described(text_of(function))
         taken = parameters_of(function)
-        arguments = HintedArguments(own, taken.shown, told.parameters)
+        arguments = HintedArguments(own, taken.shown, docs.parameters)
         if parameters is not None:
             shown = check_strict(check_fits(check_schema(parameters), arguments.schema), strict=strict)
         else:
             shown = strict_form(arguments.schema, own) if strict else arguments.schema
-        text = told.text if description is None else description
+        text = docs.text if description is None else description
         spec = _spec(own if name is None else name, shown, text, strict)
         options = ToolCallOptions(approval, concurrent, timeout, offload, errors, max_result_characters)
         self._fill(spec, function, arguments, taken.contexts, options)
@@ -256,8 +256,8 @@ class Tool:
         try:
             return self._arguments.read(arguments)
         except ArgumentsError as error:
-            told = f"the arguments do not fit: {error}"
-            raise ToolError(self.name, "invalid-arguments", "the arguments do not fit", for_model=told) from None
+            problem = f"the arguments do not fit: {error}"
+            raise ToolError(self.name, "invalid-arguments", "the arguments do not fit", for_model=problem) from None
 
     async def call(self, arguments: Value, ctx: ToolContext | None = None) -> Value:
         """Return the result of a call, as a frozen JSON value.
@@ -323,8 +323,8 @@ def _check_loop(function: object, options: ToolCallOptions) -> None:
             "Tool", "offload", options.offload, "False or None for an async function, which runs on the event loop"
         )
     if options.offload is False and options.timeout is not None and not is_async(function):
-        told = "None if offload=False: nothing can stop a sync function on the event loop"
-        raise OptionError("Tool", "timeout", options.timeout, told)
+        allowed = "None if offload=False: nothing can stop a sync function on the event loop"
+        raise OptionError("Tool", "timeout", options.timeout, allowed)
 
 
 _ALLOWED = "a list of functions, Tools and ToolSpecs, or a mapping from names to them"

@@ -395,16 +395,16 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         """Return the answers with the decision of ``on_result``, which is awaited if it is async."""
         if not self.awaits:
             return self._decided(window, asked, ctx)
-        told = self._classification(window, asked, ctx)
-        answer: Value = self.on_result(asked.answers, told)
+        classification = self._classification(window, asked, ctx)
+        answer: Value = self.on_result(asked.answers, classification)
         if inspect.isawaitable(answer):
             await answer
-        return asked._replace(filtered=told.filtered)
+        return asked._replace(filtered=classification.filtered)
 
     def _decided(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
-        told = self._classification(window, asked, ctx)
-        _at_once("on_result", self.on_result(asked.answers, told))
-        return asked._replace(filtered=told.filtered)
+        classification = self._classification(window, asked, ctx)
+        _at_once("on_result", self.on_result(asked.answers, classification))
+        return asked._replace(filtered=classification.filtered)
 
     def _classification(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> Classification[A]:
         ctx.put(self.answers, asked.answers)

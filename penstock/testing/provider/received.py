@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
 
 
-def mapping(told: Value) -> Values:
+def mapping(value: Value) -> Values:
     """Return the value if it is an object, else an empty one."""
-    return cast("Values", told) if isinstance(told, dict) else {}
+    return cast("Values", value) if isinstance(value, dict) else {}
 
 
-def items(told: Value) -> list[Value]:
+def items(value: Value) -> list[Value]:
     """Return the items of an array; none for any other value."""
-    return list(cast("Sequence[Value]", told)) if isinstance(told, list) else []
+    return list(cast("Sequence[Value]", value)) if isinstance(value, list) else []
 
 
-def objects(told: Value) -> list[Values]:
+def objects(value: Value) -> list[Values]:
     """Return the items of an array that are objects."""
-    return [mapping(item) for item in items(told) if isinstance(item, dict)]
+    return [mapping(item) for item in items(value) if isinstance(item, dict)]
 
 
 SECRET = frozenset({"authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"})

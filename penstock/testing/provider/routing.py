@@ -61,14 +61,14 @@ def events(turn: Turn, request: Received, wire: Wire, id: str) -> Iterator[Value
 
 def usage(turn: Turn, request: Received) -> Values:
     """Return the usage of an answer: a token for each word, unless the turn says otherwise."""
-    told: Mapping[str, int] = turn.usage or {}
-    asked, said = told.get("input_tokens", len(request.all_text.split())), told.get("output_tokens", turn.words)
-    thought = told.get("reasoning_tokens", len("".join(turn.reasoning_pieces).split()))
+    tokens: Mapping[str, int] = turn.usage or {}
+    asked, said = tokens.get("input_tokens", len(request.all_text.split())), tokens.get("output_tokens", turn.words)
+    thought = tokens.get("reasoning_tokens", len("".join(turn.reasoning_pieces).split()))
     return {
         "prompt_tokens": asked,
         "completion_tokens": said,
         "total_tokens": asked + said,
-        "prompt_tokens_details": {"cached_tokens": told.get("cached_tokens", 0)},
+        "prompt_tokens_details": {"cached_tokens": tokens.get("cached_tokens", 0)},
         "completion_tokens_details": {"reasoning_tokens": thought},
     }
 
@@ -111,8 +111,15 @@ def _call(call: Values, index: int) -> dict[str, Value]:
 
 
 def _broken(turn: Turn) -> Values:
-    told = failure(turn.stream_error)
-    return {"error": {"message": told.message, "type": "server_error", "param": None, "code": told.code or told.status}}
+    failed = failure(turn.stream_error)
+    return {
+        "error": {
+            "message": failed.message,
+            "type": "server_error",
+            "param": None,
+            "code": failed.code or failed.status,
+        }
+    }
 
 
 CATEGORIES = (
@@ -297,9 +304,9 @@ class Routing:
         elif isinstance(said, Reply):
             made = said
         else:
-            told = turn(said)
-            wire = replace(wire, cut_at=0) if told.plain_error is not None else wire
-            made = problem_with_chat(request) or self._said(told, request, wire)
+            scripted = turn(said)
+            wire = replace(wire, cut_at=0) if scripted.plain_error is not None else wire
+            made = problem_with_chat(request) or self._said(scripted, request, wire)
         return encoded(made, wire), wire
 
     def _problem(self, request: Received, endpoint: str | None) -> Reply | None:
@@ -331,22 +338,22 @@ class Routing:
             return answer_moderations(request, self.moderate)
         return answer_models(self.models) if endpoint == "/models" else _exhausted(len(self.script))
 
-    def _said(self, told: Turn, request: Received, wire: Wire) -> Reply | Iterable[Values]:
+    def _said(self, scripted: Turn, request: Received, wire: Wire) -> Reply | Iterable[Values]:
         """Return a turn as the answer to a chat request."""
         streamed = request.streamed if wire.stream is None else wire.stream
-        broken = told.error if told.error is not None or streamed else told.stream_error
+        broken = scripted.error if scripted.error is not None or streamed else scripted.stream_error
         if broken is not None:
             return _failed(broken)
         id = f"chatcmpl-{next(self.numbers):06}"
         if streamed:
             return list(
-                events(told, request, wire, id)
+                events(scripted, request, wire, id)
             )  # at once, so that errors in a turn are reported as errors of the script
-        return Reply(completion(told, request, wire, id))
+        return Reply(completion(scripted, request, wire, id))
 
 
-def _failed(told: object) -> Reply:
-    what = failure(told)
+def _failed(given: object) -> Reply:
+    what = failure(given)
     reply = failing(what.status or 500, what.message, code=what.code)
     headers = {} if what.retry_after is None else {"retry-after": format(what.retry_after, "g")}
     return replace(reply, headers=headers)

@@ -65,8 +65,8 @@ class Sender:
             pieces = iter(whole)
             headers = {**headers, "content-length": str(sum(map(len, whole)))}
         else:
-            told = {"chunked": {"transfer-encoding": "chunked"}, "close": {"connection": "close"}}
-            headers = {**headers, **told[framing]}
+            framed = {"chunked": {"transfer-encoding": "chunked"}, "close": {"connection": "close"}}
+            headers = {**headers, **framed[framing]}
         self._send(_head(status, headers))
         self._send_body(pieces, chunked=framing == "chunked")
         return framing != "close"

@@ -160,8 +160,8 @@ def failing(status: int = 500, message: str = "The server had an error", *, code
 
 def rate_limited(wait: float | datetime | None = None, message: str = "Rate limit reached") -> Reply:
     """Return a 429. ``wait`` is its retry-after: seconds, a time (sent as an HTTP date), or None."""
-    told = format(wait, "g") if isinstance(wait, int | float) else wait and format_datetime(wait, usegmt=True)
-    headers = {"retry-after": told} if told else {}
+    value = format(wait, "g") if isinstance(wait, int | float) else wait and format_datetime(wait, usegmt=True)
+    headers = {"retry-after": value} if value else {}
     return Reply(error(message, "requests", "rate_limit_exceeded"), 429, headers)
 
 
@@ -183,7 +183,7 @@ Encoded: TypeAlias = "tuple[int, dict[str, str], Iterator[bytes]]"
 def encoded(answer: Reply | Iterable[Values], wire: Wire) -> Encoded:
     """Return a reply, or the events of a stream, as bytes."""
     if isinstance(answer, Reply):
-        headers = {"content-type": answer.type, **{name.lower(): str(told) for name, told in answer.headers.items()}}
+        headers = {"content-type": answer.type, **{name.lower(): str(value) for name, value in answer.headers.items()}}
         return answer.status, _headers(headers, wire), _body(_pieces_of(answer, wire), wire)
     return 200, _headers({"content-type": f"{EVENTS}; charset=utf-8"}, wire), _body(_events(answer, wire), wire)
 
