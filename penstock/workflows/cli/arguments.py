@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from penstock.engine.formats import FORMATS
-from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.stages import STAGES, full_name
 from penstock.workflows.batch import JOBS
 from penstock.workflows.cli.inputs import is_object
+from penstock.workflows.cli.terminal import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,7 +193,7 @@ def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
 
 def _parser(version: str) -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    main = argparse.ArgumentParser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_HelpFormatter)
+    main = _Parser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_HelpFormatter)
     main.add_argument("--version", action="version", version=f"penstock {version}")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
@@ -201,6 +202,14 @@ def _parser(version: str) -> argparse.ArgumentParser:
     _add_list(commands)
     add_memory(commands, _command)
     return main
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose error messages cannot control the terminal, though they repeat arguments."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Print the message and end."""
+        super().exit(status, None if message is None else readable(message))
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -254,6 +263,7 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument(
         "--stage",
+        type=full_name,
         choices=CHECKED_STAGES,
         default="process_input",
         metavar="STAGE",
@@ -292,7 +302,11 @@ def _add_draw(commands: Any) -> None:
     draw.add_argument("-f", "--format", choices=tuple(DIAGRAMS), help="default: by the extension of FILE, else text")
     draw.add_argument("-o", "--output", metavar="FILE", help="write the diagram to this file")
     draw.add_argument(
-        "--stage", choices=tuple(STAGES), metavar="STAGE", help="draw only the steps that implement this stage"
+        "--stage",
+        type=full_name,
+        choices=tuple(STAGES),
+        metavar="STAGE",
+        help="draw only the steps that implement this stage",
     )
 
 
@@ -302,7 +316,11 @@ def _add_validate(commands: Any) -> None:
     )
     validate.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
     validate.add_argument(
-        "--stage", choices=tuple(STAGES), metavar="STAGE", help="check that it can be used at this stage, too"
+        "--stage",
+        type=full_name,
+        choices=tuple(STAGES),
+        metavar="STAGE",
+        help="check that it can be used at this stage, too",
     )
 
 

@@ -8,8 +8,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.workflows.cli.formatting import console_for, plain, visible, why
+from penstock.workflows.cli.formatting import console_for, plain, why
 from penstock.workflows.cli.results import error_text
+from penstock.workflows.cli.terminal import readable, visible
 
 if TYPE_CHECKING:
     from typing import IO
@@ -118,9 +119,9 @@ class SingleText:
             console.print(_records(checked), "")
         console.print(_verdict(checked))
         if self._show_input:
-            console.print(Text.assemble(("input: ", "dim"), _readable(str(checked.item.value))))
+            console.print(Text.assemble(("input: ", "dim"), readable(str(checked.item.value))))
         if outcome is not None and not outcome.blocked:
-            console.print(Text.assemble(("text: ", "dim"), _readable(outcome.text)))
+            console.print(Text.assemble(("text: ", "dim"), readable(outcome.text)))
 
     def end(self, counts: RunCounts, seconds: float) -> None:
         """Do nothing: one text needs no counts."""
@@ -138,11 +139,6 @@ def _records(checked: RowChecked) -> Table:
             _milliseconds(record.seconds),
         )
     return table
-
-
-def _readable(text: str) -> str:
-    """Return the text with its line breaks kept and all other control characters escaped."""
-    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def _verdict(checked: RowChecked) -> Text:
