@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 import anyio
 from anyio import to_thread
 
+from penstock.engine.processor.stages import full_name
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import MessageError
 
@@ -129,7 +130,7 @@ def check_all(
 
 def is_sync(workflow: Workflow, stage: str) -> bool:
     """Return whether no step of the stage is async."""
-    block = workflow.plans.stage(stage)
+    block = workflow.plans.stage(full_name(stage))
     return block is None or block.sync
 
 
