@@ -88,6 +88,12 @@ class Checked(Generic[T]):
         edited = any(record.status == "edited" and not record.shadow for record in self.records)
         return "edited" if edited else "passed"
 
+    @property
+    def flagged(self) -> tuple[str, ...]:
+        """The names of what steps found and let pass, each once; without those of steps in shadow mode."""
+        names = (name for record in self.records if not record.shadow for name in record.flagged)
+        return tuple(dict.fromkeys(names))
+
 
 AsCall: TypeAlias = Callable[[T], Call]
 Emit: TypeAlias = Callable[[Checked[T]], None]

@@ -48,6 +48,12 @@ class SlowJudge(Processor):
             await anyio.lowlevel.checkpoint()
         Judge.process_input(self, ctx)
 
+class Flagger(Processor):
+    """Says what it saw, and lets it pass."""
+    edits = "nothing"
+    def process_input(self, ctx):
+        ctx.flag(*re.findall("bomb|knife", ctx.text))
+
 class Chatty(Processor):
     """Logs and quotes what it sees, as user code may."""
     edits = "nothing"
@@ -64,6 +70,7 @@ guard = Workflow("guard").then(Mail()).then(Judge())
 slow = Workflow("slow").then(Mail()).then(SlowJudge())
 closed = Workflow("closed").then(Judge(), on_error="block")
 shadowed = Workflow("shadowed").then(Judge(), mode="shadow")
+flagging = Workflow("flagging").then(Flagger())
 chatty = Workflow("chatty").then(Chatty(), on_error="block")
 tools = Workflow("tools").then(ResultMail())
 '''

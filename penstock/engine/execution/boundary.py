@@ -220,8 +220,19 @@ def record(
     """Add a record of what a step did, and pass it to the observers."""
     notes = EMPTY if effects is None or effects.notes is None else effects.notes
     seconds = perf_counter() - started if started else 0.0
+    flagged = () if effects is None or effects.flagged is None else tuple(effects.flagged)
     made = Record(
-        step.path, step.processor_id, call.stage.name, status, call.run.shadow, seconds, edits, tripwire, error, notes
+        step.path,
+        step.processor_id,
+        call.stage.name,
+        status,
+        call.run.shadow,
+        seconds,
+        edits,
+        tripwire,
+        error,
+        notes,
+        flagged,
     )
     run = call.run
     if run.records is not None:

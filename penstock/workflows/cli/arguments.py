@@ -290,8 +290,8 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument(
         "--fail-on",
-        choices=("blocked", "edited"),
-        help="exit with 1 if a row is blocked (edited: if one is edited or blocked)",
+        choices=("blocked", "edited", "flagged"),
+        help="exit with 1 if a row is blocked (edited: if one is edited or blocked; flagged: or flagged)",
     )
     run.add_argument("--no-progress", action="store_true", help="show no progress bar")
 

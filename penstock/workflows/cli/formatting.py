@@ -32,9 +32,9 @@ def why(record: Record) -> str:
         return plain(f"{reason} ({record.error})" if record.error else reason)
     if record.status == "failed":
         return f"{record.error} was raised"
-    if record.status == "edited":
-        return plain(_edits(record))
-    return plain(_details(record))
+    done = _edits(record) if record.status == "edited" else _details(record)
+    found = f"flagged: {', '.join(record.flagged)}" if record.flagged else ""
+    return plain("; ".join(filter(None, (found, done))))
 
 
 def _edits(record: Record) -> str:

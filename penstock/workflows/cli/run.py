@@ -138,8 +138,10 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
 def _exit_of(counts: RunCounts, fail_on: str | None) -> Exit:
     if counts.incomplete:
         return Exit.INCOMPLETE
-    found = {"blocked": ("blocked",), "edited": ("edited", "blocked"), None: ()}[fail_on]
-    return Exit.FOUND if any(counts.statuses[status] for status in found) else Exit.OK
+    blocked = counts.statuses["blocked"]
+    edited = counts.statuses["edited"] + blocked
+    found = {"blocked": blocked, "edited": edited, "flagged": edited + counts.flagged, None: 0}[fail_on]
+    return Exit.FOUND if found else Exit.OK
 
 
 # Rows
