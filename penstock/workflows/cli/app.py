@@ -54,6 +54,8 @@ def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
         from penstock.workflows.cli.inspection import draw as command
     elif args.command == "validate":
         from penstock.workflows.cli.inspection import validate as command
+    elif args.command == "completion":
+        from penstock.workflows.cli.completion import completion as command
     elif args.command == "memory":
         from penstock.workflows.cli.memory import memory as command
     else:
