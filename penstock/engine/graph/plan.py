@@ -30,6 +30,7 @@ class PlanStep:
     """One step, ready to run, with its hook and its claims. Lives as long as the plan."""
 
     __slots__ = (
+        "allows",
         "edits",
         "ends",
         "new_state",
@@ -44,13 +45,14 @@ class PlanStep:
         "warned_open",
     )
 
-    def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str) -> None:
+    def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str, *, allows: bool) -> None:
         self.path = step.path
         self.processor = step.processor
         self.processor_id = step.path.rsplit("/", 1)[-1]
         self.provides: frozenset[AnyKey] = claims.provides
         self.new_state: NewState = step.processor.new_state
         self.on_error = on_error
+        self.allows = allows  # under a timeout ``on_error`` stands with the policy around the step
         self.edits: EditsClaim = claims.edits
         self.role = claims.role
         self.timed = step.processor.timed
@@ -259,7 +261,7 @@ def _step(step: Step, stage: Stage) -> Block | None:
     policy = step.policy
     on_error = policy.on_error or claims.on_error
     wrapped = policy.timeout is not None or isinstance(on_error, Processor)
-    placed = PlanStep(step, claims, stage, "raise" if wrapped else str(on_error))
+    placed = PlanStep(step, claims, stage, "raise" if wrapped else str(on_error), allows=on_error == "allow")
     call = offloaded(hook.call) if policy.offload else hook.call
     awaits = hook.awaits or policy.offload is not None
     block = PlanSteps(((placed, call, awaits, stage.context),), sync=not awaits)

@@ -5,6 +5,7 @@ A context is made for one step and one call of a stage, and must not be used onc
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, overload
 
@@ -29,13 +30,17 @@ if TYPE_CHECKING:
     from penstock.engine.values.usage import UsageEntry
 
 
+log = logging.getLogger("penstock")
+
+
 class Effects:
     """What a hook did through its context, besides its result."""
 
-    __slots__ = ("data", "facts", "flagged", "notes", "return_check", "tripwire")
+    __slots__ = ("data", "facts", "failure", "flagged", "notes", "return_check", "tripwire")
 
     def __init__(self) -> None:
         self.tripwire: Tripwire | None = None
+        self.failure: str | None = None
         self.facts: dict[AnyKey, Value] | None = None
         self.notes: dict[str, Value] | None = None
         self.flagged: dict[str, None] | None = None
@@ -224,6 +229,25 @@ class Context(View, Generic[S]):
         """
         effects = self._touch()
         effects.flagged = {**(effects.flagged or {}), **dict.fromkeys(names)}
+
+    def let_pass(self, error: Exception) -> None:
+        """Leave unjudged a text on which this hook failed, and go on with the others; the record says *failed*.
+
+        Args:
+            error: the failure. It is raised again unless the step's policy is ``on_error="allow"``.
+        """
+        step = self._step
+        if not step.allows:
+            raise error
+        self._touch().failure = type(error).__name__
+        if not step.warned_open:  # once for each plan
+            step.warned_open = True
+            log.warning(
+                "%s failed on a text in %s (%s); its policy lets that text pass (said once)",
+                step.path,
+                self._call.stage.name,
+                type(error).__name__,
+            )
 
     @property
     def spent(self) -> tuple[UsageEntry, ...]:

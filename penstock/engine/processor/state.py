@@ -58,6 +58,19 @@ class StepLike(Protocol):
         ...
 
     @property
+    def allows(self) -> bool:
+        """Whether its policy lets a run go on if it fails (``on_error="allow"``)."""
+        ...
+
+    @property
+    def warned_open(self) -> bool:
+        """Whether the log has warned that its failures let runs go on."""
+        ...
+
+    @warned_open.setter
+    def warned_open(self, warned: bool) -> None: ...
+
+    @property
     def new_state(self) -> NewState:
         """Makes the step's state for a request."""
         ...

@@ -334,6 +334,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         if self.awaits:
             return self._waited(window, places, views, hold, ctx)
         asked = [_WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
+        asked = [one for one in asked if one.answers is not _NONE]
         if STAGES[ctx.stage].streams:
             asked = [self._decided(window, one, ctx) for one in asked]
         return asked, hold
@@ -342,21 +343,32 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         self, window: TextWindow, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
     ) -> tuple[Sequence[_WindowAnswers], int]:
         answers = await gather([partial(self._answers, view, ctx) for view in views])
-        asked = [_WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True)]
+        asked = [
+            _WindowAnswers(*place, answer)
+            for place, answer in zip(places, answers, strict=True)
+            if answer is not _NONE
+        ]
         if STAGES[ctx.stage].streams:
             asked = [await self._awaited(window, one, ctx) for one in asked]
         return asked, hold
 
     async def _answers(self, text: str, ctx: AnyContext) -> Value:
+        """Return the answers about a text; `_NONE` if there are none and the text may pass."""
+        known = _left(ctx)
+        if text in known:
+            return known[text]
+        try:
+            return _kept(ctx, text, await self._asked(text, ctx))
+        except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
+            ctx.let_pass(error)
+            return _NONE
+
+    async def _asked(self, text: str, ctx: AnyContext) -> Value:
         """Return the answers about a text.
 
         Raises:
             JudgeError: the model gave none, or not all.
         """
-        known = _left(ctx)
-        return known[text] if text in known else _kept(ctx, text, await self._asked(text, ctx))
-
-    async def _asked(self, text: str, ctx: AnyContext) -> Value:
         if self.judge is None:
             answers: Value = cast("Callable[[str], Value]", self.classifier)(text)
             return await answers if inspect.isawaitable(answers) else answers
@@ -373,7 +385,11 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         known = _left(ctx)
         if text in known:
             return known[text]
-        return _kept(ctx, text, _at_once("classifier", cast("Callable[[str], Value]", self.classifier)(text)))
+        try:
+            return _kept(ctx, text, _at_once("classifier", cast("Callable[[str], Value]", self.classifier)(text)))
+        except Exception as error:  # noqa: BLE001 - as above
+            ctx.let_pass(error)
+            return _NONE
 
     # Deciding
 
@@ -396,14 +412,20 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         if not self.awaits:
             return self._decided(window, asked, ctx)
         classification = self._classification(window, asked, ctx)
-        answer: Value = self.on_result(asked.answers, classification)
-        if inspect.isawaitable(answer):
-            await answer
+        try:
+            answer: Value = self.on_result(asked.answers, classification)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception as error:  # noqa: BLE001 - as above
+            ctx.let_pass(error)
         return asked._replace(filtered=classification.filtered)
 
     def _decided(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
         classification = self._classification(window, asked, ctx)
-        _at_once("on_result", self.on_result(asked.answers, classification))
+        try:
+            _at_once("on_result", self.on_result(asked.answers, classification))
+        except Exception as error:  # noqa: BLE001 - as above
+            ctx.let_pass(error)
         return asked._replace(filtered=classification.filtered)
 
     def _classification(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> Classification[A]:
@@ -447,6 +469,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
 
 _LEFT = "penstock.answers"
+_NONE = object()  # instead of the answers about a text that passes unjudged
 
 
 def _left(ctx: AnyContext) -> Mapping[str, Value]:

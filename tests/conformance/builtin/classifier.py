@@ -79,10 +79,9 @@ def projection(fields: Fields) -> Fields:
 
 
 def in_stream(fields: Fields) -> Fields:
-    """Of a stream its text, what was asked about and what was told; of one that ended in a verdict only that."""
+    """Of a stream its text, what was asked about and what was told; of one with a verdict also what left before it."""
     fields = projection(fields)
-    names = ("tripwire", "callbacks") if "tripwire" in fields else ("text", "analyzed", "callbacks")
-    return {name: fields[name] for name in names if name in fields}
+    return {name: fields[name] for name in ("text", "analyzed", "callbacks", "tripwire") if name in fields}
 
 
 FAMILY = Family(

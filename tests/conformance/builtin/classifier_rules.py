@@ -62,27 +62,17 @@ def an_answer_is_asked_about_by_windows(options: Fields, given: Fields, expected
     for window, view, entry in answers_of(options, given):
         seen.append(view)
         if "error" in entry and options["error_strategy"] == "warn":
-            return {"text": "".join(blocks(given)), "analyzed": seen, "callbacks": told}
+            left += window
+            continue
         if "error" in entry:
-            return {"tripwire": {"reason": "failed"}, "callbacks": told}
+            return {"text": left, "analyzed": seen, "tripwire": {"reason": "failed"}, "callbacks": told}
         told.append({"phase": "stream", "answer": entry["answer"]})
         if entry["answer"] == policy.get("abort_if"):
-            return {"tripwire": {"reason": f"policy: {entry['answer']}"}, "callbacks": told}
+            reason = f"policy: {entry['answer']}"
+            return {"text": left, "analyzed": seen, "tripwire": {"reason": reason}, "callbacks": told}
         left += "" if entry["answer"] == policy.get("filter_if") else window
     rest = {name: value for name, value in expected.items() if name not in ("returns", "tripwire")}
     return {**rest, "text": left, "analyzed": seen, "callbacks": told}
-
-
-def a_classifier_that_failed_is_out_for_the_stage(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """Where a failure may pass, everything passes that the stage was given, and nothing more is asked."""
-    script = given.get("verdict_script", [])
-    asked = [script[min(turn, len(script) - 1)] for turn in range(len(expected.get("analyzed", ())))]
-    broken = [turn for turn, entry in enumerate(asked) if "error" in entry]
-    if options["error_strategy"] != "warn" or "messages" not in given or not broken or "tripwire" in expected:
-        return None
-    ids = [message["id"] for message in given["messages"]]
-    seen, told = expected["analyzed"][: broken[0] + 1], expected["callbacks"][: broken[0]]
-    return {**expected, "kept_ids": ids, "analyzed": seen, "callbacks": told}
 
 
 def a_question_that_is_gone_is_not_answered(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
@@ -103,7 +93,6 @@ def part_of_an_answer_may_go(_options: Fields, given: Fields, expected: Fields) 
 
 RULES: tuple[Callable[[Fields, Fields, Fields], Fields | None], ...] = (
     an_answer_is_asked_about_by_windows,
-    a_classifier_that_failed_is_out_for_the_stage,
     a_question_that_is_gone_is_not_answered,
     part_of_an_answer_may_go,
 )

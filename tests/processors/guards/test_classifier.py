@@ -258,6 +258,43 @@ async def test_a_model_without_answers_lets_nothing_pass(answer: str) -> None:
     assert not allowing.blocked
 
 
+def breaks_at_boom(text: str) -> str:
+    """Return the text, except for one."""
+    if "boom" in text:
+        raise ValueError(text)
+    return text
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("broken", ["classifier", "on_result"])
+async def test_where_a_failure_may_pass_only_the_failing_text_does(broken: str, asynchronous: bool) -> None:  # noqa: FBT001
+    """Whole and streamed; the texts before and behind it are decided, and the record says that the step failed."""
+
+    def decide(answer: str, told: Any) -> None:
+        if broken == "on_result":
+            breaks_at_boom(answer)
+        if "damn" in answer:
+            told.filter()
+
+    async def later(answer: str, told: Any) -> None:
+        decide(answer, told)
+
+    classify = breaks_at_boom if broken == "classifier" else str.strip
+    guard = ClassifierProcessor(classify, later if asynchronous else decide)
+    workflow = Workflow("w").then(guard, on_error="allow", timeout=9 if asynchronous else None)
+    texts = ["damn the first of all.", "boom", "damn the last of all."]
+    outcome = await workflow.check([Message.user(text) for text in texts])
+    assert [message.text for message in outcome.messages] == ["boom"]
+    assert [record.status for record in outcome.records] == ["failed"]
+
+    answer = "".join(f"{text} It is a sentence that is long enough.\n" for text in texts)
+    whole = await workflow.check([Message.assistant(answer)], stage="process_output_step")
+    async with workflow.start().process_output_stream([*answer]) as chunks:
+        assert "".join([chunk.text async for chunk in chunks]) == whole.text
+    assert whole.text.startswith("boom")
+    assert "damn" not in whole.text
+
+
 def test_what_raises_lets_nothing_pass_and_quotes_nothing() -> None:
     """Neither the classifier nor the code that decides."""
 
