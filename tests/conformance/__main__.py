@@ -13,9 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.conformance.builtin.catalogue import broken
-from tests.conformance.runner import HERE, SABOTEURS, Report, run
+from tests.conformance.runner import HERE, SABOTEURS, Report, by_hand, ignored_options, run
 
 KINDS = ("same", "better", "neutral", "differs", "missing")
+UNSEEN: dict[str, str] = {}
+"""Options that no row can find out if they are ignored, and why."""
+
 SHOWN = 1_000  # characters of a value
 
 
@@ -29,7 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     reports = run(given.folder)
     if not reports:
         parser.error(f"there is no vector file in {given.folder}")
-    return _sabotage(given.folder, reports) if given.sabotage else _report(reports, strict=given.strict_missing)
+    if given.sabotage:
+        return _sabotage(given.folder, reports) | _ignored(given.folder)
+    return _report(reports, strict=given.strict_missing) | _by_hand(given.folder)
 
 
 def _report(reports: Iterable[Report], *, strict: bool) -> int:
@@ -54,6 +59,28 @@ def _report(reports: Iterable[Report], *, strict: bool) -> int:
             _say(f"\ndiffers: {one.file}/{one.name} {one.rule and f'[{one.rule}]'} {one.detail}")
             _say(f"  expected {one.expected!r:.{SHOWN}}\n  got      {one.ours!r:.{SHOWN}}")
     return int(counts["differs"] > 0 or (strict and counts["missing"] > 0))
+
+
+def _by_hand(folder: Path) -> int:
+    """Print what comes of the rows that were made by hand, as others may have been recorded."""
+    findings = [one for report in by_hand(folder) for one in report.findings]
+    counts = Counter(one.kind for one in findings)
+    _say("made by hand: " + ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind]))
+    for one in findings:
+        if not one.passed:
+            _say(f"  {one.kind}: {one.file}/{one.name} {one.rule} {one.detail}")
+    return int(not all(one.passed for one in findings))
+
+
+def _ignored(folder: Path) -> int:
+    """Print which options could be ignored without any row finding it out."""
+    found = ignored_options(folder)
+    missed = [name for name, is_red in found.items() if not is_red and name not in UNSEEN]
+    _say(
+        f"ignored options: {sum(found.values())} of {len(found)} are found out"
+        + "".join(f"\n  not {n}" for n in missed)
+    )
+    return int(bool(missed))
 
 
 def _sabotage(folder: Path, honest: Iterable[Report]) -> int:

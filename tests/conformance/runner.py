@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 
 from tests.conformance.builtin.catalogue import families
-from tests.conformance.builtin.frame import Finding, Play, honest, judge_rows, load
-from tests.conformance.builtin.sabotage import SABOTEURS, sabotage
+from tests.conformance.builtin.frame import Finding, Play, honest, judge as judge_row, judge_rows, load
+from tests.conformance.builtin.sabotage import SABOTEURS, is_found_out, options_of, sabotage
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Same, compare, judge, treatments
 from tests.conformance.runtime.sabotage import BlockAll, DropAll, PassAll
@@ -44,6 +44,31 @@ class Report:
 def run(folder: Path, saboteur: str = "") -> list[Report]:
     """Return a report of each file of the folder and of those below it."""
     return [run_file(path, saboteur) for path in sorted(folder.rglob("*.json"))]
+
+
+def by_hand(folder: Path) -> list[Report]:
+    """Return a report of the rows made by hand of each family that the folder has a file of."""
+    stems = {path.stem for path in folder.rglob("*.json")}
+    served = {name: (file, family) for file, (name, family) in families().items() if file in stems}
+    return [
+        Report(file, [judge_row(family, row) for row in family.invented()])
+        for file, family in sorted(served.values(), key=lambda pair: pair[0])
+    ]
+
+
+def ignored_options(folder: Path) -> dict[str, bool]:
+    """Return for each option, ``file.option``, whether rows find out an implementation that ignores it.
+
+    The rows are those of the folder and those made by hand.
+    """
+    found: dict[str, bool] = {}
+    for path in sorted(folder.rglob("*.json")):
+        if path.stem in families():
+            family = families()[path.stem][1]
+            rows = [*load(path, family), *family.invented()]
+            for option, setting in options_of(family, rows).items():
+                found[f"{path.stem}.{option}"] = is_found_out(family, setting, option)
+    return found
 
 
 def run_file(path: Path, saboteur: str = "") -> Report:
@@ -112,4 +137,4 @@ def _with(node: Any, path: tuple[str, ...], value: Any) -> Any:
     return made
 
 
-__all__ = ["HERE", "SABOTEURS", "Report", "run", "run_file"]
+__all__ = ["HERE", "SABOTEURS", "Report", "by_hand", "ignored_options", "run", "run_file"]

@@ -7,14 +7,15 @@ nothing, but answers from the vectors' shapes, would stay green. A helper that i
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 from penstock import Workflow
 from penstock.engine.processor.stages import STAGES
-from tests.conformance.builtin.frame import VERDICTS, Family, Fields, Play, Row, honest
+from tests.conformance.builtin.frame import VERDICTS, Family, Fields, Play, Row, honest, judge
 from tests.conformance.runtime.driver import Hooks
 
 MESSAGE_STAGES = [name for name, stage in STAGES.items() if not stage.streams and "tool" not in name]
@@ -38,6 +39,34 @@ def dropping() -> Hooks:
 
 
 SABOTEURS = {"pass all": None, "block all": blocking, "drop all": dropping, "echo": echo}
+
+
+def options_of(family: Family, rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the options of a family that any row sets to something else than the default, with those rows."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        default = family.complete(_required(row))
+        for name, value in row.given.options.items():
+            if value != default.get(name) and name not in _required(row):
+                found.setdefault(name, []).append(row)
+    return found
+
+
+def _required(row: Row) -> Fields:
+    """Return the options without which a row says nothing: the processors of a chain, which have options of their own."""
+    return {name: value for name, value in row.given.options.items() if name == "chain"}
+
+
+def is_found_out(family: Family, rows: Iterable[Row], option: str) -> bool:
+    """Tell whether one of the rows fails for an implementation that takes the option and ignores it."""
+
+    def ignoring(family: Family, row: Row) -> Fields:
+        default = family.complete(_required(row))
+        others = {name: value for name, value in row.given.options.items() if name != option}
+        options = {**others, option: default[option]} if option in default else others
+        return family.run(copy.deepcopy(replace(row.given, options=options)))
+
+    return any(not judge(family, row, ignoring).passed for row in rows if judge(family, row).passed)
 
 
 @contextmanager
