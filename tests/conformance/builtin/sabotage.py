@@ -53,7 +53,7 @@ def options_of(family: Family, rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def _required(row: Row) -> Fields:
-    """Return the options without which a row says nothing: the processors of a chain, which have options of their own."""
+    """Return the options without which a row says nothing: the processors of a chain, with options of their own."""
     return {name: value for name, value in row.given.options.items() if name == "chain"}
 
 
