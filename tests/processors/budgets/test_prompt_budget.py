@@ -332,7 +332,7 @@ def test_callbacks_get_each_message_once_in_a_request() -> None:
     run = Workflow("w").then(limiter(60, summarize=summarize)).start_sync()
     run.process_input(MessageList(talk("u:" + "x" * 50, "u:new")))
     for _ in range(3):
-        assert [message.text for message in run.process_llm_request().messages] == ["new", "gone"]
+        assert [message.text for message in run.process_llm_request().messages] == ["gone", "new"]
     assert told == ["x" * 50]
 
 
@@ -362,7 +362,7 @@ async def test_callbacks_may_wait() -> None:
         await Workflow("w").then(guard).check(MessageList(talk("u:" + "x" * 50, "u:new")), stage="process_llm_request")
     )
     assert told == ["x" * 50] * 2
-    assert [message.text for message in outcome.message_list] == ["new", "gone"]
+    assert [message.text for message in outcome.message_list] == ["gone", "new"]
 
 
 def test_a_summary_stands_for_what_was_dropped() -> None:
