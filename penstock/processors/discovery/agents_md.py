@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
+from penstock.detection.unicode.fences import defused
 from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import OptionError
@@ -436,20 +437,21 @@ _ELEMENT = re.compile(r'<system-reminder\s[^<>]*?\bpath="([^"<>]*)"')
 _LONGEST_ARGUMENTS = 100_000  # characters of arguments that came as JSON text
 
 # Characters that open a tag, with full-width forms, which normalizing makes one; and escaped ones.
-_TAG_OPENING = re.compile(r"[<＜﹤]|&(?=#|\w+;)")
+_TAG_OPENING = re.compile(r"[<＜﹤≮]|&(?=#|\w+;)")
+_ELEMENTS = ("system-reminder",)
 _UNSEEN = Profile(form="keep")  # removes invisible characters and keeps the rest
 
 
 def reminder_message(path: str, text: str, introduction: str) -> Message:
     """Return the message that shows the text of a file."""
-    named = html.escape(path).replace("\n", "&#10;")
+    named = html.escape(defused(path, _ELEMENTS)).replace("\n", "&#10;")
     lines = [introduction, f'<system-reminder type="{_KIND}" path="{named}">', _escaped(text), "</system-reminder>"]
     content = "\n".join(line for line in lines if line)
     return Message.user(content, metadata={_METADATA: {"path": path, "type": _KIND}})
 
 
 def _escaped(text: str) -> str:
-    return _TAG_OPENING.sub(lambda found: "&amp;" if found[0] == "&" else "&lt;", text)
+    return _TAG_OPENING.sub(lambda found: "&amp;" if found[0] == "&" else "&lt;", defused(text, _ELEMENTS))
 
 
 def reminded_paths(messages: Iterable[Message]) -> Iterator[str]:

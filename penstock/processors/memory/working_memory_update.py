@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
 from penstock.engine.processor.processor import one_of
+from penstock.engine.render.scene import visible
 from penstock.engine.values.errors import OptionError, PenstockError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.stored import MemoryScope
@@ -399,7 +400,7 @@ def make_tool(
         try:
             return await _updated(records, template, mode, sent, ctx, seen or ShownVersion())
         except PenstockError as error:  # the model is told its class only, the log has all of it
-            _LOG.warning("%s: the working memory could not be changed: %s", name, error)
+            _LOG.warning("%s: the working memory could not be changed: %s", name, visible(str(error)))
             raise ToolFailed(f"The memory could not be changed ({type(error).__name__}).") from error
 
     text = _TEXTS[mode]
