@@ -48,18 +48,7 @@ _PROMPT = {"prompt": ("process_llm_request",), "history": ("process_input", "pro
 _ANSWER = ("process_output_stream", "process_output_result")
 
 
-class LimiterState(AnswerUsage):
-    """The state of one request: how much of the answer's budget is used, and what was dropped from its prompts."""
-
-    __slots__ = ("dropped", "summary")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dropped: set[str] = set()  # ids of the messages that callbacks were given
-        self.summary: str | None = None
-
-
-class TokenLimiterProcessor(Processor[LimiterState]):
+class TokenLimiterProcessor(Processor[AnswerUsage]):
     """Keep the prompt, the answer or both within a number of tokens.
 
     It drops old messages from the prompt of each model call, and then the oldest tool exchanges of the current turn. It
@@ -171,31 +160,31 @@ class TokenLimiterProcessor(Processor[LimiterState]):
         self._wait_for_callbacks()
         self._counting.prepare()
 
-    def new_state(self) -> LimiterState:
+    def new_state(self) -> AnswerUsage:
         """Return the state of a request."""
-        return LimiterState()
+        return AnswerUsage()
 
-    def process_input(self, ctx: InputContext[LimiterState]) -> MessageList | None:
+    def process_input(self, ctx: InputContext[AnswerUsage]) -> MessageList | None:
         """Drop messages that do not fit from the conversation."""
         return self._fitted(ctx)
 
-    def process_input_step(self, ctx: InputStepContext[LimiterState]) -> MessageList | None:
+    def process_input_step(self, ctx: InputStepContext[AnswerUsage]) -> MessageList | None:
         """Drop messages that do not fit any more from the conversation."""
         return self._fitted(ctx)
 
-    def process_llm_request(self, ctx: LLMRequestContext[LimiterState]) -> MessageList | None:
+    def process_llm_request(self, ctx: LLMRequestContext[AnswerUsage]) -> MessageList | None:
         """Drop messages that do not fit from the prompt, for this call only."""
         return self._fitted(ctx)
 
-    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext[LimiterState]) -> Chunk | list[Chunk] | None:
+    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | list[Chunk] | None:
         """Pass the answer's text until its tokens are used up."""
         return self._answer.chunk(chunk, ctx)
 
-    def flush(self, ctx: OutputStreamContext[LimiterState]) -> Chunk | None:
+    def flush(self, ctx: OutputStreamContext[AnswerUsage]) -> Chunk | None:
         """Return the held-back text of the block that ends, as far as it fits."""
         return self._answer.flush(ctx)
 
-    def process_output_result(self, ctx: OutputResultContext[LimiterState]) -> MessageList | None:
+    def process_output_result(self, ctx: OutputResultContext[AnswerUsage]) -> MessageList | None:
         """Cut the answer's text."""
         return self._answer.result(ctx)
 
@@ -217,7 +206,7 @@ class TokenLimiterProcessor(Processor[LimiterState]):
 
     # Prompts
 
-    def _fitted(self, ctx: Context[LimiterState]) -> MessageList | None:
+    def _fitted(self, ctx: Context[AnswerUsage]) -> MessageList | None:
         trim = self._trimmed(ctx)
         if trim is None:
             return None
@@ -235,7 +224,7 @@ class TokenLimiterProcessor(Processor[LimiterState]):
             for stage in set(self.stages or ()) & set(_PROMPT[self.scope]):
                 setattr(self, stage, self._fitted_async)
 
-    async def _fitted_async(self, ctx: Context[LimiterState]) -> MessageList | None:
+    async def _fitted_async(self, ctx: Context[AnswerUsage]) -> MessageList | None:
         """Do the same as `_fitted`, for async callbacks."""
         await self._counting.ready()
         trim = self._trimmed(ctx)
@@ -249,11 +238,11 @@ class TokenLimiterProcessor(Processor[LimiterState]):
                 ctx.state.summary = _summary(await _settled(made)) or ctx.state.summary
         return self._applied(ctx, trim)
 
-    def _trimmed(self, ctx: Context[LimiterState]) -> TrimmedPrompt | None:
+    def _trimmed(self, ctx: Context[AnswerUsage]) -> TrimmedPrompt | None:
         ctx.note(limit=self.limit, counter=self._counting.name)
         return self._prompt.trim(ctx, prompt=ctx.stage == "process_llm_request")
 
-    def _fresh(self, ctx: Context[LimiterState], trim: TrimmedPrompt) -> tuple[Message, ...]:
+    def _fresh(self, ctx: Context[AnswerUsage], trim: TrimmedPrompt) -> tuple[Message, ...]:
         """Return the messages that callbacks are to get: those that are dropped for the first time in this request."""
         if not self._on_trim and self._summarize is None:
             return ()
@@ -262,7 +251,7 @@ class TokenLimiterProcessor(Processor[LimiterState]):
         told.update(message.id for message in fresh)
         return fresh
 
-    def _applied(self, ctx: Context[LimiterState], trim: TrimmedPrompt) -> MessageList:
+    def _applied(self, ctx: Context[AnswerUsage], trim: TrimmedPrompt) -> MessageList:
         counts = {"dropped": len(trim.view.messages) - len(trim.kept), "kept": len(trim.kept), "tokens": trim.tokens}
         ctx.note(**counts)
         ctx.put(self.trimmed, {**counts, "stage": ctx.stage})
@@ -285,7 +274,7 @@ def _summary(given: object) -> str | None:
     return given if given and given.strip() else None
 
 
-def _to_summarize(state: LimiterState, fresh: tuple[Message, ...]) -> tuple[Message, ...]:
+def _to_summarize(state: AnswerUsage, fresh: tuple[Message, ...]) -> tuple[Message, ...]:
     """Return the messages to summarize: the last summary, and those that are dropped now."""
     return fresh if state.summary is None else (Message.system(state.summary), *fresh)
 
