@@ -115,7 +115,7 @@ def test_another_encoding_that_cannot_be_fetched_says_what_to_do() -> None:
     with (
         patch.object(tiktoken, "get_encoding", side_effect=OSError("no route")),
         patch.dict(bpe._loaded, clear=True),
-        pytest.raises(OptionError, match="TIKTOKEN_CACHE_DIR.*ships with penstock") as caught,
+        pytest.raises(OptionError, match=r"TIKTOKEN_CACHE_DIR.*ships with penstock") as caught,
     ):
         BPECounter("cl100k_base")
     assert caught.value.__cause__ is not None

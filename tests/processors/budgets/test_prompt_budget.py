@@ -362,7 +362,7 @@ async def test_callbacks_may_wait() -> None:
         await Workflow("w").then(guard).check(MessageList(talk("u:" + "x" * 50, "u:new")), stage="process_llm_request")
     )
     assert told == ["x" * 50] * 2
-    assert [message.text for message in outcome.message_list] == ["gone", "new"]
+    assert [message.text for message in outcome.message_list] == ["new", "gone"]
 
 
 def test_a_summary_stands_for_what_was_dropped() -> None:
