@@ -130,8 +130,15 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", bare)
 
 
-@lru_cache(maxsize=20_000)
+_LONGEST_CACHED = 40  # letters: no word of a language is longer, so what is longer does not come again
+
+
 def _features(word: str) -> tuple[tuple[int, float], ...]:
+    return _cached_features(word) if len(word) <= _LONGEST_CACHED else _cached_features.__wrapped__(word)
+
+
+@lru_cache(maxsize=20_000)
+def _cached_features(word: str) -> tuple[tuple[int, float], ...]:
     """Return places and weights of a word; the sign of a weight comes from the hash, too, so that clashes cancel."""
     weight = _COMMON_WEIGHT if word in _COMMON else min(len(word) / _LONG_WORD, 1.0)
     if _IS_UNSPACED.match(word):
