@@ -15,7 +15,8 @@ from zlib import crc32
 
 import anyio.lowlevel
 
-from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.errors import OptionError
+from penstock.models.embedders.texts import checked_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,12 +74,11 @@ class HashingEmbedder:
         """Return a vector of length 1 for each text, in order.
 
         Raises:
-            UsageError: ``texts`` is a single str, whose letters would be embedded.
+            UsageError: ``texts`` is a single str, whose letters would be embedded, or holds something that is no text.
         """
-        if isinstance(texts, str):
-            raise UsageError("embed takes a list of texts; put a single text into a list")
+        given = checked_texts(texts)
         made: list[list[float]] = []
-        for index, text in enumerate(texts):
+        for index, text in enumerate(given):
             if index and index % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
             made.append(self.vector(text))
