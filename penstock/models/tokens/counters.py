@@ -68,13 +68,29 @@ class Memo(Generic[V]):
 K = TypeVar("K")
 
 
+class _Ref(ref[K]):
+    """A weak reference that knows the id of its object, which is needed when the object is gone."""
+
+    __slots__ = ("key",)
+    key: int
+
+
 class LiveMemo(Generic[K, V]):
     """What was computed of objects, by their identity, as long as they live elsewhere: it keeps none of them alive."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_forget", "_found")
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[ref[K], V]] = {}
+        found: dict[int, tuple[_Ref[K], V]] = {}
+
+        def forget(gone: ref[K]) -> None:
+            key = cast("_Ref[K]", gone).key
+            there = found.get(key)
+            if there is not None and there[0] is gone:
+                del found[key]
+
+        self._found = found
+        self._forget = forget
 
     def get(self, item: K) -> V | None:
         """Return what is remembered of an object, or None."""
@@ -83,14 +99,9 @@ class LiveMemo(Generic[K, V]):
 
     def put(self, item: K, value: V) -> None:
         """Remember a value as long as the object lives."""
-        found, key = self._found, id(item)
-
-        def forget(gone: ref[K]) -> None:
-            there = found.get(key)
-            if there is not None and there[0] is gone:
-                del found[key]
-
-        found[key] = (ref(item, forget), value)
+        made = _Ref(item, self._forget)
+        made.key = id(item)
+        self._found[made.key] = (made, value)
 
     def __len__(self) -> int:
         """Return how many values are remembered."""
