@@ -17,7 +17,7 @@ from peers import trimmers
 
 from penstock import Message, MessageList, Run, TokenLimiterProcessor, Workflow
 from penstock.models.tokens.bpe import load
-from penstock.models.tokens.counters import Memo
+from penstock.models.tokens.counters import LiveMemo, Memo
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "messages.jsonl"
 LENGTH = 10_000
@@ -126,9 +126,9 @@ async def _ids(run: Run) -> list[str]:
 
 def forget(limiter: TokenLimiterProcessor) -> None:
     """Let a limiter forget what it counted."""
-    limiter._counting._memo = Memo(len)
+    limiter._counting._memo = Memo()
     prices = limiter._prompt.prices
-    prices._kept, prices._sent = Memo(len), Memo(len)
+    prices._kept, prices._sent = LiveMemo(), LiveMemo()
 
 
 def _hand(trim: Trim) -> Work:

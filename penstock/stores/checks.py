@@ -40,7 +40,7 @@ def place(kind: str, text: str, *types: type[str | int]) -> list[Value]:
     """
     try:
         found: Value = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         found = None
     if not is_items(found) or [type(item) for item in found] != [str, *types] or found[0] != kind:
         raise UsageError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.formats import native
 from penstock.engine.values.errors import MessageError, StorageError
-from penstock.engine.values.frozen import Value, Values, thaw
+from penstock.engine.values.frozen import Value, Values, freeze, thaw
 from penstock.engine.values.messages import PART_TYPES, Message
 
 if TYPE_CHECKING:
@@ -51,9 +51,13 @@ def write_values(values: Values, place: str) -> str:
         place: names it in errors.
 
     Raises:
-        MessageError: it holds a value that is not a JSON value.
+        MessageError: it holds a value that is not a JSON value, or is nested too deeply to be read again.
     """
-    return _written(thaw(dict(values)), place)
+    try:
+        frozen: Values = freeze(values)
+    except MessageError as error:
+        raise MessageError(place, error.problem) from None
+    return _written(thaw(dict(frozen)), place)
 
 
 def _written(item: Value, place: str) -> str:
@@ -102,7 +106,7 @@ def _read(text: str) -> Message:
 held = lru_cache(MOST_HELD)(_read)
 """Reads a message, or returns it from the cache."""
 
-_DOES_NOT_FIT = (TypeError, ValueError, KeyError, AttributeError, MessageError)
+_DOES_NOT_FIT = (TypeError, ValueError, KeyError, AttributeError, RecursionError, MessageError)
 
 
 def _built(item: dict[str, Value]) -> Message:
@@ -119,14 +123,21 @@ def _part(item: dict[str, Value]) -> Part:
 def _explained(text: str) -> Message:
     try:
         item = json.loads(text)
-    except ValueError:
-        raise MessageError("message", "it is not JSON") from None
+    except (ValueError, RecursionError):
+        raise MessageError("message", "it is not JSON, or nested too deeply") from None
     return native.read([item])[0]
 
 
 def read_values(text: str) -> Values:
-    """Return the mapping that `write_values` wrote."""
-    found: Values = json.loads(text)
+    """Return the mapping that `write_values` wrote.
+
+    Raises:
+        MessageError: it is none: somebody else has written it.
+    """
+    try:
+        found: Values = json.loads(text)
+    except (ValueError, RecursionError):
+        raise MessageError("metadata", "it is not JSON, or nested too deeply") from None
     return found
 
 

@@ -4,47 +4,47 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.expiry import Expiry, ExpiryTimer
 from penstock.engine.values.protocols import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from penstock.engine.values.protocols import Clock
 
-_ENTRY = 400
+_ENTRY = 500
 """Approximate bytes of an entry besides its texts: the tuple, the time, its place in the mapping."""
 
 
 class _CacheItem(NamedTuple):
     value: str
-    until: datetime | None
+    expiry: Expiry | None
     size: int
 
 
 class MemoryCache:
     """Stores texts within a number of bytes; the least recently used are dropped. Threads and event loops can share it.
 
+    A time to live is measured within the process: setting the machine's clock back does not lengthen it.
+
     Args:
         max_bytes: the memory for all entries, including keys and bookkeeping, in bytes, 1 or more. Default: 64 MiB. An
             entry that is larger alone is not stored.
-        clock: tells when an entry expires.
+        clock: a further clock by which entries expire.
 
     Raises:
         OptionError: ``max_bytes`` is not an int of 1 or more.
     """
 
-    __slots__ = ("_clock", "_kept", "_lock", "_max_bytes", "_size")
+    __slots__ = ("_kept", "_lock", "_max_bytes", "_size", "_timer")
 
     def __init__(self, max_bytes: int = 64 * 1024 * 1024, *, clock: Clock = SYSTEM_CLOCK) -> None:
         if type(max_bytes) is not int or max_bytes < 1:
             raise OptionError("MemoryCache", "max_bytes", max_bytes, "a number of bytes, 1 or more")
         self._max_bytes = max_bytes
-        self._clock = clock
+        self._timer = ExpiryTimer(clock.now)
         self._kept: OrderedDict[str, _CacheItem] = OrderedDict()
         self._lock = Lock()
         self._size = 0
@@ -60,7 +60,7 @@ class MemoryCache:
             kept = self._kept.get(key)
             if kept is None:
                 return None
-            if kept.until is not None and kept.until <= self._clock.now():
+            if kept.expiry is not None and self._timer.is_over(kept.expiry):
                 self._drop(key)
                 return None
             self._kept.move_to_end(key)
@@ -68,22 +68,15 @@ class MemoryCache:
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
         """Store a value, for ``ttl`` seconds if given. The least recently used entries may be dropped."""
-        until = None if ttl is None else self._after(ttl)
         size = sys.getsizeof(key) + sys.getsizeof(value) + _ENTRY
         with self._lock:
             self._drop(key)
             if size > self._max_bytes:
                 return
-            self._kept[key] = _CacheItem(value, until, size)
+            self._kept[key] = _CacheItem(value, None if ttl is None else self._timer.after(ttl), size)
             self._size += size
             while self._size > self._max_bytes:
                 self._drop(next(iter(self._kept)))
-
-    def _after(self, ttl: float) -> datetime | None:
-        try:
-            return self._clock.now() + timedelta(seconds=ttl)
-        except OverflowError:  # after the year 9999
-            return None
 
     def clear(self) -> None:
         """Drop all entries."""

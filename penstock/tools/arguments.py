@@ -34,7 +34,7 @@ from typing_extensions import TypedDict
 
 from penstock.engine.values.errors import MessageError, OptionError
 from penstock.engine.values.frozen import Value, is_items, is_mapping, json_value
-from penstock.models.judges.schemas import is_strict, tightened
+from penstock.models.judges.schemas import is_strict, plain_schema, tightened
 from penstock.tools.context import ToolContext
 
 if TYPE_CHECKING:
@@ -436,7 +436,7 @@ def check_schema(schema: object) -> Values:
     fields = cast("Values", given)
     if fields.get("type") != "object" or not isinstance(fields.get("properties", {}), Mapping):
         raise OptionError("Tool", "parameters", schema, allowed)
-    return fields
+    return plain_schema("Tool", "parameters", fields)
 
 
 def check_fits(schema: Values, own: Values) -> Values:

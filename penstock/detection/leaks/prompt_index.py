@@ -280,11 +280,28 @@ class PromptIndex:
         )
 
 
-@lru_cache(maxsize=64)
 def indexed(
     prompts: tuple[str, ...], min_words: int, allow: tuple[str, ...] = (), canaries: tuple[str, ...] = ()
 ) -> PromptIndex:
-    """Return the index of some prompts; equal arguments give the same index."""
+    """Return the index of some prompts; equal arguments give the same index, while it is cached."""
+    cached = _indexed if sum(map(len, prompts)) <= _LONG else _long_indexed
+    return cached(prompts, min_words, allow, canaries)
+
+
+_LONG = 20_000  # characters; of longer prompts, few indexes are cached, since each takes many times the text's memory
+
+
+@lru_cache(maxsize=64)
+def _indexed(
+    prompts: tuple[str, ...], min_words: int, allow: tuple[str, ...], canaries: tuple[str, ...]
+) -> PromptIndex:
+    return PromptIndex(prompts, min_words=min_words, allow=allow, canaries=canaries)
+
+
+@lru_cache(maxsize=4)
+def _long_indexed(
+    prompts: tuple[str, ...], min_words: int, allow: tuple[str, ...], canaries: tuple[str, ...]
+) -> PromptIndex:
     return PromptIndex(prompts, min_words=min_words, allow=allow, canaries=canaries)
 
 

@@ -292,7 +292,7 @@ def _error_value(part: ToolPart, notes: Json) -> Value:
     if notes.get("json"):
         try:
             return json.loads(part.error or "")
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
     return part.error or ""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ModelRequest, Usage
-    from penstock.engine.values.usage import UsageEntry
+    from penstock.engine.values.usage import UsageEntry, UsageLog
 
 
 log = logging.getLogger("penstock")
@@ -254,17 +254,24 @@ class Context(View, Generic[S]):
         """The usage entries of this run so far, in order. Calls of judges are included."""
         return self._call.run.usage_log.spent
 
-    def spend(self, model: str, usage: Usage | None, *, attempts: int = 1) -> None:
+    @property
+    def usage_log(self) -> UsageLog:
+        """The log behind `spent`: one object for each run, also where runs share an id."""
+        return self._call.run.usage_log
+
+    def spend(self, model: str, usage: Usage | None, *, attempts: int = 1, unreported: Usage | None = None) -> None:
         """Record the tokens of a model call that this hook made. Listeners of `on_spend` are called at once.
 
         Args:
             model: the model's name.
             usage: the tokens; None if they are not known.
             attempts: how many calls the tokens were used in.
+            unreported: an estimate for the calls of which the provider reported nothing, in addition to ``usage``. A
+                budget of costs refuses further requests while it knows neither.
         """
         from penstock.engine.values.usage import UsageEntry  # loaded where a hook calls a model
 
-        self._call.run.usage_log.enter(UsageEntry(model, usage, self._step.path, attempts))
+        self._call.run.usage_log.enter(UsageEntry(model, usage, self._step.path, attempts, unreported))
 
     def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:
         """Call a function with each usage entry of this run: with those so far at once, then with each new one."""

@@ -56,7 +56,15 @@ class OptionError(DefinitionError):
         self.option = option
         self.given = given
         self.allowed = allowed
-        super().__init__(f"{processor}: option {option!r} is {given!r}, but must be {allowed}")
+        super().__init__(f"{processor}: option {option!r} is {_shown(given)}, but must be {allowed}")
+
+
+def _shown(given: object) -> str:
+    """Return a refused value as text; one that is nested too deeply for that by its type."""
+    try:
+        return repr(given)
+    except RecursionError:
+        return f"a {type(given).__name__} that is nested too deeply"
 
 
 class ProcessorError(DefinitionError):

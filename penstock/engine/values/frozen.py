@@ -95,11 +95,22 @@ def _frozen(value: Value, depth: int) -> Value:
 
 
 def thaw(value: Layer) -> Value:
-    """Return the value with plain dicts and lists in place of the frozen ones (for JSON and for foreign code)."""
+    """Return the value with plain dicts and lists in place of the frozen ones (for JSON and for foreign code).
+
+    Raises:
+        MessageError: it is nested too deeply; what `freeze` has accepted is not.
+    """
+    try:
+        return _thawed(value)
+    except RecursionError:
+        raise MessageError("", f"a value is nested deeper than {DEEPEST} levels; flatten it") from None
+
+
+def _thawed(value: Layer) -> Value:
     if isinstance(value, dict):
-        return {key: thaw(item) for key, item in value.items()}
+        return {key: _thawed(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [thaw(item) for item in value]
+        return [_thawed(item) for item in value]
     return value
 
 

@@ -238,7 +238,7 @@ if TYPE_CHECKING:
         metadata: Values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Message:
     """One message of a conversation.
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from sys import getsizeof
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.expiry import ExpiryTimer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.expiry import Expiry
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ModelRequest
@@ -155,7 +158,12 @@ class Cache(Protocol):
         ...
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
-        """Store the value in place of an earlier one; for ``ttl`` seconds if that is given."""
+        """Store the value in place of an earlier one; for ``ttl`` seconds if that is given.
+
+        A cache in memory counts them by a monotonic clock, so that no change of the machine's time lengthens them. One
+        that survives its process should store when the value was written, too, and drop what seems to come from the
+        future.
+        """
         ...
 
 
@@ -367,36 +375,54 @@ RANDOM_IDS = RandomIds()
 class LRUCache:
     """Keeps the ``size`` most recently used texts, each for the time to live that it was stored with.
 
+    That time is measured within the process: setting the machine's clock back does not lengthen it.
+
+    Args:
+        size: the most entries, 1 or more.
+        max_bytes: the most bytes of all keys and values together. An entry that is larger alone is not stored.
+        clock: a further clock by which entries expire.
+
     Raises:
-        OptionError: ``size`` is not 1 or more.
+        OptionError: ``size`` or ``max_bytes`` is not 1 or more.
     """
 
-    __slots__ = ("_clock", "_kept", "_size")
+    __slots__ = ("_bytes", "_kept", "_max_bytes", "_size", "_timer")
 
-    def __init__(self, size: int = 1024, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        if type(size) is not int or size < 1:
-            raise OptionError("LRUCache", "size", size, "an int, 1 or more")
+    def __init__(self, size: int = 1024, *, max_bytes: int = 16 * 1024 * 1024, clock: Clock = SYSTEM_CLOCK) -> None:
+        for option, given in (("size", size), ("max_bytes", max_bytes)):
+            if type(given) is not int or given < 1:
+                raise OptionError("LRUCache", option, given, "an int, 1 or more")
         self._size = size
-        self._clock = clock
-        self._kept: OrderedDict[str, tuple[str, datetime | None]] = OrderedDict()
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._timer = ExpiryTimer(clock.now)
+        self._kept: OrderedDict[str, tuple[str, Expiry | None]] = OrderedDict()
 
     async def get(self, key: str) -> str | None:
         """Return the value stored under the key, or None if there is none or it has expired."""
-        value, until = self._kept.get(key, (None, None))
-        if until is not None and until <= self._clock.now():
-            del self._kept[key]
+        value, expiry = self._kept.get(key, (None, None))
+        if expiry is not None and self._timer.is_over(expiry):
+            self._drop(key)
             return None
         if value is not None:
             self._kept.move_to_end(key)
         return value
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
-        """Store the value. If the cache is full, the least recently used entry is dropped."""
-        until = None if ttl is None else self._clock.now() + timedelta(seconds=ttl)
-        self._kept[key] = (value, until)
-        self._kept.move_to_end(key)
-        if len(self._kept) > self._size:
-            self._kept.popitem(last=False)
+        """Store the value. If the cache is full, the least recently used entries are dropped."""
+        self._drop(key)
+        size = getsizeof(key) + getsizeof(value)
+        if size > self._max_bytes:
+            return
+        self._kept[key] = (value, None if ttl is None else self._timer.after(ttl))
+        self._bytes += size
+        while len(self._kept) > self._size or self._bytes > self._max_bytes:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: str) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._bytes -= getsizeof(key) + getsizeof(kept[0])
 
     def __len__(self) -> int:
         """Return the number of entries, expired ones included."""

@@ -5,8 +5,10 @@ A run has one `UsageLog`. Code that asks a model on behalf of a run adds an entr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from penstock.engine.values.errors import ModelError, PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,18 +25,40 @@ class UsageEntry:
         usage: the tokens; None if the provider reported none.
         by: the path of the step that asked; empty for the agent itself.
         attempts: the number of requests, failed ones included.
+        unreported: an estimate for the requests of which the provider reported nothing, in addition to ``usage``; None
+            if there is no estimate.
     """
 
     model: str
     usage: Usage | None
     by: str = ""
     attempts: int = 1
+    unreported: Usage | None = field(default=None, compare=False)
+
+
+_MAY_HAVE_READ = (408, 499)
+"""HTTP's statuses of requests that took too long: the provider may have worked on them."""
+
+
+def is_unbilled(error: BaseException) -> bool:
+    """Tell whether a model call that failed before its answer began costs nothing.
+
+    That is so if the provider refused the request (HTTP 400 to 499), or if an error of Penstock's own says that it was
+    not sent. After a broken connection, an error of the server or a timeout, the provider may have read the prompt.
+    """
+    if not isinstance(error, ModelError):
+        return isinstance(error, PenstockError)
+    status = error.status
+    return status is not None and 400 <= status < 500 and status not in _MAY_HAVE_READ  # noqa: PLR2004 - HTTP's
 
 
 class UsageLog:
-    """The usage of a run so far, in the order in which it was reported. Lives as long as the run."""
+    """The usage of a run so far, in the order in which it was reported. Lives as long as the run.
 
-    __slots__ = ("_listeners", "_spent")
+    Each run has its own, also where runs share an id; so it can stand for the run in a weak mapping.
+    """
+
+    __slots__ = ("__weakref__", "_listeners", "_spent")
 
     def __init__(self) -> None:
         self._spent: list[UsageEntry] = []

@@ -8,8 +8,9 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.values.errors import ModelError, OptionError, UsageError
+from penstock.engine.values.errors import ModelError, OptionError
 from penstock.engine.values.protocols import Embedder
+from penstock.models.embedders.texts import checked_texts
 from penstock.models.single_flight import SingleFlight
 
 if TYPE_CHECKING:
@@ -71,12 +72,11 @@ class CachedEmbedder:
 
         Raises:
             ModelError: the embedder raised it, or did not return one vector for each text.
-            UsageError: ``texts`` is a single str, whose letters would be embedded.
+            UsageError: ``texts`` is a single str, whose letters would be embedded, or holds something that is no text.
         """
-        if isinstance(texts, str):
-            raise UsageError("embed takes a list of texts; put a single text into a list")
-        keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        wanted = dict(zip(keys, texts, strict=True))
+        given = checked_texts(texts)
+        keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in given]
+        wanted = dict(zip(keys, given, strict=True))
         found: dict[bytes, array[float]] = {}
         while missing := {key: text for key, text in wanted.items() if key not in found}:
             found.update(self._known(missing))

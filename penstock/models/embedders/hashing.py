@@ -15,7 +15,8 @@ from zlib import crc32
 
 import anyio.lowlevel
 
-from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.values.errors import OptionError
+from penstock.models.embedders.texts import checked_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,12 +74,11 @@ class HashingEmbedder:
         """Return a vector of length 1 for each text, in order.
 
         Raises:
-            UsageError: ``texts`` is a single str, whose letters would be embedded.
+            UsageError: ``texts`` is a single str, whose letters would be embedded, or holds something that is no text.
         """
-        if isinstance(texts, str):
-            raise UsageError("embed takes a list of texts; put a single text into a list")
+        given = checked_texts(texts)
         made: list[list[float]] = []
-        for index, text in enumerate(texts):
+        for index, text in enumerate(given):
             if index and index % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
             made.append(self.vector(text))
@@ -130,8 +130,15 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", bare)
 
 
-@lru_cache(maxsize=20_000)
+_LONGEST_CACHED = 40  # letters: no word of a language is longer, so what is longer does not come again
+
+
 def _features(word: str) -> tuple[tuple[int, float], ...]:
+    return _cached_features(word) if len(word) <= _LONGEST_CACHED else _cached_features.__wrapped__(word)
+
+
+@lru_cache(maxsize=20_000)
+def _cached_features(word: str) -> tuple[tuple[int, float], ...]:
     """Return places and weights of a word; the sign of a weight comes from the hash, too, so that clashes cancel."""
     weight = _COMMON_WEIGHT if word in _COMMON else min(len(word) / _LONG_WORD, 1.0)
     if _IS_UNSPACED.match(word):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import anyio
 import anyio.to_thread
 
-from penstock.engine.values.errors import MissingExtraError, ModelError, OptionError, UsageError
+from penstock.engine.values.errors import MissingExtraError, ModelError, OptionError
+from penstock.models.embedders.texts import checked_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -84,11 +85,9 @@ class SentenceEmbedder:
 
         Raises:
             ModelError: the model is not on this machine, cannot be loaded, or failed.
-            UsageError: ``texts`` is a single str, whose letters would be embedded.
+            UsageError: ``texts`` is a single str, whose letters would be embedded, or holds something that is no text.
         """
-        if isinstance(texts, str):
-            raise UsageError("embed takes a list of texts; put a single text into a list")
-        given = list(texts)
+        given = checked_texts(texts)
         # A thread that computes cannot be stopped: a task that is cancelled does not wait for it.
         return await anyio.to_thread.run_sync(self._embedded, given, abandon_on_cancel=True) if given else []
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.detection.windows import Windows
+from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import AudioPart, TextPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock.engine.values.messages import Message
 
@@ -35,6 +36,21 @@ def index_name(model: str | None) -> str:
         return _PREFIX + plain
     mark = hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     return f"{_PREFIX}{plain[: room - _DIGITS - 1]}_{mark}"
+
+
+def checked_texts(texts: Sequence[str]) -> list[str]:
+    """Return the texts that are to be embedded, as a list.
+
+    Raises:
+        UsageError: it is a single str, whose letters would be embedded, or holds something that is no text.
+    """
+    if isinstance(texts, str):
+        raise UsageError("embed takes a list of texts; put a single text into a list")
+    given: list[object] = list(texts)
+    odd = next((text for text in given if not isinstance(text, str)), "")
+    if not isinstance(odd, str):
+        raise UsageError(f"embed takes a list of texts, but one item is of type {type(odd).__name__}")
+    return cast("list[str]", given)
 
 
 # Sentence embedders read 256 to 512 tokens and ignore the rest: 1,000 characters or more in most languages.

@@ -18,7 +18,7 @@ from penstock.engine.values.model import JudgeError, Usage
 from penstock.engine.values.protocols import RANDOM_IDS, Cache, LRUCache, Model
 from penstock.models.judges.lenient_json import UnreadableError
 from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
-from penstock.models.judges.verdict_requests import AskOptions, Caller, JudgeReply, Structured, wait_before
+from penstock.models.judges.verdict_requests import AskOptions, Caller, JudgeCosts, JudgeReply, Structured, wait_before
 from penstock.models.single_flight import PerEventLoop, SingleFlight
 
 if TYPE_CHECKING:
@@ -58,13 +58,14 @@ class Judgement(Generic[V_co]):
         return self.attempts == 0
 
 
-def noted(ctx: AnyContext, model: str, attempts: int, usage: Usage | None, dropped: int = 0) -> None:
+def noted(ctx: AnyContext, model: str, costs: JudgeCosts, dropped: int = 0) -> None:
     """Add the cost of a judgement to the run's usage, and to the record of the hook that asked.
 
     In the record it is ``details["judge"][model]``. A cached verdict adds no usage.
     """
+    attempts, usage = costs.attempts, costs.usage
     if attempts:
-        ctx.spend(model, usage, attempts=attempts)
+        ctx.spend(model, usage, attempts=attempts, unreported=costs.unreported)
     effects = ctx.effects
     notes: Values = (effects.notes or {}) if effects is not None else {}
     models: Values = notes.get("judge", {})
@@ -205,17 +206,18 @@ class Judge(Generic[V]):
     async def _answered(
         self, form: VerdictForm[V], contents: tuple[str, ...], ctx: AnyContext | None
     ) -> tuple[JudgeReply, list[V]]:
+        costs = JudgeCosts()
         try:
-            found = await self._found(form, contents)
-        except JudgeError as error:
+            found = await self._found(form, contents, costs)
+        except BaseException:
             if ctx is not None:
-                noted(ctx, self.model.name, error.attempts, error.usage)
+                noted(ctx, self.model.name, costs)
             raise
         if ctx is not None:
-            noted(ctx, self.model.name, found.attempts, found.usage, len(found.reading.dropped))
+            noted(ctx, self.model.name, costs, len(found.reading.dropped))
         return found, form.verdicts(found.reading.data, len(contents))
 
-    async def _found(self, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply:
+    async def _found(self, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
         if sum(map(len, contents)) > self._most:
             problem = (
                 f"the content has more than {self._most:,} characters; judge it in pieces, or raise max_characters"
@@ -225,18 +227,16 @@ class Judge(Generic[V]):
 
         async def work() -> JudgeReply:
             known = await self._remembered(key, form, len(contents))
-            return known if known is not None else await self._asked(key, form, contents)
+            return known if known is not None else await self._asked(key, form, contents, costs)
 
         found, shared = await self._calls.run(key, work, copy_error=_for_others)
         return JudgeReply(found.reading, 0, None) if shared else found
 
-    async def _asked(self, key: str, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply:
+    async def _asked(self, key: str, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
         try:
-            found = await self._caller.ask(form, contents, self._limiter.get())
-        except JudgeError as error:
-            self._count(error.usage, error.attempts)
-            raise
-        self._count(found.usage, found.attempts)
+            found = await self._caller.ask(form, contents, self._limiter.get(), costs)
+        finally:
+            self._count(costs.usage, costs.attempts)
         await self._remember(key, found.reading)
         return found
 

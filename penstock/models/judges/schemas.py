@@ -6,9 +6,11 @@ An invalid entry can be left out, and the rest keeps its meaning. A field cannot
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from penstock.engine.values.frozen import Value, is_items, is_mapping
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import Value, is_items, is_mapping, thaw
 from penstock.models.judges.lenient_json import UnreadableError
 
 if TYPE_CHECKING:
@@ -21,6 +23,33 @@ Schema: TypeAlias = "dict[str, Value]"
 Path: TypeAlias = "tuple[str | int, ...]"
 
 _EITHER = ("anyOf", "oneOf", "allOf")
+
+_DEEPEST = 100
+"""The levels of lists and mappings in a JSON Schema: what reads schemas takes many calls for each. Providers accept 10
+levels of objects, which are 20 of mappings."""
+
+TOO_DEEP = f"a JSON Schema of at most {_DEEPEST} levels of mappings and lists: name parts of it in $defs"
+
+
+def plain_schema(owner: str, option: str, given: Mapping[str, Value]) -> Schema:
+    """Return a JSON Schema of the user's as plain dicts and lists.
+
+    Raises:
+        OptionError: it is nested too deeply.
+    """
+    level: list[Value] = [given]
+    for _ in range(_DEEPEST):
+        level = [item for value in level for item in _items(value)]
+        if not level:
+            plain: Schema = thaw(dict(given))
+            return plain
+    raise OptionError(owner, option, type(given), TOO_DEEP)
+
+
+def _items(value: Value) -> Iterable[Value]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Value]", value).values()
+    return value if is_items(value) else ()
 
 
 class SchemaPaths:

@@ -18,15 +18,17 @@ import anyio
 from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.messages import Message
-from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat
+from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat, Usage
+from penstock.engine.values.usage import is_unbilled
 from penstock.models.judges.lenient_json import UnreadableError
+from penstock.models.tokens.rough_usage import rough_usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Values
-    from penstock.engine.values.model import ModelAnswer, Usage
+    from penstock.engine.values.model import ModelAnswer
     from penstock.engine.values.protocols import Ids, Model
     from penstock.models.judges.schemas import Schema
     from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
@@ -205,6 +207,30 @@ class JudgeReply:
     reading: VerdictData
     attempts: int
     usage: Usage | None
+    unreported: Usage | None = None
+
+
+class JudgeCosts:
+    """What the attempts at one verdict have cost so far, however they ended.
+
+    Attributes:
+        attempts: how often the model was asked.
+        usage: the tokens that its provider reported; None if it reported none.
+        unreported: an estimate for the attempts of which it reported nothing; None if there was no such attempt.
+    """
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.usage: Usage | None = None
+        self.unreported: Usage | None = None
+
+    def add(self, usage: Usage) -> None:
+        """Add what was reported of an attempt."""
+        self.usage = usage if self.usage is None else self.usage + usage
+
+    def add_unreported(self, usage: Usage) -> None:
+        """Add the estimate for an attempt."""
+        self.unreported = usage if self.unreported is None else self.unreported + usage
 
 
 class _FailedError(Exception):
@@ -228,46 +254,51 @@ class Caller:
         self.options = options
         self.structured: Structured = structured
 
-    async def ask(self, form: VerdictForm[V], contents: Sequence[str], limiter: anyio.CapacityLimiter) -> JudgeReply:
-        """Return what the model says about the contents.
+    async def ask(
+        self, form: VerdictForm[V], contents: Sequence[str], limiter: anyio.CapacityLimiter, costs: JudgeCosts
+    ) -> JudgeReply:
+        """Return what the model says about the contents; add to the costs what it costs, also if it is cancelled.
 
         Raises:
             JudgeError: no attempt gave a verdict, or another attempt would not help.
         """
-        return await _Attempts(self, form, contents).answered(limiter)
+        return await _Attempts(self, form, contents, costs).answered(limiter)
 
 
 class _Attempts(Generic[V]):
     """The attempts at one verdict."""
 
-    def __init__(self, caller: Caller, form: VerdictForm[V], contents: Sequence[str]) -> None:
+    def __init__(self, caller: Caller, form: VerdictForm[V], contents: Sequence[str], costs: JudgeCosts) -> None:
         self._caller = caller
         self._model = caller.model
         self._options = caller.options
         self._form = form
         self._contents = contents
         self._problem = ""
-        self._attempts = 0
-        self._usage: Usage | None = None
+        self._costs = costs
 
     async def answered(self, limiter: anyio.CapacityLimiter) -> JudgeReply:
         retries = self._options.retries
         while True:
-            self._attempts += 1
             structured = self._caller.structured
             try:
                 async with _slot(limiter):
-                    return JudgeReply(await self._attempt(), self._attempts, self._usage)
+                    reading = await self._attempt()
+                return JudgeReply(reading, self._costs.attempts, self._costs.usage, self._costs.unreported)
             except _FailedError as failed:
                 if self._caller.structured != structured:
                     continue  # the form of the request was refused: that does not count as an attempt
                 if failed.hopeless or retries == 0:
                     raise self._given_up(failed) from self._shown(failed)
                 retries -= 1
-                await anyio.sleep(self._options.backoff(self._attempts + 1) if failed.wait is None else failed.wait)
+                await anyio.sleep(
+                    self._options.backoff(self._costs.attempts + 1) if failed.wait is None else failed.wait
+                )
 
     def _given_up(self, failed: _FailedError) -> JudgeError:
-        return JudgeError(self._model.name, failed.reason, failed.problem, attempts=self._attempts, usage=self._usage)
+        return JudgeError(
+            self._model.name, failed.reason, failed.problem, attempts=self._costs.attempts, usage=self._costs.usage
+        )
 
     def _shown(self, failed: _FailedError) -> BaseException | None:
         """Return the model's exception as a cause; None if it quotes the content, as some servers do."""
@@ -281,7 +312,7 @@ class _Attempts(Generic[V]):
     async def _attempt(self) -> VerdictData:
         with anyio.move_on_after(self._options.timeout):
             try:
-                return self._read(await whole_answer(self._model.stream(self._request()), LONGEST_ANSWER, _too_long))
+                return self._read(await self._answer())
             except ModelError as error:
                 raise self._unanswered(error) from error
             except (_FailedError, PenstockError):
@@ -289,6 +320,25 @@ class _Attempts(Generic[V]):
             except Exception as error:
                 raise _FailedError("model", f"the model failed ({type(error).__name__})", hopeless=True) from error
         raise _FailedError("timeout", f"the model did not answer within {self._options.timeout:g} seconds")
+
+    async def _answer(self) -> ModelAnswer:
+        """Return the answer of one call, and count its tokens, also if the call fails or is cancelled."""
+        request = self._request()
+        self._costs.attempts += 1
+        usage: Usage | None = None
+        unbilled = False
+        try:
+            answer = await whole_answer(self._model.stream(request), LONGEST_ANSWER, _too_long)
+            usage = answer.usage
+        except PenstockError as error:
+            unbilled = is_unbilled(error)
+            raise
+        finally:
+            if usage is not None:
+                self._costs.add(usage)
+            else:
+                self._costs.add_unreported(Usage(0, 0, requests=0) if unbilled else rough_usage(request.messages))
+        return answer
 
     def _request(self) -> ModelRequest:
         options = self._options
@@ -308,8 +358,6 @@ class _Attempts(Generic[V]):
         return ResponseFormat(schema, "verdict", strict=self._form.strict)
 
     def _read(self, answer: ModelAnswer) -> VerdictData:
-        if answer.usage is not None:
-            self._usage = answer.usage if self._usage is None else self._usage + answer.usage
         _refuse_unfinished(answer)
         try:
             return self._form.read(answer.text, len(self._contents))

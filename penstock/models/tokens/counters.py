@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from math import ceil
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+from weakref import ref
 
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.protocols import TokenCounter
@@ -18,31 +19,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-K = TypeVar("K")
 V = TypeVar("V")
 
 MOST = 16_384
-"""How many things a generation holds. A conversation of that many messages is remembered completely."""
+"""How many counts a generation holds. A conversation of that many messages is remembered completely."""
 
-HEAVIEST = 4_000_000
-"""The weight of all things of a generation at most (characters)."""
+Key: TypeAlias = "tuple[int, int]"
+"""The length and the hash of what was counted. Python hashes texts with a secret of the process, to 64 bits."""
 
 
-class Memo(Generic[K, V]):
-    """A bounded cache of two generations: what was not used while a whole generation filled up is dropped.
+class Memo(Generic[V]):
+    """A bounded cache of counts, in two generations: what was not used while a whole one filled up is dropped.
 
-    Several threads can use it: what one drops another computes again.
+    It holds hashes and numbers alone, 250 bytes each, so that no text outlives its request here: 8 MB at most. Several
+    threads can use it: what one drops another computes again.
     """
 
-    __slots__ = ("_new", "_old", "_weigh", "_weight")
+    __slots__ = ("_new", "_old")
 
-    def __init__(self, weigh: Callable[[K], int]) -> None:
-        self._weigh = weigh
-        self._new: dict[K, V] = {}
-        self._old: dict[K, V] = {}
-        self._weight = 0
+    def __init__(self) -> None:
+        self._new: dict[Key, V] = {}
+        self._old: dict[Key, V] = {}
 
-    def get(self, key: K) -> V | None:
+    def get(self, key: Key) -> V | None:
         """Return what is remembered, or None."""
         found = self._new.get(key)
         if found is None and self._old:
@@ -51,19 +50,66 @@ class Memo(Generic[K, V]):
                 self.put(key, found)
         return found
 
-    def put(self, key: K, value: V) -> None:
-        """Remember a value; one that is too heavy alone is not remembered."""
-        weight = self._weigh(key) + 64
-        if weight > HEAVIEST // 8:
-            return
-        if len(self._new) >= MOST or self._weight + weight > HEAVIEST:
-            self._old, self._new, self._weight = self._new, {}, 0
+    def put(self, key: Key, value: V) -> None:
+        """Remember a value."""
+        if len(self._new) >= MOST:
+            self._old, self._new = self._new, {}
         self._new[key] = value
-        self._weight += weight
 
     def __len__(self) -> int:
         """Return how many values are remembered."""
         return len(self._new) + len(self._old)
+
+    def __reduce__(self) -> tuple[type[Memo[V]], tuple[()]]:
+        """Copy and pickle an empty one: the hashes are valid in this process only."""
+        return type(self), ()
+
+
+K = TypeVar("K")
+
+
+class _Ref(ref[K]):
+    """A weak reference that knows the id of its object, which is needed when the object is gone."""
+
+    __slots__ = ("key",)
+    key: int
+
+
+class LiveMemo(Generic[K, V]):
+    """What was computed of objects, by their identity, as long as they live elsewhere: it keeps none of them alive."""
+
+    __slots__ = ("_forget", "_found")
+
+    def __init__(self) -> None:
+        found: dict[int, tuple[_Ref[K], V]] = {}
+
+        def forget(gone: ref[K]) -> None:
+            key = cast("_Ref[K]", gone).key
+            there = found.get(key)
+            if there is not None and there[0] is gone:
+                del found[key]
+
+        self._found = found
+        self._forget = forget
+
+    def get(self, item: K) -> V | None:
+        """Return what is remembered of an object, or None."""
+        found = self._found.get(id(item))
+        return found[1] if found is not None and found[0]() is item else None
+
+    def put(self, item: K, value: V) -> None:
+        """Remember a value as long as the object lives."""
+        made = _Ref(item, self._forget)
+        made.key = id(item)
+        self._found[made.key] = (made, value)
+
+    def __len__(self) -> int:
+        """Return how many values are remembered."""
+        return len(self._found)
+
+    def __reduce__(self) -> tuple[type[LiveMemo[K, V]], tuple[()]]:
+        """Copy and pickle an empty one: identities are valid in this process only."""
+        return type(self), ()
 
 
 _SPACE = r"\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -156,7 +202,7 @@ class Counting:
         self.additive = bool(getattr(counter, "additive", False))
         self.monotone = bool(getattr(counter, "monotone", False))
         self.densest: int | None = getattr(counter, "densest", None)
-        self._memo: Memo[str, int] = Memo(len)
+        self._memo: Memo[int] = Memo()
 
     def count(self, text: str) -> int:
         """Return how many tokens the text has, from the cache if possible.
@@ -164,10 +210,11 @@ class Counting:
         Raises:
             UsageError: the counter does not return an int of 0 or more.
         """
-        found = self._memo.get(text)
+        key = (len(text), hash(text))
+        found = self._memo.get(key)
         if found is None:
             found = self.fresh(text)
-            self._memo.put(text, found)
+            self._memo.put(key, found)
         return found
 
     def fresh(self, text: str) -> int:

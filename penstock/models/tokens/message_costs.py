@@ -26,7 +26,7 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
-from penstock.models.tokens.counters import Memo
+from penstock.models.tokens.counters import LiveMemo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -283,33 +283,31 @@ Way = Literal["chat", "reference", "reference-1.0"]
 
 
 class Prices:
-    """The costs of messages, remembered by message id. It lives as long as its processor.
+    """The costs of messages, remembered as long as the messages live. It lives as long as its processor.
 
-    A message is counted again only if it differs from the last one with its id.
+    It keeps no message alive. Of a message that is read again, only the texts' counts are remembered.
     """
 
     def __init__(self, costs: Costs) -> None:
         self.costs = costs
-        self._kept: Memo[str, tuple[Message, float]] = Memo(len)
-        self._sent: Memo[str, tuple[Message, float]] = Memo(len)
+        self._kept: LiveMemo[Message, float] = LiveMemo()
+        self._sent: LiveMemo[Message, float] = LiveMemo()
 
     def kept(self, message: Message) -> float:
         """Return the cost of a message as it is stored."""
-        found = self._kept.get(message.id)
-        if found is not None and (found[0] is message or found[0] == message):
-            return found[1]
-        cost = self.costs.of(message)
-        self._kept.put(message.id, (message, cost))
-        return cost
+        found = self._kept.get(message)
+        if found is None:
+            found = self.costs.of(message)
+            self._kept.put(message, found)
+        return found
 
     def sent(self, message: Message) -> float:
         """Return the cost of a message as it is sent to the model."""
-        found = self._sent.get(message.id)
-        if found is not None and (found[0] is message or found[0] == message):
-            return found[1]
-        cost = self.costs.of(message, prompt=True)
-        self._sent.put(message.id, (message, cost))
-        return cost
+        found = self._sent.get(message)
+        if found is None:
+            found = self.costs.of(message, prompt=True)
+            self._sent.put(message, found)
+        return found
 
     def __eq__(self, other: object) -> bool:
         """Tell whether both count alike."""

@@ -14,3 +14,7 @@ from penstock.processors.budgets.prices import (
 )
 from penstock.processors.budgets.token_cost_control import TokenCostControl as TokenCostControl
 from penstock.processors.budgets.token_limiter import TokenLimiterProcessor as TokenLimiterProcessor
+from penstock.processors.budgets.unrecorded_costs import (
+    UnrecordedCost as UnrecordedCost,
+    UnrecordedCostError as UnrecordedCostError,
+)

@@ -212,7 +212,8 @@ class _KeyCosts:
 
     def held(self, holder: str, at: datetime) -> Decimal:
         """Return the amount that other holders have reserved; expired reservations are removed."""
-        for late in [other for other, (_, until) in self.holds.items() if until <= at]:
+        now = at.timestamp()  # not the times themselves: in one zone they compare by the clock on the wall
+        for late in [other for other, (_, until) in self.holds.items() if until.timestamp() <= now]:
             del self.holds[late]
         return sum([cost for other, (cost, _) in self.holds.items() if other != holder], NOTHING)
 
@@ -232,14 +233,15 @@ class TimeBuckets:
     """Sums of amounts by time, in buckets that grow with age: minutes for 8 hours, hours for 8 days, days for 400 days.
 
     All that is older is one sum, so the number of buckets is bounded. Buckets begin at full minutes, hours and days in
-    UTC: sums since such a time are exact.
+    UTC: sums since such a time are exact. If the clock was put back, sums may include older amounts, never fewer.
     """
 
-    __slots__ = ("_levels", "_older", "_sum")
+    __slots__ = ("_levels", "_older", "_older_until", "_sum")
 
     def __init__(self) -> None:
         self._levels: tuple[dict[int, Decimal], ...] = ({}, {}, {})
         self._older = NOTHING
+        self._older_until = 0  # when the last bucket of those ended
         self._sum = NOTHING
 
     def add(self, cost: Decimal, at: float) -> None:
@@ -256,6 +258,7 @@ class TimeBuckets:
         if since is None:
             return self._sum
         start = since.timestamp()
+        older = self._older if start < self._older_until else NOTHING  # the clock was far ahead, and was put back
         return sum(
             [
                 cost
@@ -263,7 +266,7 @@ class TimeBuckets:
                 for place, cost in buckets.items()
                 if (place + 1) * level.width > start
             ],
-            NOTHING,
+            older,
         )
 
     def _compact(self, now: float) -> None:
@@ -276,6 +279,7 @@ class TimeBuckets:
     def _widen(self, number: int, start: int, cost: Decimal) -> None:
         if number == len(_LEVELS):
             self._older += cost
+            self._older_until = max(self._older_until, start + _DAY)
             return
         buckets, place = self._levels[number], start // _LEVELS[number].width
         buckets[place] = buckets.get(place, NOTHING) + cost

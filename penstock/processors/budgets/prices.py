@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from threading import Thread
@@ -22,6 +22,7 @@ from penstock.engine.values.errors import MissingExtraError, OptionError, UsageE
 from penstock.engine.values.frozen import is_mapping
 
 if TYPE_CHECKING:
+    from penstock.engine.values.frozen import Value
     from penstock.engine.values.model import Usage
     from penstock.processors.budgets.call_estimates import CallEstimate
 
@@ -119,6 +120,27 @@ class Price:
     def _exact(self, name: str, otherwise: str = "") -> Decimal:
         found: Decimal | None = getattr(self, name)
         return self._exact(otherwise) if found is None else found
+
+
+_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "requests")
+
+
+def counted(model: str, usage: Usage) -> Usage:
+    """Return a usage with whole numbers; some providers report whole numbers as floats.
+
+    Raises:
+        UsageError: a number is negative, not a number, or not whole: its cost would be a guess.
+    """
+    changed: dict[str, Value] = {}
+    for name in _COUNTS:
+        given: object = getattr(usage, name)
+        if given is None or (type(given) is int and given >= 0):
+            continue
+        if not isinstance(given, float) or not given.is_integer() or given < 0:
+            shown = given if isinstance(given, (int, float)) else type(given).__name__
+            raise UsageError(f"the usage of the model {model!r} is wrong: {name} must be 0 or more, but is {shown}")
+        changed[name] = int(given)
+    return replace(usage, **changed) if changed else usage
 
 
 def cache_written(usage: Usage) -> int:
@@ -301,12 +323,29 @@ class Pricing:
     assumed: Price | None
     _warned: set[str] = field(default_factory=set[str], compare=False, repr=False)
 
+    def cost_of(self, model: str, usage: Usage | None) -> Decimal:
+        """Return the cost of a call that has ended; see `cost`. Without a usage it is unknown.
+
+        Raises:
+            UsageError: it is unknown, unless ``on_unknown`` is ``ignore``.
+        """
+        if usage is not None:
+            return self.cost(model, usage)
+        if self.on_unknown == "ignore":
+            return self._nothing(model, "reports no usage")
+        raise UsageError(
+            f"nobody reported how many tokens the model {model!r} took: let its client report them, or pass "
+            "on_unknown_price='ignore'"
+        )
+
     def cost(self, model: str, usage: Usage) -> Decimal:
         """Return the cost of a usage.
 
         Raises:
-            UsageError: the price is unknown and ``on_unknown`` is ``error``; or the table returned no valid amount.
+            UsageError: the price is unknown and ``on_unknown`` is ``error``; or the table returned no valid amount; or
+                a number of tokens is not a whole number of 0 or more.
         """
+        usage = counted(model, usage)
         given: object = self.table.cost(model, usage)
         if given is None:
             return self._unknown(model, usage)
@@ -335,9 +374,13 @@ class Pricing:
             )
         if self.assumed is not None:
             return self.assumed.of(usage)
+        return self._nothing(model, "has no known price")
+
+    def _nothing(self, model: str, why: str) -> Decimal:
+        """Return 0, and log why, once for each model."""
         if model not in self._warned:
             self._warned.add(model)
-            _LOG.warning("the price of the model %r is unknown; its usage counts as free (logged once)", model)
+            _LOG.warning("the model %r %s; its usage counts as free (logged once)", model, why)
         return NOTHING
 
 

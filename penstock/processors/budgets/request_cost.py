@@ -7,13 +7,18 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable
 from dataclasses import replace
+from datetime import UTC
 from decimal import Decimal
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar, cast
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+import anyio
 
 from penstock.engine.processor.processor import is_async
+from penstock.engine.values.errors import PenstockError
 from penstock.engine.values.protocols import RANDOM_IDS
+from penstock.processors.budgets.unrecorded_costs import UnrecordedCost, put_unrecorded, refusal, unrecorded_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.state import RunEnd
     from penstock.engine.values.model import Usage
     from penstock.engine.values.protocols import Clock
-    from penstock.engine.values.usage import UsageEntry
+    from penstock.engine.values.usage import UsageEntry, UsageLog
     from penstock.processors.budgets.call_estimates import CallEstimate
     from penstock.processors.budgets.cost_ledger import CostLedger, Reservation
     from penstock.processors.budgets.prices import Pricing
@@ -68,16 +73,15 @@ class CostRecorder:
         estimate: the estimate for the next or current model call.
     """
 
-    def __init__(self, ledger: CostLedger, key: str, run_id: str, pricing: Pricing, clock: Clock) -> None:
+    def __init__(self, ledger: CostLedger, key: str, ctx: AnyContext, pricing: Pricing, clock: Clock) -> None:
         self.key = key
-        self.run_id = run_id
+        self.run_id = ctx.run_id
         self.ledger = ledger
         self.estimate: CallEstimate | None = None
-        self._entries: RunEntries = entries_of(run_id)
+        self._entries: RunEntries = entries_of(ctx.usage_log)
         self._pricing = pricing
         self._clock = clock
-        self._failure: Exception | None = None
-        self._writes: list[Awaitable[None]] = []
+        self._writes: deque[PendingWrite] = deque()
         self._finalizer: weakref.finalize[..., CostRecorder] | None = None
         self._has_reservation = False
 
@@ -90,20 +94,22 @@ class CostRecorder:
             self._finalizer.atexit = False
 
     async def reserve(
-        self, cost: Decimal, limit: Decimal | None, since: datetime | None, at: datetime, until: datetime
+        self, cost: Decimal, limit: Decimal | None, since: datetime | None, period: Period
     ) -> Reservation:
         """Reserve the cost of the next call, in place of an earlier reservation.
 
         Raises:
-            Exception: earlier usage could not be recorded, so the amount spent is unknown.
+            UnrecordedCostError: earlier usage under the key could not be recorded, so the amount spent is unknown.
         """
         _release_abandoned()
         await self._finish_writes()
-        if self._failure is not None:
-            raise self._failure
+        await self._record_late()
         bound = None if limit == UNLIMITED else limit
+        self._has_reservation = self._has_reservation or cost > 0  # also if it is cancelled while the ledger answers
         standing = await resolved(
-            self.ledger.reserve(self.key, self._entries.holder, cost, limit=bound, since=since, at=at, until=until)
+            self.ledger.reserve(
+                self.key, self._entries.holder, cost, limit=bound, since=since, at=period.start, until=period.end
+            )
         )
         self._has_reservation = standing.granted and cost > 0
         return standing
@@ -120,43 +126,157 @@ class CostRecorder:
     def release(self) -> None:
         """Release the reservation."""
         self.estimate = None
-        if self._has_reservation:
-            self._has_reservation = False
-            self._queue(self.ledger.release(self.key, self._entries.holder))
+        if not self._has_reservation:
+            return
+        self._has_reservation = False
+        try:
+            result = self.ledger.release(self.key, self._entries.holder)
+        except Exception as error:  # noqa: BLE001 - a reservation expires by itself
+            _log_unreleased(error)
+            return
+        if result is not None:
+            self._writes.append(PendingWrite(result, None))
 
     def _on_spend(self, spend: UsageEntry) -> None:
-        """Record usage. A failure is raised before the next call, since the user of the model did not cause it."""
-        try:
-            self._record(spend)
-        except Exception as error:  # noqa: BLE001 - see above
-            self._failure = self._failure or error
-            _LOG.warning("the usage of a model could not be recorded: %s", type(error).__name__)
-
-    def _record(self, spend: UsageEntry) -> None:
+        """Record usage. What cannot be recorded is kept, and refused at the next call of whoever shares the key."""
         estimate = self.estimate if not spend.by else None
+        known = spend.usage if spend.unreported is None else _sum(spend.usage, spend.unreported)
         if not self._entries.add_once(self.ledger, self.key, spend):
             return
-        usage = _with_estimate(spend.usage, estimate)
-        cost = None if usage is None else self._pricing.cost(spend.model, usage)
-        if cost:
-            self._queue(self.ledger.add(self.key, spend.model, cost, self._clock.now()))
+        entry = self._priced(spend, _with_estimate(known, estimate))
+        if entry is not None:
+            self._write(entry)
         if not spend.by:
             self.release()
 
-    def _queue(self, result: Awaitable[None] | None) -> None:
+    def _priced(self, spend: UsageEntry, usage: Usage | None) -> UnrecordedCost | None:
+        """Return what a usage costs, to be recorded; None if that is nothing."""
+        entry = UnrecordedCost(self.key, spend.model, usage, None, self._clock.now().astimezone(UTC), "")
+        try:
+            cost = self._pricing.cost_of(spend.model, usage)
+        except Exception as error:  # noqa: BLE001 - who asked the model must not fail for it
+            self._put(entry, error)
+            return None
+        return replace(entry, usage=None, cost=cost) if cost else None
+
+    def _write(self, entry: UnrecordedCost) -> None:
+        """Add a known cost to the ledger; an async ledger's writes are awaited later."""
+        if entry.cost is None:
+            return
+        try:
+            result = self.ledger.add(self.key, entry.model, entry.cost, entry.at)
+        except Exception as error:  # noqa: BLE001 - see `_priced`
+            self._put(entry, error)
+            return
         if result is not None:
-            self._writes.append(result)
+            self._writes.append(PendingWrite(result, entry))
+
+    def _put(self, entry: UnrecordedCost, error: BaseException | None) -> None:
+        entry = replace(entry, problem=_problem(entry, error))
+        put_unrecorded(self.ledger, entry)
+        _LOG.warning("%s", entry.problem)
 
     async def _finish_writes(self) -> None:
-        waiting, self._writes = self._writes, []
-        for result in waiting:
-            await result
+        """Await what an async ledger has begun, in bounded time, also if the request is cancelled meanwhile."""
+        if not self._writes:
+            return
+        with anyio.move_on_after(WRITE_SECONDS, shield=True):
+            while self._writes:
+                await self._finish(self._writes.popleft())
+        while self._writes:  # the time is up
+            self._give_up(self._writes.popleft(), TimeoutError())
+
+    async def _finish(self, write: PendingWrite) -> None:
+        try:
+            await write.result
+        except Exception as error:  # noqa: BLE001 - see `_priced`
+            self._give_up(write, error)
+        except BaseException:  # it took too long
+            self._give_up(write, TimeoutError())
+            raise
+
+    def _give_up(self, write: PendingWrite, error: Exception) -> None:
+        close = getattr(write.result, "close", None)
+        if close is not None:  # a coroutine that was not awaited would warn
+            close()
+        if write.entry is None:
+            _log_unreleased(error)
+        else:
+            self._put(write.entry, error)
+
+    async def _record_late(self) -> None:
+        """Record what could not be recorded before, by any run under this key.
+
+        Raises:
+            UnrecordedCostError: some of it still cannot be.
+        """
+        outstanding = unrecorded_of(self.ledger)
+        if outstanding is None:
+            return
+        entries = outstanding.take(self.key)
+        failed: UnrecordedCost | None = None
+        try:
+            while entries:
+                error = await self._recorded_late(entries[-1])
+                entry = entries.pop()
+                if error is not None:
+                    failed = replace(entry, problem=_problem(entry, error))
+                    outstanding.put(failed)
+        finally:
+            for entry in entries:
+                outstanding.put(entry)
+            outstanding.done(self.key)
+        if failed is not None:
+            raise refusal(failed)
+
+    async def _recorded_late(self, entry: UnrecordedCost) -> Exception | None:
+        """Record a cost, by this request's prices if it is unknown; return the error if that fails."""
+        try:
+            cost = self._pricing.cost_of(entry.model, entry.usage) if entry.cost is None else entry.cost
+            if cost:
+                await resolved(self.ledger.add(self.key, entry.model, cost, entry.at))
+        except Exception as error:  # noqa: BLE001 - the caller raises its own
+            return error
+        return None
 
     def _on_end(self, _: RunEnd) -> Awaitable[None] | None:
         if self._finalizer is not None:
             self._finalizer.detach()
         self.release()
         return self._finish_writes() if self._writes else None
+
+
+WRITE_SECONDS = 4.0
+"""Seconds for all writes that an async ledger has begun together; less than a run has for its callbacks at the end."""
+
+
+class Period(NamedTuple):
+    """From when to when an amount is reserved."""
+
+    start: datetime
+    end: datetime
+
+
+class PendingWrite(NamedTuple):
+    """A write that an async ledger has begun: of a cost, or (without an entry) the release of a reservation."""
+
+    result: Awaitable[None]
+    entry: UnrecordedCost | None
+
+
+def _problem(entry: UnrecordedCost, error: BaseException | None) -> str:
+    """Return why a cost could not be recorded, and what to do, without quoting a foreign error."""
+    kind = type(error).__name__
+    if entry.cost is not None:
+        return (
+            f"what the model {entry.model!r} took could not be recorded: {kind}; check that the ledger can be written"
+        )
+    told = str(error) if isinstance(error, PenstockError) else f"the price table raised {kind}"
+    return f"what the model {entry.model!r} took could not be recorded: {told}"
+
+
+def _log_unreleased(error: BaseException) -> None:
+    _LOG.warning("a reservation could not be released: %s", type(error).__name__)
 
 
 _ABANDONED: deque[tuple[CostLedger, str, str]] = deque()
@@ -174,7 +294,7 @@ def _release_abandoned() -> None:
         try:
             ledger.release(key, holder)
         except Exception as error:  # noqa: BLE001 - a reservation expires by itself
-            _LOG.warning("a reservation could not be released: %s", type(error).__name__)
+            _log_unreleased(error)
 
 
 async def resolved(made: Awaitable[T] | T) -> T:
@@ -182,6 +302,10 @@ async def resolved(made: Awaitable[T] | T) -> T:
     if isinstance(made, Awaitable):
         return await cast("Awaitable[T]", made)
     return made
+
+
+def _sum(usage: Usage | None, unreported: Usage) -> Usage:
+    return unreported if usage is None else usage + unreported
 
 
 def _with_estimate(usage: Usage | None, estimate: CallEstimate | None) -> Usage | None:
@@ -200,13 +324,13 @@ def _with_estimate(usage: Usage | None, estimate: CallEstimate | None) -> Usage 
 
 
 class RunEntries:
-    """The usage entries of one run that were recorded, and in which ledger. Shared by the cost controls of the run.
+    """The usage entries of one request that were recorded, and in which ledger. Shared by the cost controls of its run.
 
     Controls of one run may share a ledger and a key: each usage is recorded there once, and the reservation for the
-    next call is one amount.
+    next call is one amount. Runs that share a ``run_id`` share nothing: they may run at the same time.
 
     Attributes:
-        holder: the name under which the run reserves amounts.
+        holder: the name under which the request reserves amounts; no other request has it.
     """
 
     def __init__(self) -> None:
@@ -216,7 +340,7 @@ class RunEntries:
     def add_once(self, ledger: CostLedger, key: str, spend: UsageEntry) -> bool:
         """Tell whether a usage was not recorded under a ledger's key yet, and mark it as recorded.
 
-        Usages are compared by identity: two equal ones count twice, also in runs that share an id.
+        Usages are compared by identity: two equal ones count twice.
         """
         place = (id(ledger), key, id(spend))
         with _LOCK:
@@ -227,13 +351,13 @@ class RunEntries:
 
 
 _LOCK = Lock()
-_ENTRIES: WeakValueDictionary[str, RunEntries] = WeakValueDictionary()
+_ENTRIES: WeakKeyDictionary[UsageLog, RunEntries] = WeakKeyDictionary()
 
 
-def entries_of(run_id: str) -> RunEntries:
-    """Return the entries of a run: the same object for all callers while one of them holds it."""
+def entries_of(log: UsageLog) -> RunEntries:
+    """Return the entries of a request, by the log of its usage: the same object for all cost controls of its run."""
     with _LOCK:
-        found = _ENTRIES.get(run_id)
+        found = _ENTRIES.get(log)
         if found is None:
-            found = _ENTRIES[run_id] = RunEntries()
+            found = _ENTRIES[log] = RunEntries()
         return found

@@ -22,7 +22,8 @@ from penstock.processors.budgets.call_estimates import CallEstimate, CallEstimat
 from penstock.processors.budgets.cost_ledger import CostLedger, InMemoryLedger
 from penstock.processors.budgets.cost_report import CostReport
 from penstock.processors.budgets.prices import NOTHING, OnUnknownPrice, exact_amount, pricing
-from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, RequestCost, resolved
+from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, Period, RequestCost, resolved
+from penstock.processors.budgets.unrecorded_costs import UnrecordedCost, UnrecordedCostError, unrecorded_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -161,7 +162,8 @@ class TokenCostControl(Processor[RequestCost]):
         self.role: ProcessorRole = "observer" if warns else "guard"
         self.edits = "anything" if self.strategy == "downgrade" else "nothing"
         self.on_error: ErrorPolicy = checked_policy(name, on_error, "allow" if warns else "block")
-        self.awaits = any(map(is_async, (self.max_cost, self.ask, self._ledger.reserve)))
+        ledger = self._ledger
+        self.awaits = any(map(is_async, (self.max_cost, self.ask, ledger.reserve, ledger.add, ledger.release)))
         described = f"{scope_name(self.scope)}, {window_name(self.window)}, {self.strategy}"
         self.standing: Key[Values] = Key(f"{self.id}.standing[{described}]")
         self.provides = (self.standing,)
@@ -181,6 +183,32 @@ class TokenCostControl(Processor[RequestCost]):
     def process_llm_request(self, ctx: LLMRequestContext[RequestCost]) -> object:
         """Reserve again for the final request; release the reservation of a call that is answered already."""
         return self._run(self._request(ctx))
+
+    @property
+    def unrecorded(self) -> tuple[UnrecordedCost, ...]:
+        """What models took that this process could not record in the ledger. Requests of its keys are refused."""
+        outstanding = unrecorded_of(self._ledger)
+        return () if outstanding is None else outstanding.entries
+
+    def set_unrecorded_cost(self, key: str, cost: float | Decimal | str) -> None:
+        """Say what the usage under a key that could not be priced has cost, so that its requests are let through again.
+
+        The amount is recorded before the next request of the key. Use it where the price cannot be mended, because a
+        provider has reported nonsense.
+
+        Args:
+            key: the key in the ledger, as in `unrecorded`.
+            cost: the amount for all of it, 0 or more.
+
+        Raises:
+            UsageError: there is no such usage under the key, or the amount is not allowed.
+        """
+        exact = exact_amount(cost)
+        if exact is None:
+            raise UsageError(f"the cost must be a number of 0 or more, not {type(cost).__name__}")
+        outstanding = unrecorded_of(self._ledger)
+        if outstanding is None or not outstanding.set_cost(key, exact):
+            raise UsageError("there is no usage without a price under that key: see unrecorded")
 
     def _run(self, hook: Coroutine[object, None, object]) -> object:
         return hook if self.awaits else run_without_loop(hook, self.id)
@@ -232,7 +260,7 @@ class TokenCostControl(Processor[RequestCost]):
             key = scope_key(self.scope, ctx.request_context, ctx.run_id, self.unscoped)
             if key is not None:
                 ledger = InMemoryLedger() if self.scope == "run" else self._ledger
-                cost.recorder = CostRecorder(ledger, key, ctx.run_id, self._pricing, self._clock)
+                cost.recorder = CostRecorder(ledger, key, ctx, self._pricing, self._clock)
                 cost.recorder.follow(ctx)
             cost.is_open = True
         return cost.recorder
@@ -244,7 +272,12 @@ class TokenCostControl(Processor[RequestCost]):
         recorder.estimate = estimate
         cost = NOTHING if estimate is None else self._pricing.of(estimate)
         limit = await self._limit(ctx)
-        standing = await self._reserve(recorder, cost, limit)
+        try:
+            standing = await self._reserve(recorder, cost, limit)
+        except UnrecordedCostError as error:
+            if self.on_error != "block":
+                raise
+            ctx.abort(str(error), metadata={"failed": True, "error": type(error).__name__})
         amounts = {"spent": standing.spent, "held": standing.held, "estimate": cost, "limit": limit}
         figures = {figure: None if value == UNLIMITED else float(value) for figure, value in amounts.items()}
         ctx.note(**figures)
@@ -267,9 +300,13 @@ class TokenCostControl(Processor[RequestCost]):
         return cost.limit
 
     async def _reserve(self, recorder: CostRecorder, cost: Decimal, limit: Decimal) -> Reservation:
-        now = self._clock.now()
-        since = window_start(self.window, now)
-        return await recorder.reserve(cost, limit, since, now, now + self._reserved_for)
+        now = self._now()
+        period = Period(now, now + self._reserved_for)
+        return await recorder.reserve(cost, limit, window_start(self.window, now), period)
+
+    def _now(self) -> datetime:
+        """Return the time in UTC: in a zone with summer time, an hour after another may be the same or two later."""
+        return self._clock.now().astimezone(UTC)
 
     def _report(self, recorder: CostRecorder, standing: Reservation, cost: Decimal, limit: Decimal) -> CostReport:
         return CostReport(
@@ -290,7 +327,7 @@ class TokenCostControl(Processor[RequestCost]):
     async def _complete(self, recorder: CostRecorder, report: CostReport) -> CostReport:
         """Return a report with its breakdown and message."""
         if self.include_breakdown:
-            since = window_start(self.window, self._clock.now())
+            since = window_start(self.window, self._now())
             report = replace(report, breakdown=await recorder.breakdown(since, _MOST_MODELS))
         return report.saying(self.message)
 
@@ -568,14 +605,15 @@ def checked_window(owner: str, given: object) -> Window:
 
 
 def window_start(window: Window, now: datetime) -> datetime | None:
-    """Return the time when a window began; None for all time."""
+    """Return the time when a window began, in UTC; None for all time."""
     if window is None:
         return None
+    now = now.astimezone(UTC)
     if isinstance(window, timedelta):
         return now - window
     if window in _SPANS:
         return now - _SPANS[window]
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     back = {"day": 0, "week": today.weekday(), "month": today.day - 1}[window]
     return today - timedelta(days=back)
 

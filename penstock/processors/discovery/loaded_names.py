@@ -6,11 +6,11 @@ import json
 import math
 import threading
 from collections import OrderedDict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.expiry import ExpiryTimer
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import ToolPart
 from penstock.engine.values.protocols import SYSTEM_CLOCK
@@ -18,9 +18,9 @@ from penstock.processors.discovery.option_checks import checked_clock, checked_c
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-    from datetime import datetime
 
     from penstock.engine.processor.context import InputStepContext
+    from penstock.engine.values.expiry import Expiry
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message
     from penstock.engine.values.protocols import Clock
@@ -65,8 +65,10 @@ class LoadedNames:
         self.storage = one_of(owner, "storage", storage, get_args(Storage))
         self.ttl = _seconds(owner, ttl)
         self.max_threads = checked_count(owner, "max_threads", max_threads)
-        self._clock = checked_clock(owner, clock)
-        self._threads: OrderedDict[ThreadKey, tuple[datetime, NameSet]] = OrderedDict()  # the least recently used first
+        self._timer = ExpiryTimer(checked_clock(owner, clock).now)
+        self._threads: OrderedDict[ThreadKey, tuple[Expiry | None, NameSet]] = (
+            OrderedDict()
+        )  # the least recently used first
         self._lock = threading.Lock()
 
     def of(self, ctx: InputStepContext[S], own: NameSet, tools: Collection[str]) -> NameSet:
@@ -85,23 +87,19 @@ class LoadedNames:
             return self._of_thread((ctx.resource_id, ctx.thread_id))
 
     def _of_thread(self, thread: ThreadKey) -> NameSet:
-        now = self._clock.now()
-        self._forget(now)
-        _, names = self._threads.pop(thread, (now, NameSet()))
-        self._threads[thread] = (now, names)
+        self._forget()
+        _, names = self._threads.pop(thread, (None, NameSet()))
+        self._threads[thread] = (None if self.ttl is None else self._timer.after(self.ttl), names)
         if len(self._threads) > self.max_threads:
             self._threads.popitem(last=False)
         return names
 
-    def _forget(self, now: datetime) -> None:
+    def _forget(self) -> None:
         """Drop expired threads; they come first."""
-        if self.ttl is None:
-            return
-        try:
-            over = now - timedelta(seconds=self.ttl)
-        except OverflowError:  # before year 1: nothing has expired
-            return
-        while self._threads and next(iter(self._threads.values()))[0] <= over:
+        while self._threads:
+            expiry = next(iter(self._threads.values()))[0]
+            if expiry is None or not self._timer.is_over(expiry):
+                return
             self._threads.popitem(last=False)
 
     def __getstate__(self) -> dict[str, object]:

@@ -16,7 +16,8 @@ from pydantic.errors import PydanticUserError
 from pydantic_core.core_schema import ErrorType
 
 from penstock.engine.values.errors import MissingExtraError, OptionError
-from penstock.engine.values.frozen import is_items, is_mapping, thaw
+from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.models.judges.schemas import TOO_DEEP, plain_schema
 from penstock.processors.memory._quoting import data_element
 
 if TYPE_CHECKING:
@@ -94,13 +95,15 @@ class JSONMemorySchema:
         except ImportError as error:
             raise MissingExtraError("a JSON Schema as template=", "json-schema") from error
         self._owner = owner
-        self.json_schema: dict[str, Value] = thaw(dict(given))
+        self.json_schema: dict[str, Value] = plain_schema(owner, "template", given)
         kind = validator_for(self.json_schema, default=Draft202012Validator)
         allowed = "the JSON Schema of an object, a pydantic model, or a text in Markdown"
         try:
             kind.check_schema(self.json_schema)
         except SchemaError as error:
             raise OptionError(owner, "template", given, f"{allowed} ({error.json_path} is wrong)") from error
+        except RecursionError:
+            raise OptionError(owner, "template", type(given), TOO_DEEP) from None
         if any(not reference.startswith("#") for reference in _references(self.json_schema)):
             raise OptionError(owner, "template", given, "a JSON Schema without references to other documents")
         if resolve_schema(self.json_schema, self.json_schema).get("type") != "object":
@@ -111,8 +114,11 @@ class JSONMemorySchema:
 
     def problems(self, document: Value) -> tuple[str, ...]:
         """Return what does not fit. Nothing is required, and fields must be known, unless the schema allows others."""
-        unknown = _unknown(document, [self.json_schema], self.json_schema, "")
-        return (*map(_problem_text, self._validator.iter_errors(document)), *unknown)
+        try:
+            unknown = _unknown(document, [self.json_schema], self.json_schema, "")
+            return (*map(_problem_text, self._validator.iter_errors(document)), *unknown)
+        except RecursionError:
+            return ("it is nested too deeply to be checked",)
 
     def __reduce__(self) -> tuple[type[JSONMemorySchema], tuple[str, Values]]:
         """Pickle the schema, since validators cannot be pickled."""
@@ -381,7 +387,7 @@ def _named(owner: str, form: object, content: Value) -> Template:
     if isinstance(content, str):
         try:
             content = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise OptionError(owner, "template", content, "a JSON Schema as JSON; this is not JSON") from error
     if not is_mapping(content):
         raise OptionError(owner, "template", content, "the JSON Schema of an object")
@@ -390,6 +396,7 @@ def _named(owner: str, form: object, content: Value) -> Template:
 
 def _of_schema(owner: str, given: Values) -> Template:
     """Return the template for a JSON Schema, or for a mapping of names of fields to schemas."""
+    given = plain_schema(owner, "template", given)
     schema = given if _is_schema(given) else _object(given)
     return _template_for(JSONMemorySchema(owner, {"type": "object", **schema} if "properties" in schema else schema))
 

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.values.errors import MessageError, MissingExtraError, OptionError
-from penstock.engine.values.frozen import Value, freeze, is_items, is_mapping, thaw
+from penstock.engine.values.frozen import Value, freeze, is_items, is_mapping
 from penstock.engine.values.model import ResponseFormat
-from penstock.models.judges.schemas import SchemaPaths, is_strict
+from penstock.models.judges.schemas import TOO_DEEP, SchemaPaths, is_strict, plain_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,12 +175,14 @@ class JSONSchema(ObjectSchema):
             from referencing import Registry
         except ImportError as error:
             raise MissingExtraError("a JSON Schema as schema=", "json-schema") from error
-        own: Schema = thaw(dict(given))
+        own = plain_schema(OWNER, "schema", given)
         kind = validator_for(own, default=Draft202012Validator)
         try:
             kind.check_schema(own)
         except SchemaError as error:
             raise OptionError(OWNER, "schema", given, f"a JSON Schema ({error.json_path})") from error
+        except RecursionError:
+            raise OptionError(OWNER, "schema", type(given), TOO_DEEP) from None
         outside = next(_outside(own), None)
         if outside is not None:
             raise OptionError(
@@ -194,9 +196,12 @@ class JSONSchema(ObjectSchema):
         return self.validate_python(json.loads(written))
 
     def validate_python(self, value: Value) -> Value:
-        found = sorted(
-            self._validator.iter_errors(value), key=lambda error: [str(step) for step in error.absolute_path]
-        )
+        try:
+            found = sorted(
+                self._validator.iter_errors(value), key=lambda error: [str(step) for step in error.absolute_path]
+            )
+        except RecursionError:
+            raise mismatch("it is nested too deeply to be checked") from None
         if found:
             raise SchemaMismatchError(*(self._problem(error, value) for error in found))
         return value

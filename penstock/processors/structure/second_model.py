@@ -13,9 +13,11 @@ import anyio
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.frozen import Value, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, ToolPart
-from penstock.engine.values.model import ModelRequest
+from penstock.engine.values.model import ModelRequest, Usage
 from penstock.engine.values.protocols import RANDOM_IDS, Model
+from penstock.engine.values.usage import is_unbilled
 from penstock.models.judges.verdict_requests import delimiter, rejects_format, whole_answer
+from penstock.models.tokens.rough_usage import rough_usage
 from penstock.processors.structure.object_parsing import LONGEST, ParsedObject, parse_object
 from penstock.processors.structure.schemas import SchemaMismatchError, mismatch
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.frozen import Values
-    from penstock.engine.values.model import Usage
     from penstock.processors.structure.schemas import ObjectSchema
 
 
@@ -120,16 +121,20 @@ class SecondModel:
         if not isinstance(self.model, Model):
             return await self._call_function(self.model, request)
         usage: Usage | None = None
+        unbilled = False
         try:
             answer = await whole_answer(self.model.stream(request), LONGEST, _too_long)
             usage = answer.usage
         except ModelError as error:
+            unbilled = is_unbilled(error)
             if request.response_format is None or not rejects_format(error):
                 raise
             self._by_prompt = True
             return await self._answer(self._without_format(request), ctx)
         finally:
-            ctx.spend(self.model.name, usage)  # also when the call broke off or took too long
+            unreported = Usage(0, 0, requests=0) if unbilled else rough_usage(request.messages)
+            # also when the call broke off or took too long
+            ctx.spend(self.model.name, usage, unreported=unreported if usage is None else None)
         if answer.refused or answer.finish_reason in ("content-filter", "error"):
             raise mismatch("the second model refused, or its answer broke off", "refused")
         return answer.text

@@ -7,17 +7,22 @@ This is the only module that imports asyncpg, and so asyncio. Errors are disting
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
-from contextlib import asynccontextmanager, suppress
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
 
 from penstock.engine.values.errors import MissingExtraError, OptionError, StorageError, UsageError
+from penstock.engine.values.frozen import Value
+from penstock.engine.values.protocols import RANDOM_IDS
 
 _IS_INSTALLED = find_spec("asyncpg") is not None
 
@@ -25,13 +30,13 @@ if TYPE_CHECKING or _IS_INSTALLED:
     import asyncpg
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
     from typing import TypeAlias
     from urllib.parse import SplitResult
 
     from asyncpg.pool import PoolConnectionProxy
 
-    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.frozen import Values
 
     Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
     Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
@@ -307,8 +312,13 @@ async def _leave(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 
 @asynccontextmanager
-async def transaction(connection: Connection, timeout: float) -> AsyncGenerator[None]:
+async def transaction(connection: Connection, timeout: float, first: str = "") -> AsyncGenerator[str]:
     """Begin a transaction; commit it, or roll it back after any exception, including a cancellation.
+
+    Args:
+        connection: the connection.
+        timeout: seconds for each statement.
+        first: a statement that is sent along with the beginning; what the server said about it is yielded.
 
     Raises:
         InterfaceError: asyncpg's: it could not be committed.
@@ -316,8 +326,7 @@ async def transaction(connection: Connection, timeout: float) -> AsyncGenerator[
     limit = max(1, round(timeout * 1000))
     begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL statement_timeout = {limit}"
     try:
-        await connection.execute(f"{begin}; SET LOCAL idle_in_transaction_session_timeout = {limit}")
-        yield
+        yield await connection.execute(f"{begin}; SET LOCAL idle_in_transaction_session_timeout = {limit}; {first}")
         await _commit(connection)
     except BaseException:
         await _roll_back(connection)
@@ -398,10 +407,72 @@ class Session:
         await self._connection.executemany(self._named(sql), args)
 
 
+_CHANGE = """
+    INSERT INTO {schema}.writers AS kept (id, last_change, at) VALUES ('{writer}', '{name}', now())
+    ON CONFLICT (id) DO UPDATE SET last_change = excluded.last_change, at = excluded.at
+    WHERE kept.last_change <> excluded.last_change
+"""
+"""Names the change as the writer's last, in the transaction that makes it. If an earlier attempt was committed, no row
+is changed; if it is still being committed, this waits for it."""
+
+_WAS_MADE = "INSERT 0 0"
+
+
+class _Change(Generic[T]):
+    """A change that may take several attempts, and is made once. Lives as long as the call that makes it.
+
+    Attributes:
+        writer: the writer that makes it; no other change has this writer meanwhile.
+        name: names the change.
+        result: what the last attempt has returned; a list of one item, or empty.
+        is_in_doubt: whether the last attempt may have been committed, though nobody heard of it.
+    """
+
+    __slots__ = ("is_in_doubt", "name", "result", "writer")
+
+    def __init__(self, writer: str) -> None:
+        self.writer = writer
+        self.name = RANDOM_IDS.next()
+        self.result: list[T] = []
+        self.is_in_doubt = False
+
+    def statement(self, schema: str) -> str:
+        """Return the statement with which an attempt begins."""
+        sql = _CHANGE.replace("{schema}", f'"{schema}"')
+        return sql.replace("{writer}", self.writer).replace("{name}", self.name)
+
+
+class _Writers:
+    """The names of the writers of one process, as many as it has made changes at the same time."""
+
+    __slots__ = ("_idle", "_process")
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._idle: deque[str] = deque()
+
+    @contextmanager
+    def change(self) -> Generator[_Change[Value]]:
+        """Yield a change with a writer of its own. A forked process has its own writers."""
+        if self._process != os.getpid():
+            self._process, self._idle = os.getpid(), deque()
+        idle = self._idle
+        try:
+            writer = idle.pop()
+        except IndexError:
+            writer = RANDOM_IDS.next()
+        change = _Change[Value](writer)
+        try:
+            yield change
+        finally:
+            if not change.is_in_doubt:  # otherwise it may still be being committed, and others would wait for it
+                idle.append(writer)
+
+
 class PostgresDatabase:
     """Runs work on a server, on one connection, and again after temporary errors.
 
-    So work may have been done already, by an attempt whose end was not received: it must have the same effect twice.
+    A change is made once: each attempt names it in its transaction, so that the next one sees whether it was committed.
 
     Args:
         label: names the storage in errors, without passwords.
@@ -409,7 +480,8 @@ class PostgresDatabase:
         schema: the schema of the tables.
         timeout: seconds for one statement.
         retry_for: seconds after the first attempt in which new attempts begin.
-        prepare: creates the tables, in a transaction of the session that it is given.
+        prepare: creates the tables, in a transaction of the session that it is given; it may be called again after it
+            was committed.
     """
 
     def __init__(
@@ -428,6 +500,7 @@ class PostgresDatabase:
         self._timeout = timeout
         self._retry_for = retry_for
         self._prepare = prepare
+        self._writers = _Writers()
 
     async def read(self, work: Callable[[Session], Awaitable[T]]) -> T:
         """Return what the work returns; each of its statements is a transaction.
@@ -435,33 +508,61 @@ class PostgresDatabase:
         Raises:
             StorageError: it failed, or could not be done in time.
         """
-        return await self._tried(self._read, work)
+        return await self._tried(partial(self._read, work))
 
-    async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Return what the work returns, once its one transaction is committed.
+    async def read_in_transaction(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Return what the work returns; its statements are one transaction, for which it may set options.
 
         Raises:
             StorageError: it failed, or could not be done in time.
         """
-        return await self._tried(self._write, work)
+        return await self._tried(partial(self._read_in_transaction, work))
+
+    async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Return what the work returns, once its one transaction is committed. It is committed once.
+
+        Raises:
+            StorageError: it failed, or could not be done in time; the message says if it may have been done.
+        """
+        with self._writers.change() as change:
+            return await self._tried(partial(self._write, change, work), change)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
         await self._connections.close()
 
-    async def _read(self, place: LoopConnections, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def _read(self, work: Callable[[Session], Awaitable[T]], place: LoopConnections) -> T:
         async with self._connections.connection(place) as connection:
             return await work(Session(connection, self._schema))
 
-    async def _write(self, place: LoopConnections, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def _read_in_transaction(self, work: Callable[[Session], Awaitable[T]], place: LoopConnections) -> T:
         async with self._connections.connection(place) as connection, transaction(connection, self._timeout):
             return await work(Session(connection, self._schema))
 
-    async def _tried(
-        self,
-        attempt: Callable[[LoopConnections, Callable[[Session], Awaitable[T]]], Awaitable[T]],
-        work: Callable[[Session], Awaitable[T]],
-    ) -> T:
+    async def _write(self, change: _Change[T], work: Callable[[Session], Awaitable[T]], place: LoopConnections) -> T:
+        """Make a change, unless an earlier attempt has made it."""
+        first = change.statement(self._schema)
+        async with (
+            self._connections.connection(place) as connection,
+            transaction(connection, self._timeout, first) as told,
+        ):
+            if not (told == _WAS_MADE and change.result):
+                change.is_in_doubt = False
+                change.result = [await work(Session(connection, self._schema))]
+                change.is_in_doubt = True  # from here on it is committed
+        change.is_in_doubt = False
+        return change.result[0]
+
+    async def _look_up(self, change: _Change[T], place: LoopConnections) -> bool:
+        """Return whether a change that is in doubt was made; if not, it is not made any more."""
+        first = change.statement(self._schema)
+        async with (
+            self._connections.connection(place) as connection,
+            transaction(connection, self._timeout, first) as told,
+        ):
+            return told == _WAS_MADE
+
+    async def _tried(self, attempt: Callable[[LoopConnections], Awaitable[T]], change: _Change[T] | None = None) -> T:
         """Attempt the work until it is done, an error is not temporary, or the time is up."""
         until = anyio.current_time() + self._retry_for
         wait = FIRST_WAIT
@@ -469,12 +570,26 @@ class PostgresDatabase:
             place = self._connections.place()
             try:
                 await self._make_ready(place)
-                return await attempt(place, work)
+                return await attempt(place)
             except DRIVER_ERRORS as error:
                 if anyio.current_time() + wait > until or not is_temporary(error):
+                    if change is not None and change.is_in_doubt and await self._was_made(change, place):
+                        return change.result[0]
                     raise self._told(error) from (None if quotes_data(error) else error)
             await anyio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - so that waiting tasks do not retry at the same time
             wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _was_made(self, change: _Change[T], place: LoopConnections) -> bool:
+        """Return whether a change was made whose last attempt is in doubt, now that there is no time for another.
+
+        Raises:
+            StorageError: the server cannot be asked.
+        """
+        try:
+            return await self._look_up(change, place)
+        except DRIVER_ERRORS as error:
+            told = "the connection broke while a change was committed: it may be stored or not; read it again"
+            raise StorageError(self.label, told) from (None if quotes_data(error) else error)
 
     async def _make_ready(self, place: LoopConnections) -> None:
         """Create the tables if needed, once for all tasks that wait for them."""
@@ -482,7 +597,7 @@ class PostgresDatabase:
             return
         async with place.preparing:
             if not place.is_ready:
-                await self._write(place, self._prepare)
+                await self._read_in_transaction(self._prepare, place)
                 place.is_ready = True
 
     def _told(self, error: BaseException) -> StorageError:

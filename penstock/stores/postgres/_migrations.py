@@ -51,8 +51,33 @@ MEMORY = (
         PRIMARY KEY (scope, key, version)
     );
     """,
+    """
+    CREATE TABLE {schema}.writers (
+        id text COLLATE "C" PRIMARY KEY,
+        last_change text COLLATE "C" NOT NULL,
+        at timestamptz NOT NULL
+    ) WITH (fillfactor = 50);
+    ALTER TABLE {schema}.threads ALTER change SET DEFAULT '';
+    ALTER TABLE {schema}.working_memories ALTER change SET DEFAULT '';
+    DO $$
+    DECLARE role text;
+    BEGIN
+        FOR role IN
+            SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END
+            FROM pg_class, aclexplode(relacl)
+            WHERE pg_class.oid = '{schema}.threads'::regclass AND privilege_type = 'INSERT' AND grantee <> relowner
+        LOOP
+            EXECUTE 'GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.writers TO ' || role;
+        END LOOP;
+    END $$;
+    """,
 )
-"""Titles, metadata, messages and memories are JSON as text, which can hold every character, unlike ``jsonb``."""
+"""Titles, metadata, messages and memories are JSON as text, which can hold every character, unlike ``jsonb``.
+
+``writers`` holds the last change of each writer: a retry sees there whether the attempt before was committed. Users who
+may write to ``threads`` may write to it. The columns ``change`` are not used since version 2; processes of version 1
+that still run write them.
+"""
 
 VECTORS = (
     """
@@ -105,14 +130,11 @@ async def migrate(session: Session, part: str, label: str, **names: str) -> None
         StorageError: the tables are of a newer version of Penstock.
     """
     versions = _PARTS[part]
-    if await version(session, part) == len(versions):
+    if await version(session, part, label) == len(versions):
         return
     await session.run("SELECT pg_advisory_xact_lock($1)", LOCK)
     await _make_schema(session)
-    there = await version(session, part)
-    if there > len(versions):
-        told = f"its tables ({part}) have version {there}, but this Penstock supports {len(versions)}"
-        raise StorageError(label, f"{told}: use a newer Penstock")
+    there = await version(session, part, label)
     for sql in versions[there:]:
         for name, stands_for in names.items():
             sql = sql.replace(f"{{{name}}}", stands_for)  # noqa: PLW2901 - the same statement, filled in
@@ -125,12 +147,30 @@ async def migrate(session: Session, part: str, label: str, **names: str) -> None
     )
 
 
-async def version(session: Session, part: str) -> int:
-    """Return the version of a part of the tables; 0 if it does not exist."""
+async def version(session: Session, part: str, label: str) -> int:
+    """Return the version of a part of the tables; 0 if it does not exist.
+
+    Raises:
+        StorageError: it is newer than what this Penstock knows, which must neither read nor write it.
+    """
     if await session.value("SELECT to_regclass($1)::text", f"{session.schema}.versions") is None:
         return 0
     found: int | None = await session.value("SELECT version FROM {schema}.versions WHERE part = $1", part)
+    known = len(_PARTS[part])
+    if found is not None and found > known:
+        told = f"its tables ({part}) have version {found}, but this Penstock supports {known}"
+        raise StorageError(label, f"{told}: use a newer Penstock")
     return found or 0
+
+
+def is_newest(part: str, there: int) -> bool:
+    """Tell whether a version is the newest of a part."""
+    return there == len(_PARTS[part])
+
+
+async def forget_writers(session: Session) -> None:
+    """Delete the rows of writers that have not written for a month: their processes have ended."""
+    await session.run("DELETE FROM {schema}.writers WHERE at < now() - interval '31 days'")
 
 
 async def _make_schema(session: Session) -> None:

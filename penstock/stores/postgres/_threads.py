@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _COLUMNS = "id, resource_id, title, metadata, created_at, updated_at, version"
 _READ = "SELECT {columns} FROM {schema}.threads WHERE id = $1".replace("{columns}", _COLUMNS)
-_LOCK = "SELECT {columns}, change FROM {schema}.threads WHERE id = $1 FOR UPDATE".replace("{columns}", _COLUMNS)
+_LOCK = "SELECT {columns} FROM {schema}.threads WHERE id = $1 FOR UPDATE".replace("{columns}", _COLUMNS)
 _CREATE = """
     INSERT INTO {schema}.threads (id, resource_id, title, metadata, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING
 """
 _UPDATE = """
     UPDATE {schema}.threads
-    SET title = $2, metadata = $3, version = version + 1, change = $4, updated_at = greatest(updated_at, $5)
+    SET title = $2, metadata = $3, version = version + 1, updated_at = greatest(updated_at, $4)
     WHERE id = $1 RETURNING {columns}
 """.replace("{columns}", _COLUMNS)
 _PAGE = """
@@ -45,15 +45,11 @@ _CURSOR = "threads"
 
 
 class ThreadChange(NamedTuple):
-    """A change of a thread: title and metadata (None: unchanged), the expected version, the change's name, the time.
-
-    By the name, an attempt sees whether an earlier one has made the change already.
-    """
+    """A change of a thread: title and metadata (None: unchanged), the expected version, the time."""
 
     title: str | None
     metadata: Values | None
     expected: int | None
-    name: str
     at: datetime
 
 
@@ -89,19 +85,17 @@ async def create(session: Session, thread: Thread, now: datetime, label: str) ->
 
 
 async def update(session: Session, thread_id: str, change: ThreadChange, label: str) -> Thread:
-    """Make a change, unless it was made already."""
+    """Make a change."""
     row = await session.row(_LOCK, thread_id)
     if row is None:
         raise NotStoredError(label, "there is no thread with that id")
-    if row["change"] == change.name:
-        return _thread(row)
     if change.expected not in {None, row["version"]}:
         raise StorageConflictError(label, "the thread has changed: read it again", row["version"])
     if change.title is None and change.metadata is None:
         return _thread(row)
     title = row["title"] if change.title is None else json.dumps(change.title)
     metadata = row["metadata"] if change.metadata is None else write_values(change.metadata, "metadata")
-    (found,) = await session.rows(_UPDATE, thread_id, title, metadata, change.name, change.at)
+    (found,) = await session.rows(_UPDATE, thread_id, title, metadata, change.at)
     return _thread(found)
 
 
@@ -163,14 +157,9 @@ _VERSIONS = """
     WHERE scope = $1 AND key = $2 ORDER BY version DESC LIMIT $3
 """
 
-_MADE = """
-    SELECT body, version, updated_at, author FROM {schema}.working_memories
-    WHERE scope = $1 AND key = $2 AND change = $3
-"""
-
 _STORE = """
-    INSERT INTO {schema}.working_memories (scope, key, version, body, author, updated_at, change)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    INSERT INTO {schema}.working_memories (scope, key, version, body, author, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6)
 """
 
 _PRUNE = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key = $2 AND version <= $3"
@@ -179,15 +168,11 @@ _DELETE_MEMORY = "DELETE FROM {schema}.working_memories WHERE scope = $1 AND key
 
 
 class MemoryChange(NamedTuple):
-    """A change of a working memory: its whole text, its author, the expected version, the change's name, the time.
-
-    By the name, an attempt sees whether an earlier one has made the change already.
-    """
+    """A change of a working memory: its whole text, its author, the expected version, the time."""
 
     text: str
     author: str
     expected: int | None
-    name: str
     at: datetime
 
 
@@ -203,18 +188,15 @@ async def memory_versions(session: Session, scope: MemoryScope, key: str, limit:
 async def put_memory(
     session: Session, scope: MemoryScope, key: str, change: MemoryChange, *, kept: int, label: str
 ) -> MemoryRecord:
-    """Store a version, unless it was stored already; ``kept`` versions remain, including this one."""
+    """Store a version; ``kept`` versions remain, including this one."""
     await _lock_memory(session, scope, key)
-    made = await session.row(_MADE, scope, key, change.name)
-    if made is not None:
-        return _record(made)
     rows = await session.rows(_VERSIONS, scope, key, 1)
     there: int = rows[0]["version"] if rows else 0
     if change.expected not in {None, there}:
         raise StorageConflictError(label, "the working memory has changed: read it again", there)
     record = MemoryRecord(change.text, there + 1, change.at.astimezone(UTC), change.author)
     body, author = json.dumps(record.text), json.dumps(record.author)
-    await session.run(_STORE, scope, key, record.version, body, author, record.updated_at, change.name)
+    await session.run(_STORE, scope, key, record.version, body, author, record.updated_at)
     await session.run(_PRUNE, scope, key, record.version - kept)
     return record
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.values.errors import NotStoredError, StorageError
 from penstock.engine.values.stored import VectorHit
 from penstock.stores.encoding import blob
-from penstock.stores.postgres._migrations import LOCK, migrate, version
+from penstock.stores.postgres._migrations import LOCK, is_newest, migrate, version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,18 +143,18 @@ class Vectors:
     def __init__(self, label: str, *, hnsw: bool) -> None:
         self._label = label
         self.needs_settings = hnsw
-        self._are_there = False
+        self._are_there = self._is_newest = False
         self._has_told = False
 
     def forget(self) -> None:
         """Look for the tables again: the storage was closed."""
-        self._are_there = False
+        self._are_there = self._is_newest = False
 
     async def upsert(self, session: Session, index: str, entries: Sequence[VectorEntry]) -> None:
         """Store vectors, all or none; tables and index are created at first use."""
         length = len(entries[0].vector)
         directions = [_direction(entry.vector, self._label, length) for entry in entries]
-        if not await self._is_ready(session):
+        if not await self._is_ready(session) or not self._is_newest:
             await self._make_tables(session)
         found = await self._index(session, index) or await self._make_index(session, index, length)
         if found.length != length:
@@ -219,8 +219,14 @@ class Vectors:
             await session.run(_DELETE_OF, resource_id, list(thread_ids))
 
     async def _is_ready(self, session: Session) -> bool:
+        """Tell whether there are tables of vectors.
+
+        Raises:
+            StorageError: they are of a newer version of Penstock.
+        """
         if not self._are_there:
-            self._are_there = await version(session, "vectors") > 0
+            there = await version(session, "vectors", self._label)
+            self._are_there, self._is_newest = there > 0, is_newest("vectors", there)
         return self._are_there
 
     async def _make_tables(self, session: Session) -> None:
@@ -232,6 +238,7 @@ class Vectors:
             await session.run("CREATE EXTENSION IF NOT EXISTS vector")
             pgvector = await session.value(_PGVECTOR)
         await migrate(session, "vectors", self._label, vector=str(pgvector))
+        self._are_there = False  # until the transaction is committed
 
     async def _index(self, session: Session, name: str) -> VectorIndex | None:
         row = await session.row(_INDEX, name)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
-from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.stores import checks
 from penstock.stores.postgres import _messages, _threads
 from penstock.stores.postgres._connections import PostgresDatabase, ServerConnections, check_schema, shown_address
-from penstock.stores.postgres._migrations import migrate
+from penstock.stores.postgres._migrations import forget_writers, migrate
 from penstock.stores.postgres._vectors import VectorQuery, Vectors
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class PostgresStorage:
     """A storage in a PostgreSQL server (13 or newer), for many processes: a `Storage` and a `VectorStore`.
 
     It connects, and creates its tables, at first use. Vectors need the server's extension pgvector. If the server goes
-    away, calls are tried again for a while: what a call has stored when it returns stays stored, and nothing is stored
-    twice.
+    away, calls are tried again for a while: what a call has stored when it returns stays stored, and nothing is done
+    twice, also where the server's answer to a commit is lost.
 
     It runs on asyncio only. Several event loops can use it: each has its own connections.
 
@@ -113,8 +113,12 @@ class PostgresStorage:
             schema=schema,
             timeout=timeout,
             retry_for=retry_for,
-            prepare=partial(migrate, part="memory", label=self._label),
+            prepare=self._prepare,
         )
+
+    async def _prepare(self, session: Session) -> None:
+        await migrate(session, "memory", self._label)
+        await forget_writers(session)
 
     async def thread(self, thread_id: str) -> Thread | None:
         """Return a thread, or None."""
@@ -141,7 +145,7 @@ class PostgresStorage:
             NotStoredError: there is no such thread.
         """
         checks.check_version(expected)
-        change = _threads.ThreadChange(title, metadata, expected, RANDOM_IDS.next(), self._clock.now())
+        change = _threads.ThreadChange(title, metadata, expected, self._clock.now())
         return await self._database.write(
             partial(_threads.update, thread_id=thread_id, change=change, label=self._label)
         )
@@ -157,13 +161,9 @@ class PostgresStorage:
 
     async def delete_thread(self, thread_id: str) -> bool:
         """Delete a thread with its messages, their vectors, and its working memory; return whether there was one."""
-        was_there = False
 
         async def work(session: Session) -> bool:
-            nonlocal was_there
-            was_there |= await _threads.delete(
-                session, thread_id
-            )  # also by an earlier attempt whose result was not received
+            was_there = await _threads.delete(session, thread_id)
             await self._vectors.delete_thread(session, thread_id)
             return was_there
 
@@ -171,12 +171,11 @@ class PostgresStorage:
 
     async def delete_resource(self, resource_id: str) -> int:
         """Delete everything of a resource; see `Storage.delete_resource`."""
-        gone: set[str] = set()
 
         async def work(session: Session) -> int:
-            gone.update(await _threads.delete_of(session, resource_id))
+            gone = await _threads.delete_of(session, resource_id)
             await _threads.delete_memory(session, "resource", resource_id)
-            await self._vectors.delete_resource(session, resource_id, sorted(gone))
+            await self._vectors.delete_resource(session, resource_id, gone)
             return len(gone)
 
         return await self._database.write(work)
@@ -220,13 +219,7 @@ class PostgresStorage:
 
     async def delete_messages(self, ids: Sequence[str]) -> int:
         """Delete messages with their vectors; return how many there were."""
-        gone: set[str] = set()
-
-        async def work(session: Session) -> int:
-            gone.update(await _messages.delete(session, ids))
-            return len(gone)
-
-        return await self._database.write(work)
+        return len(await self._database.write(partial(_messages.delete, ids=ids)))
 
     async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
         """Return the current working memory of a thread or a resource, or None."""
@@ -243,7 +236,7 @@ class PostgresStorage:
         checks.check_scope(scope)
         checks.check_name(key, "the key of a working memory")
         checks.check_version(expected)
-        change = _threads.MemoryChange(text, author, expected, RANDOM_IDS.next(), self._clock.now())
+        change = _threads.MemoryChange(text, author, expected, self._clock.now())
         return await self._database.write(
             partial(_threads.put_memory, scope=scope, key=key, change=change, kept=self._versions, label=self._label)
         )
@@ -259,14 +252,7 @@ class PostgresStorage:
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
         """Delete a working memory with all its versions; return whether there was one."""
         checks.check_scope(scope)
-        was_there = False
-
-        async def work(session: Session) -> bool:
-            nonlocal was_there
-            was_there |= await _threads.delete_memory(session, scope, key)
-            return was_there
-
-        return await self._database.write(work)
+        return await self._database.write(partial(_threads.delete_memory, scope=scope, key=key))
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
         """Store vectors, all or none. An index is created at first use, for vectors of that length.
@@ -297,17 +283,12 @@ class PostgresStorage:
         checks.check_limit(limit)
         search = VectorQuery(vector, limit, thread_id, resource_id, threshold)
         query = partial(self._vectors.query, index=index, search=search)
-        return await (self._database.write if self._vectors.needs_settings else self._database.read)(query)
+        database = self._database
+        return await (database.read_in_transaction if self._vectors.needs_settings else database.read)(query)
 
     async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
         """Delete the vectors of messages from an index; return how many there were."""
-        gone: set[str] = set()
-
-        async def work(session: Session) -> int:
-            gone.update(await self._vectors.delete(session, index, message_ids))
-            return len(gone)
-
-        return await self._database.write(work)
+        return len(await self._database.write(partial(self._vectors.delete, index=index, message_ids=message_ids)))
 
     async def build_hnsw(self, index: str) -> None:
         """Build the HNSW index over vectors that are stored already, while others read and write.

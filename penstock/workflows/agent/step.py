@@ -12,9 +12,10 @@ from penstock.engine.streams.chunk_texts import sent
 from penstock.engine.streams.sources import close_source
 from penstock.engine.values.answer_builder import usage_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
-from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
+from penstock.engine.values.errors import ModelError, PenstockError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart
+from penstock.engine.values.usage import is_unbilled
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 from penstock.workflows.agent.request import step_request
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of, usage_payload
@@ -43,8 +44,8 @@ class ModelAttempt:
         model: the model to call.
         request: the request to send.
         answer: the answer of a processor, or None.
-        on_usage: called once with the usage of the call, or None, when the call ends, however it ends; not called if
-            nothing arrived.
+        on_usage: called once with the usage of the call, or None if it is unknown, when the call ends, however it ends;
+            not called if the provider refused the request, or it was not sent: that costs nothing.
 
     Attributes:
         model: the model to call.
@@ -80,12 +81,16 @@ class ModelAttempt:
                     yield chunk
             else:
                 stream = self.model.stream(self.request)
+                refused = False
                 try:
                     async for chunk in stream:
                         keep(chunk)
                         yield chunk
+                except PenstockError as error:
+                    refused = not self.chunks and is_unbilled(error)
+                    raise
                 finally:
-                    if self.chunks:
+                    if not refused:
                         self._on_usage(self.usage)
                     await close_source(stream)
             if not self.end:
@@ -123,7 +128,7 @@ class ModelAttempt:
     @property
     def usage(self) -> Usage | None:
         """The tokens of the call; None if unknown, and for an answer of a processor."""
-        return None if self.from_cache else usage_of(self.end.get("usage"))
+        return None if self.from_cache else _usage(self.end.get("usage"))
 
     @property
     def metadata(self) -> Values:
@@ -133,6 +138,14 @@ class ModelAttempt:
             sent = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
             known = {name: sent[name] for name in ("id", "model", "created") if name in sent}
         return FrozenDict({**known, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})})
+
+
+def _usage(reported: Value) -> Usage | None:
+    """Return the usage that the model reported; None if that is no usage: the answer does not fail for it."""
+    try:
+        return usage_of(reported)
+    except TypeError:
+        return None
 
 
 def _answer_chunks(answer: Value) -> Sequence[Chunk]:

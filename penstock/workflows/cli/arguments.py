@@ -375,7 +375,7 @@ def _natural(given: str) -> int:
 def _json_object(given: str) -> dict[str, Any]:
     try:
         value: Any = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not is_object(value):
         raise argparse.ArgumentTypeError("""expected a JSON object, for example '{"tenant": "a"}'""")

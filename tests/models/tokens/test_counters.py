@@ -1,10 +1,12 @@
 """Counters: o200k_base without the network, the character heuristic, one's own; and what is remembered."""
 
+import copy
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import weakref
 from unittest.mock import patch
 
 import pytest
@@ -12,12 +14,13 @@ import tiktoken
 from hypothesis import given, settings, strategies as st
 from tiktoken_ext import openai_public
 
-from penstock import OptionError
+from penstock import Message, OptionError
 from penstock.engine import UsageError
 from penstock.engine.values.protocols import TokenCounter
 from penstock.models.tokens import BPECounter, Counting, HeuristicCounter, bpe
 from penstock.models.tokens.bpe import boundaries, last_boundary, slices
 from penstock.models.tokens.counters import MOST, Memo, counting
+from penstock.models.tokens.message_costs import prices
 
 BPE = BPECounter()
 HEURISTIC = HeuristicCounter()
@@ -219,16 +222,40 @@ def test_what_was_counted_is_not_counted_again() -> None:
     found.count("a")
     found.count("a")
     assert asked == ["a"]
-    memo: Memo[str, int] = Memo(len)
-    memo.put("kept", 1)
+    memo: Memo[int] = Memo()
+    memo.put((4, 1), 1)
     for number in range(2 * MOST):
-        memo.put(str(number), number)
-        memo.get("kept")
-    assert memo.get("kept") == 1
-    assert memo.get("0") is None
+        memo.put((1, number), number)
+        memo.get((4, 1))
+    assert memo.get((4, 1)) == 1
+    assert memo.get((1, 0)) is None
     assert len(memo) <= 2 * MOST
-    memo.put("x" * 1_000_000, 1)
-    assert memo.get("x" * 1_000_000) is None
+    assert len(pickle.loads(pickle.dumps(memo))) == 0  # noqa: S301 - our own
+
+
+def test_what_was_counted_is_not_held() -> None:
+    """Neither texts nor messages, however large or small, nor what was counted of messages that are gone."""
+    found = counting("X", len, "")
+    costs = prices(found, "chat")
+    texts = [f"{number} " + "word " * size for number, size in enumerate([0, 10, 1_000, 100_000] * 5)]
+    messages = [Message.user(text) for text in texts]
+    before = [sys.getrefcount(text) for text in texts]
+    for message in messages:
+        assert costs.sent(message) == costs.sent(message) == costs.kept(message)
+    assert [sys.getrefcount(text) for text in texts] == before
+    assert (len(costs._sent), len(costs._kept)) == (20, 20)
+    assert len(copy.deepcopy(costs._sent)) == len(pickle.loads(pickle.dumps(costs._kept))) == 0  # noqa: S301 - our own
+    gone = [weakref.ref(message) for message in messages]
+    del message, messages
+    assert {one() for one in gone} == {None}
+    assert (len(costs._sent), len(costs._kept)) == (0, 0)
+
+
+def test_a_message_in_the_place_of_another_is_counted_anew() -> None:
+    """An object may get the id of one that is gone."""
+    costs = prices(counting("X", len, ""), "chat")
+    for number in range(2_000):
+        assert costs.sent(Message.user("x" * number)) == 4 + number
 
 
 def test_counters_are_values() -> None:

@@ -47,12 +47,12 @@ async def spent(item: TokenCostControl, model: str, usage: Usage | None = Usage(
 
 
 async def test_a_model_without_a_price_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    """Before it is asked, and as soon as a judge was; the error says what to do."""
+    """Before it is asked, and as soon as a judge was, for all requests; the error says what to do."""
     async with Workflow("w").then(control()).start(request_context=RES) as run:
         await run.process_input("hi")
         assert (await run.process_input_step(model="x")).blocked
     assert "the price of the model 'x' is unknown: pass prices=" in caplog.text
-    assert await spent(control(), "x") == (True, False)
+    assert await spent(control(), "x") == (True, True)
 
 
 async def test_a_model_without_a_price_may_count_as_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -96,9 +96,10 @@ async def test_a_table_of_ones_own_is_asked() -> None:
     assert await spent(item, "b") == (True, True)
 
 
-async def test_a_judge_whose_provider_does_not_say_counts_as_nothing() -> None:
-    """Nothing of what it was asked is known."""
-    assert await spent(control(1, reserve=False), "m", None) == (False, False)
+async def test_a_usage_that_nobody_reports_or_estimates_is_refused() -> None:
+    """Nothing of what was asked is known, so nothing more is spent, unless that may count as free."""
+    assert await spent(control(1, reserve=False), "m", None) == (True, True)
+    assert await spent(control(1, reserve=False, on_unknown_price="ignore"), "m", None) == (False, False)
 
 
 # Ledgers that break

@@ -24,6 +24,14 @@ async def store(server, schema):
 
 
 @pytest.fixture
+async def looking(server):
+    """A connection of somebody else's."""
+    connection = await asyncpg.connect(server.url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
 def unheard(monkeypatch):
     """A function: of the next transaction that is committed nobody hears."""
     commit = _connections._commit
@@ -79,6 +87,182 @@ async def test_what_was_deleted_unheard_of_is_counted(store, unheard):
     unheard()
     assert await store.delete_thread("t") is True
     assert await store.thread("t") is None
+
+
+CHANGES = {
+    "update_thread": (
+        lambda mine: mine.update_thread("t", title="mine", expected=1),
+        lambda theirs: theirs.update_thread("t", title="theirs"),
+        lambda got: (got.title, got.version) == ("mine", 2),
+        lambda theirs: theirs.thread("t"),
+        lambda kept: kept.title == "theirs",
+    ),
+    "save_messages": (
+        lambda mine: mine.save_messages(many(1)),
+        lambda theirs: theirs.delete_messages(["t-m1"]),
+        lambda got: ids(got) == ["t-m1"],
+        lambda theirs: theirs.messages_by_id(["t-m1"]),
+        lambda kept: not kept,
+    ),
+    "delete_messages": (
+        lambda mine: mine.delete_messages(["old"]),
+        lambda theirs: theirs.save_messages([said("old", "again")]),
+        lambda got: got == 1,
+        lambda theirs: theirs.messages_by_id(["old"]),
+        lambda kept: len(kept) == 1,
+    ),
+    "delete_thread": (
+        lambda mine: mine.delete_thread("t"),
+        lambda theirs: theirs.save_messages(many(1)),
+        lambda got: got is True,
+        lambda theirs: theirs.messages_by_id(["t-m1"]),
+        lambda kept: len(kept) == 1,
+    ),
+    "delete_resource": (
+        lambda mine: mine.delete_resource("r"),
+        lambda theirs: theirs.save_messages(many(1)),
+        lambda got: got == 1,
+        lambda theirs: theirs.messages_by_id(["t-m1"]),
+        lambda kept: len(kept) == 1,
+    ),
+    "put_working_memory": (
+        lambda mine: mine.put_working_memory("thread", "t", "mine", expected=None),
+        lambda theirs: theirs.put_working_memory("thread", "t", "theirs", expected=1),
+        lambda got: (got.text, got.version) == ("mine", 1),
+        lambda theirs: theirs.working_memory_history("thread", "t"),
+        lambda kept: [each.text for each in kept] == ["theirs", "mine"],
+    ),
+    "delete_working_memory": (
+        lambda mine: mine.delete_working_memory("resource", "r"),
+        lambda theirs: theirs.put_working_memory("resource", "r", "theirs", expected=0),
+        lambda got: got is True,
+        lambda theirs: theirs.working_memory("resource", "r"),
+        lambda kept: kept.text == "theirs",
+    ),
+    "upsert_vectors": (
+        lambda mine: mine.upsert_vectors("i", [entry("a", [1, 0], message="old")]),
+        lambda theirs: theirs.delete_vectors("i", ["old"]),
+        lambda got: got is None,
+        lambda theirs: theirs.query_vectors("i", [1, 0], limit=9),
+        lambda kept: [hit.id for hit in kept] == ["b"],
+    ),
+    "delete_vectors": (
+        lambda mine: mine.delete_vectors("i", ["other"]),
+        lambda theirs: theirs.upsert_vectors("i", [entry("b", [1, 0], message="other")]),
+        lambda got: got == 1,
+        lambda theirs: theirs.query_vectors("i", [1, 0], limit=9),
+        lambda kept: [hit.id for hit in kept] == ["b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("retry_for", [0, 10])
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_change_is_made_once_where_others_come_behind_it(server, schema, monkeypatch, change, retry_for):
+    """The answer to its commit is lost, others change the same and are told so: the retry undoes nothing of theirs."""
+    make, come_behind, is_right, look, is_theirs = CHANGES[change]
+    commit = _connections._commit
+    async with PostgresStorage(server.url, schema=schema) as theirs:
+        await theirs.create_thread(Thread("t", "r", "title"))
+        await theirs.save_messages([said("old")])
+        await theirs.put_working_memory("resource", "r", "old", expected=0)
+        await theirs.upsert_vectors("i", [entry("b", [1, 0], message="other")])
+        version = (await theirs.thread("t")).version
+        assert version == 1
+        async with PostgresStorage(server.url, schema=schema, retry_for=retry_for) as mine:
+            await mine.thread("t")
+
+            async def lose(connection):
+                monkeypatch.setattr(_connections, "_commit", commit)
+                await commit(connection)
+                await come_behind(theirs)
+                raise ConnectionResetError
+
+            monkeypatch.setattr(_connections, "_commit", lose)
+            assert is_right(await make(mine))
+            assert is_theirs(await look(theirs))
+
+
+async def test_a_commit_that_is_still_under_way_is_waited_for(server, schema, looking, monkeypatch):
+    """The connection broke, but the server has not committed yet: the retry neither overtakes it nor does it again."""
+    commit = _connections._commit
+    async with PostgresStorage(server.url, schema=schema) as store, anyio.create_task_group() as group:
+        await store.create_thread(Thread("t", "r", "title"))
+
+        async def late(connection):
+            monkeypatch.setattr(_connections, "_commit", commit)
+            held = anyio.Event()
+
+            async def commit_late():
+                waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                while not await looking.fetchval(waits):
+                    await anyio.lowlevel.checkpoint()
+                await commit(connection)
+                held.set()
+
+            group.start_soon(commit_late)
+            monkeypatch.setattr(_connections, "_roll_back", keep(held, connection))
+            raise ConnectionResetError
+
+        roll_back = _connections._roll_back
+
+        def keep(held, broken):
+            async def wait(connection):
+                if connection is not broken:
+                    await roll_back(connection)
+
+            return wait
+
+        monkeypatch.setattr(_connections, "_commit", late)
+        release = _connections.asyncpg.Pool.release
+        monkeypatch.setattr(_connections.asyncpg.Pool, "release", not_yet(release))
+        assert (await store.update_thread("t", title="new", expected=1)).version == 2
+        assert (await store.thread("t")).version == 2
+
+
+def not_yet(release):
+    """Return `Pool.release`, but for the first connection, which is in use still."""
+    first = []
+
+    async def wait(self, connection, **options):
+        if not first:
+            first.append(connection)
+            return
+        await release(self, connection, **options)
+
+    return wait
+
+
+async def test_who_cannot_ask_whether_it_was_stored_says_so(server, schema, monkeypatch):
+    """It may be, or not."""
+    async with PostgresStorage(server.url, schema=schema, retry_for=0) as store:
+        await store.create_thread(Thread("t", "r", "title"))
+
+        async def lose(connection):
+            raise ConnectionResetError
+
+        monkeypatch.setattr(_connections, "_commit", lose)
+        with pytest.raises(StorageError, match="it may be stored or not; read it again"):
+            await store.update_thread("t", title="new")
+
+
+async def test_writers_are_few_and_forgotten_in_the_end(server, schema, looking):
+    """As many as have written at the same time, however much they write, and whether or not it fails."""
+    async with PostgresStorage(server.url, schema=schema, max_connections=4) as store:
+        await store.create_thread(Thread("t", "r", "title"))
+        for _ in range(30):
+            await store.save_messages(many(1))
+            with pytest.raises(StorageConflictError):
+                await store.update_thread("t", title="x", expected=99)
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(store.save_messages, many(1))
+        count = of(schema, "SELECT count(*) FROM SCHEMA.writers")
+        assert await looking.fetchval(count) <= 20
+        await looking.execute(of(schema, "UPDATE SCHEMA.writers SET at = now() - interval '32 days'"))
+    async with PostgresStorage(server.url, schema=schema) as store:
+        await store.thread("t")
+    assert await looking.fetchval(count) == 0
 
 
 async def test_work_that_cannot_be_done_ends_in_time_and_says_why(server, schema, store):

@@ -6,7 +6,7 @@ import pytest
 from penstock import StorageError
 from penstock.engine import NotStoredError
 from penstock.engine.values.stored import Thread
-from penstock.stores.postgres import PostgresStorage
+from penstock.stores.postgres import PostgresStorage, _migrations
 from tests.stores.made import entry, found, ids, many
 from tests.stores.postgres.servers import of
 
@@ -27,6 +27,55 @@ async def test_tables_of_a_newer_penstock_are_refused(server, schema, looking):
     async with PostgresStorage(server.url, schema=schema) as store:
         with pytest.raises(StorageError, match="use a newer Penstock"):
             await store.thread("t")
+
+
+async def test_newer_tables_of_vectors_are_refused_whatever_is_asked(server, schema, looking):
+    """Read or written; messages, which are another part, are there all the same."""
+    async with PostgresStorage(server.url, schema=schema) as store:
+        await store.save_messages(many(2))
+        await store.upsert_vectors("i", [entry("a", [1, 0])])
+        await looking.execute(of(schema, "UPDATE SCHEMA.versions SET version = 99 WHERE part = 'vectors'"))
+    vectors = {
+        "upsert": lambda store: store.upsert_vectors("i", [entry("b", [1, 0])]),
+        "query": lambda store: store.query_vectors("i", [1, 0], limit=9),
+        "delete": lambda store: store.delete_vectors("i", ["t-m1"]),
+        "build": lambda store: store.build_hnsw("i"),
+        "thread": lambda store: store.delete_thread("t"),
+        "resource": lambda store: store.delete_resource("r"),
+    }
+    for name, work in vectors.items():
+        for search in ("exact", "hnsw"):
+            async with PostgresStorage(server.url, schema=schema, vector_search=search) as store:
+                with pytest.raises(StorageError, match=r"\(vectors\) have version 99.* use a newer Penstock"):
+                    await work(store)
+                assert len((await store.messages("t")).items) == 2, name
+
+
+async def test_tables_of_the_last_version_are_upgraded(server, schema, looking):
+    """With what they hold, and for whoever may write to them."""
+    role = f"{schema}_old"
+    await looking.execute(f"CREATE SCHEMA {schema}")
+    await looking.execute(_migrations.MEMORY[0].replace("{schema}", schema))
+    await looking.execute(of(schema, "CREATE TABLE SCHEMA.versions (part text PRIMARY KEY, version integer NOT NULL)"))
+    await looking.execute(of(schema, "INSERT INTO SCHEMA.versions VALUES ('memory', 1)"))
+    await looking.execute(
+        of(schema, "INSERT INTO SCHEMA.threads VALUES ('t', 'r', '\"title\"', '{}', now(), now(), 3, 'change')")
+    )
+    memory = "INSERT INTO SCHEMA.working_memories VALUES ('thread', 't', 1, '\"text\"', '\"\"', now(), 'change')"
+    await looking.execute(of(schema, memory))
+    await looking.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'pass-word'")
+    await looking.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+    await looking.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}")
+    try:
+        async with PostgresStorage(server.url, schema=schema) as store:
+            assert (await store.update_thread("t", title="new", expected=3)).version == 4
+            assert (await store.put_working_memory("thread", "t", "more", expected=1)).version == 2
+        assert await looking.fetchval(of(schema, "SELECT version FROM SCHEMA.versions")) == len(_migrations.MEMORY)
+        url = server.url.replace("postgres:@", f"{role}:pass-word@")
+        async with PostgresStorage(url, schema=schema) as store:
+            assert (await store.update_thread("t", title="theirs")).version == 5
+    finally:
+        await looking.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 async def test_schemas_are_apart(server, schema):

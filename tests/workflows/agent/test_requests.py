@@ -338,7 +338,7 @@ async def test_what_a_given_up_or_broken_answer_took_is_spent_all_the_same() -> 
             break
     with pytest.raises(ModelError, match="down"):
         await agent.generate("Hi")
-    assert spent == [None, None]
+    assert spent == [None, None, None]
 
 
 async def test_a_request_context_that_is_used_again_carries_no_thread_into_the_next_request() -> None:
