@@ -214,7 +214,10 @@ def record(
     tripwire: Tripwire | None = None,
     error: str | None = None,
 ) -> None:
-    """Add a record of what a step did, and pass it to the observers. A step that let a text pass unjudged has failed."""
+    """Add a record of what a step did, and pass it to the observers.
+
+    A step that let a text pass unjudged has failed.
+    """
     if effects is not None and effects.failure is not None and status in ("passed", "edited"):
         status, error = "failed", effects.failure
     notes = EMPTY if effects is None or effects.notes is None else effects.notes

@@ -344,9 +344,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     ) -> tuple[Sequence[_WindowAnswers], int]:
         answers = await gather([partial(self._answers, view, ctx) for view in views])
         asked = [
-            _WindowAnswers(*place, answer)
-            for place, answer in zip(places, answers, strict=True)
-            if answer is not _NONE
+            _WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True) if answer is not _NONE
         ]
         if STAGES[ctx.stage].streams:
             asked = [await self._awaited(window, one, ctx) for one in asked]

@@ -368,7 +368,7 @@ def to_findings(spans: Iterable[Span], *, encoded: bool = False) -> Iterator[Spa
 def group_findings(found: Sequence[SpanFinding]) -> list[FindingGroup]:
     """Return findings, which are in order, as stretches that do not overlap."""
     made: list[FindingGroup] = []
-    for item in found:
+    for item in _told_apart(found):
         last = made[-1] if made else None
         if last is None or item.start >= last.end:
             made.append(FindingGroup(item.start, item.end, item))
@@ -377,6 +377,19 @@ def group_findings(found: Sequence[SpanFinding]) -> list[FindingGroup]:
         encoded = last.owner.encoded or item.encoded
         made[-1] = FindingGroup(last.start, max(last.end, item.end), owner._replace(encoded=encoded))
     return made
+
+
+def _told_apart(found: Sequence[SpanFinding]) -> Iterator[SpanFinding]:
+    """Yield findings; one in encoded text that lies within one in the text as it is written counts as plain, too."""
+    if not any(item.encoded for item in found):
+        yield from found
+        return
+    plain = sorted((item.start, item.end) for item in found if not item.encoded)
+    starts = [start for start, _ in plain]
+    reach = [0, *itertools.accumulate((end for _, end in plain), max)]  # the furthest end among those before each
+    for item in found:
+        known = item.encoded and item.end <= reach[bisect_right(starts, item.start)]
+        yield item._replace(encoded=False) if known else item
 
 
 def hide_spans(text: str, spans: Iterable[Span]) -> str:

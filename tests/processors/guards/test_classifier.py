@@ -267,7 +267,7 @@ def breaks_at_boom(text: str) -> str:
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("broken", ["classifier", "on_result"])
-async def test_where_a_failure_may_pass_only_the_failing_text_does(broken: str, asynchronous: bool) -> None:  # noqa: FBT001
+async def test_where_a_failure_may_pass_only_the_failing_text_does(broken: str, asynchronous: bool) -> None:
     """Whole and streamed; the texts before and behind it are decided, and the record says that the step failed."""
 
     def decide(answer: str, told: Any) -> None:
