@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Unpack, cast, get_args
 
-from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, PersonalData
+from penstock.detection.personal_data.detector import CONTEXTUAL, DEFAULT, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
@@ -117,6 +117,7 @@ _MASKS: Mapping[str, Callable[[str], str]] = {
 }
 
 
+_A_DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*")
 _DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is asked, too
 _METHODS: tuple[str, ...] = get_args(Method)
 _LEAST_BUFFER = 80
@@ -171,12 +172,15 @@ class PIISearch(NamedTuple):
     meant: Mapping[str, str]
 
 
-def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool, embedded: bool) -> PIISearch:
+def pii_search(
+    guard: str, given: Iterable[str | PIIType] | None, allow: Iterable[str], *, model: bool, embedded: bool
+) -> PIISearch:
     """Return what a guard looks for.
 
     Args:
         guard: the name of the guard, for errors.
-        given: the types; None for all that can be found.
+        given: the types; None for all that can be found, except links and UUIDs.
+        allow: domains whose links and addresses are no findings.
         model: whether there is a model to ask.
         embedded: whether patterns are used.
 
@@ -184,10 +188,10 @@ def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool
         OptionError: an entry is neither a name nor a `PIIType`, there is none, or a type needs a model and there is
             none.
     """
-    entries = _entries(guard, (*EMBEDDED, *(CONTEXTUAL if model else ())) if given is None else given)
+    entries = _entries(guard, (*DEFAULT, *(CONTEXTUAL if model else ())) if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
     names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
-    detector = PersonalData(names, [rule for rule in rules if rule is not None])
+    detector = PersonalData(names, [rule for rule in rules if rule is not None], allow)
     judged = detector.contextual if embedded else names
     if judged and not model:
         if not embedded:
@@ -202,6 +206,20 @@ def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool
     asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
     own = {entry.name: entry.description for entry in entries if isinstance(entry, PIIType) and entry.description}
     return PIISearch(tuple(entries), names, detector, asked, {**_MEANT, **own})
+
+
+def check_domains(guard: str, given: object) -> tuple[str, ...]:
+    """Return domains in small letters.
+
+    Raises:
+        OptionError: they are not domains, such as ``example.com``.
+    """
+    listed = (given,) if isinstance(given, str) else given
+    names: list[object] = [*cast("Iterable[object]", listed)] if isinstance(listed, Iterable) else [given]
+    wrong = [name for name in names if not isinstance(name, str) or _A_DOMAIN.fullmatch(name) is None]
+    if wrong:
+        raise OptionError(guard, "allow", wrong[0], "domains, without scheme and path: ['example.com']")
+    return tuple(cast("str", name).lower() for name in names)
 
 
 def _entries(guard: str, given: object) -> list[str | PIIType]:
@@ -324,7 +342,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         model: a `Model` or a `Judge` that is asked about names, addresses, dates of birth and types of your own without
             a pattern, and about nothing else; None (the default) for patterns alone.
         detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
-            found.
+            found, except links and UUIDs (``url``, ``uuid``).
         threshold: how sure the model must be, 0 to 1; 0.6 by default. Matches of patterns always count.
         strategy: ``redact`` (the default) replaces findings, ``block`` stops the run, ``warn`` only reports, ``filter``
             removes the message, or in an answer the sentence.
@@ -338,6 +356,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         include_detections: whether the reason of a tripwire has the number of findings; False by default.
         buffer_size: the largest piece of a text that the model is shown at once, in characters, 80 or more; 600 by
             default.
+        allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
         options: see `GuardOptions`.
 
     Raises:
@@ -360,6 +379,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         hash_length: int = 16,
         include_detections: bool = False,
         buffer_size: int = 600,
+        allow: Iterable[str] = (),
         **options: Unpack[GuardOptions],
     ) -> None:
         """Check the options.
@@ -368,7 +388,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
             model: a `Model` or a `Judge` that is asked about names, addresses, dates of birth and types of your own
                 without a pattern, and about nothing else; None (the default) for patterns alone.
             detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
-                found.
+                found, except links and UUIDs (``url``, ``uuid``).
             threshold: how sure the model must be, 0 to 1; 0.6 by default. What a pattern finds always counts.
             strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
                 ``filter`` removes the message, or of an answer the sentence.
@@ -381,6 +401,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
             hash_length: how many hexadecimal digits a hash has, 4 to 64; 16 by default.
             include_detections: whether the reason of a tripwire says how much was found; False by default.
             buffer_size: how many characters of a text the model is shown at once at most, 80 or more; 600 by default.
+            allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
             options: see `GuardOptions`.
 
         Raises:
@@ -388,7 +409,8 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         """
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
-        self.looked = pii_search(name, detection_types, model=model is not None, embedded=embedded)
+        self.allow = check_domains(name, allow)
+        self.looked = pii_search(name, detection_types, self.allow, model=model is not None, embedded=embedded)
         self.detection_types = None if detection_types is None else self.looked.given
         self.threshold = check_score(name, "threshold", threshold)
         self.redaction_method = redaction_method

@@ -148,8 +148,8 @@ class RegexFilterProcessor(TextGuard):
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
         self.timeout = seconds(name, "timeout", timeout)
         self.rules = tuple(rules)
-        own = [checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)]
-        self.finder = Finder([*(rule for chosen in self.presets for rule in preset(chosen)), *own])
+        self._own = [checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)]
+        self.finder = self._made_finder()
         if not self.finder.rules:
             raise OptionError(name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}")
         self.place(phase, parts, history=history, system=system)
@@ -163,9 +163,21 @@ class RegexFilterProcessor(TextGuard):
         if strategy == "warn":
             self.role = "observer"
             self.on_error = "allow"
-        chosen = [*self.presets, *(rule.name for rule in own)]
+        chosen = [*self.presets, *(rule.name for rule in self._own)]
         self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.matches[{', '.join(chosen)}: {strategy}]")
         self.provides = (self.findings,)
+
+    def _made_finder(self) -> Finder:
+        return Finder([*(rule for chosen in self.presets for rule in preset(chosen)), *self._own])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all but the finder, whose built-in rules are loaded again."""
+        return {name: value for name, value in self.__dict__.items() if name != "finder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled."""
+        self.__dict__.update(state)
+        self.finder = self._made_finder()
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
         """Return what the rules match, and from where on more text could change that."""

@@ -337,3 +337,42 @@ def test_a_value_ends_where_its_part_does_unless_it_only_is_one_across_parts(
     message = Message("user", (TextPart(first), TextPart(second)))
     outcome = run_stage(PIIDetector(redaction_method="placeholder"), "process_input", [message])
     assert tuple(part.text for part in outcome.messages[0].parts) == left
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ("https://example.com/a?to=jo@other.org", "https://example.com/a?to=[EMAIL]"),
+        ("https://docs.example.com/x. a@example.com", "https://docs.example.com/x. a@example.com"),
+        ("https://EXAMPLE.com:8080/x, www.example.com, example.com/x", None),
+        ("https://ann@example.com/x", None),
+        ("https://example.com@other.org/ https://other.org/?example.com", "[URL] [URL]"),
+        ("example.com.other.org notexample.com a@notexample.com", "[URL] [URL] [EMAIL]"),
+        ("name=Jo&to=jo%40other.org&cc=jo%40example.com", "name=Jo&to=[EMAIL]&cc=jo%40example.com"),
+    ],
+)
+def test_links_and_addresses_of_allowed_domains_pass(given: str, left: str | None) -> None:
+    """And of those below them; not what else stands in them, nor what only looks like them."""
+    options: Any = {"detection_types": ["url", "email"], "allow": ["Example.com"], "redaction_method": "placeholder"}
+    assert checked(given, **options).text == (left or given)
+
+
+@pytest.mark.parametrize("wrong", ["https://example.com", "", ".com", "a b", 3, ["a@b.c"]])
+def test_what_is_allowed_are_domains(wrong: Any) -> None:
+    """Anything else would never be met."""
+    with pytest.raises(OptionError, match="allow"):
+        PIIDetector(allow=wrong)
+
+
+def test_links_and_uuids_stay_unless_they_are_asked_for() -> None:
+    """Most are the application's own."""
+    text = "See https://app.example.com/x and 123e4567-e89b-12d3-a456-426614174000."
+    assert checked(text).text == text
+    found = checked(text, detection_types=["url", "uuid"], redaction_method="placeholder").text
+    assert found == "See [URL] and [UUID]."
+
+
+def test_of_a_plain_value_in_a_code_the_form_stays() -> None:
+    """Only what is written in codes is hidden whole."""
+    assert checked("name=Jo&to=jon@other.org&city=Rome%20x").text == "name=Jo&to=j*n@*****.org&city=Rome%20x"
+    assert checked("name=Jo&to=jon%40other.org&city=Rome%20x").text == "name=Jo&to=********&city=Rome%20x"
