@@ -71,5 +71,5 @@ def test_one_line_blocks_and_names_no_word() -> None:
 @pytest.mark.parametrize("wrong", ["", [""], ["\u200b"], [3], [" "]])
 def test_a_banned_word_is_a_word(wrong: Any) -> None:
     """One that is empty would be found everywhere."""
-    with pytest.raises(OptionError, match="banned_words|rules"):
+    with pytest.raises(OptionError, match=r"banned_words|rules"):
         RegexFilterProcessor(banned_words=wrong)
