@@ -11,12 +11,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Unpack, cast, get_args
 
 from penstock.detection.personal_data.detector import CONTEXTUAL, DEFAULT, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY
 from penstock.processors.guards.judged_guard import UNLISTED, check_score
 from penstock.processors.guards.restore import VAULT, Numbering, Vault
 from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.protocols import Judge, Judged, Model
     from penstock.processors.guards.judged_guard import GuardOptions
     from penstock.processors.guards.pii_verdict import PIIVerdict
+    from penstock.processors.guards.span_guard import FindSpans
 
 
 Method = Literal["mask", "hash", "remove", "placeholder", "token"]
@@ -119,6 +122,7 @@ _MASKS: Mapping[str, Callable[[str], str]] = {
 
 _A_DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*")
 _DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is asked, too
+_BY_TYPE = ("redact", "block", "warn")  # the strategies that a type may have
 _METHODS: tuple[str, ...] = get_args(Method)
 _LEAST_BUFFER = 80
 _LEAST_HASH, _MOST_HASH = 4, 64  # hexadecimal digits
@@ -345,7 +349,8 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
             found, except links and UUIDs (``url``, ``uuid``).
         threshold: how sure the model must be, 0 to 1; 0.6 by default. Matches of patterns always count.
         strategy: ``redact`` (the default) replaces findings, ``block`` stops the run, ``warn`` only reports, ``filter``
-            removes the message, or in an answer the sentence.
+            removes the message, or in an answer the sentence. One for all types, or a mapping by type, with ``*`` for
+            the others (``redact`` by default) and without ``filter``.
         redaction_method: how a finding is replaced. ``mask`` (the default): stars; ``hash``: a keyed hash; ``remove``:
             nothing; ``placeholder``: the name of the type; ``token``: a numbered token that `Restore` turns back
             (``[EMAIL_1]``). One for all types, or a mapping by type, with ``*`` for the others.
@@ -372,7 +377,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         *,
         detection_types: Iterable[str | PIIType] | None = None,
         threshold: float = 0.6,
-        strategy: Strategy = "redact",
+        strategy: Strategy | Mapping[str, Strategy] = "redact",
         redaction_method: Method | Mapping[str, Method] = "mask",
         preserve_format: bool = True,
         hash_key: bytes | str | None = None,
@@ -391,7 +396,8 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
                 found, except links and UUIDs (``url``, ``uuid``).
             threshold: how sure the model must be, 0 to 1; 0.6 by default. What a pattern finds always counts.
             strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
-                ``filter`` removes the message, or of an answer the sentence.
+                ``filter`` removes the message, or of an answer the sentence. One for all types, or a mapping by type,
+                with ``*`` for the others (``redact`` by default) and without ``filter``.
             redaction_method: ``mask`` (the default) replaces characters by stars, ``hash`` puts a keyed hash,
                 ``remove`` nothing, ``placeholder`` the name of the type, ``token`` a number that `Restore` turns back
                 (``[EMAIL_1]``). One for all types, or a mapping by type, with ``*`` for the others.
@@ -421,19 +427,40 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         self.include_detections = flag(name, "include_detections", include_detections)
         self.buffer_size = check_buffer_size(name, buffer_size)
         self.windows = Windows(least=40, most=self.buffer_size, overlap=min(200, self.buffer_size))
-        self.set_up(model, strategy, _verdict(model), pii_question(self.looked), options, named=self.looked.types)
+        self._actions = check_strategies(name, strategy, self.looked.types)
+        chosen = strategy if isinstance(strategy, str) else _overall(self._actions.values())
+        self._detectors = _parted(self.looked, self._actions)
+        self.set_up(model, chosen, _verdict(model), pii_question(self.looked), options, named=self.looked.types)
         if not self.looked.judged:
             self.judge, self.awaits = None, False
         self.lookback = max(self.lookback, self.looked.detector.lookback)
-        if strategy == "redact" and "token" in self._methods.values():
+        if self.strategy == "redact" and "token" in self._methods.values():
             self.provides = (*self.provides, VAULT)
 
     def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         """Return what patterns find in a window, and from where on more text could change that."""
+        return self._scan(self.looked.detector, window, start, notes, ctx)
+
+    def searches(self) -> Sequence[tuple[FindSpans, bool]]:
+        """Return the searches; types with different strategies are searched for apart, so that none hides another."""
+        plain = [(partial(self._scan, detector), False) for detector in self._detectors]
+        return [*plain, *((partial(_encoded, detector), True) for detector in self._detectors)]
+
+    def action(self, type: str) -> str:
+        """Return the strategy for findings of a type."""
+        return self._actions.get(type, self._actions.get("*", self.strategy))
+
+    def option(self, name: str) -> object:
+        """Return an option as it was given."""
+        return self._actions if name == "strategy" and self._actions else super().option(name)
+
+    def _scan(
+        self, detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
         try:
-            return self.looked.detector.scan(window.text, start, notes, final=window.final, key=window.key)
+            return detector.scan(window.text, start, notes, final=window.final, key=window.key)
         except TimeoutError as error:
             ctx.note(timeout=str(error))
             raise
@@ -442,8 +469,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         """Return what patterns find in encoded text."""
-        del ctx
-        return self.looked.detector.encoded.scan(window.text, start, notes, final=window.final)
+        return _encoded(self.looked.detector, window, start, notes, ctx)
 
     def judge_view(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the model is shown it: what patterns find in it is hidden."""
@@ -502,6 +528,44 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         found = [*categories]
         counted = f"{len(found)} found; " if self.include_detections else ""
         super().block(ctx, found, metadata, f"{counted}{why}")
+
+
+def _encoded(
+    detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+) -> tuple[Sequence[Span], int]:
+    del ctx
+    return detector.encoded.scan(window.text, start, notes, final=window.final)
+
+
+def check_strategies(guard: str, given: object, types: Iterable[str]) -> Mapping[str, str]:
+    """Return the strategies by type, and under ``*`` that of the others; empty if there is one for all.
+
+    Raises:
+        OptionError: a name is no type, or a strategy is none of a type.
+    """
+    if not isinstance(given, Mapping):
+        return EMPTY
+    table = cast("Mapping[str, str]", given)
+    for name, chosen in table.items():
+        one_of(guard, "strategy", name, ("*", *types))
+        one_of(guard, f"strategy[{name!r}]", chosen, _BY_TYPE)
+    return {"*": _BY_TYPE[0], **table}
+
+
+def _overall(actions: Iterable[str]) -> str:
+    """Return the strategy that may do all that some may."""
+    chosen = {*actions}
+    return next(one for one in _BY_TYPE if one in chosen)
+
+
+def _parted(looked: PIISearch, actions: Mapping[str, str]) -> tuple[PersonalData, ...]:
+    """Return one search for the types of each strategy."""
+    by_action: dict[str, list[str]] = {}
+    for name in looked.types:
+        by_action.setdefault(actions.get(name, actions.get("*", "")), []).append(name)
+    if len(by_action) == 1:
+        return (looked.detector,)
+    return tuple(looked.detector.only(names) for names in by_action.values())
 
 
 def _verdict(model: object) -> type[PIIVerdict]:

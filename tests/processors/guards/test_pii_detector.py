@@ -376,3 +376,51 @@ def test_of_a_plain_value_in_a_code_the_form_stays() -> None:
     """Only what is written in codes is hidden whole."""
     assert checked("name=Jo&to=jon@other.org&city=Rome%20x").text == "name=Jo&to=j*n@*****.org&city=Rome%20x"
     assert checked("name=Jo&to=jon%40other.org&city=Rome%20x").text == "name=Jo&to=********&city=Rome%20x"
+
+
+BY_TYPE = {"credit-card": "block", "url": "warn"}
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("see https://example.com/?to=jo@example.org now", "see https://example.com/?to=[EMAIL] now"),
+        ("see https://example.com/x now", "see https://example.com/x now"),
+        ("jo@example.org pays with 4111 1111 1111 1111.", None),
+        ("name=Jo&card=4111%201111%201111%201111&to=jo%40example.org", None),
+        ("see www.example.com/?to=jo%40example.org now", "see www.example.com/?to=[EMAIL] now"),
+    ],
+)
+async def test_each_type_may_have_a_strategy_of_its_own(said: str, left: str | None) -> None:
+    """None hides another: an address in a link that may pass is hidden; whole and streamed."""
+    types = ["email", "url", "credit-card"]
+    guard = PIIDetector(detection_types=types, strategy=BY_TYPE, redaction_method="placeholder")
+    workflow = Workflow("w").then(guard)
+    outcome = workflow.check_sync([Message.assistant(said)], stage="process_output_step")
+    async with workflow.start().process_output_stream([*said]) as chunks:
+        streamed = "".join([chunk.text async for chunk in chunks])
+    assert chunks.outcome is not None
+    assert outcome.blocked == chunks.outcome.blocked == (left is None)
+    assert left is None or outcome.text == streamed == left
+    assert left is not None or "4111" not in streamed
+
+
+@pytest.mark.parametrize("wrong", [{"phon": "block"}, {"phone": "filter"}, {"phone": None}, "hide"])
+def test_a_strategy_by_type_names_both(wrong: Any) -> None:
+    """A type that is not looked for would never be met, and a sentence cannot go for one type alone."""
+    with pytest.raises(OptionError, match="strategy"):
+        PIIDetector(strategy=wrong)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "edits", "role"),
+    [
+        ({"*": "warn"}, "nothing", "observer"),
+        ({"email": "block", "*": "warn"}, "nothing", "guard"),
+        ({}, "spans", "guard"),
+    ],
+)
+def test_what_the_detector_may_do_follows_from_all_its_strategies(strategy: Any, edits: str, role: str) -> None:
+    """One that only warns is an observer."""
+    guard = PIIDetector(strategy=strategy)
+    assert (guard.edits, guard.role) == (edits, role)
