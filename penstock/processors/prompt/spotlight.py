@@ -77,7 +77,7 @@ class Spotlight(Processor[dict[str, Any]]):
             OptionError: an option is not allowed.
         """
         name = type(self).__name__
-        self.method: Method = one_of(name, "method", method, get_args(Method))
+        self.method = one_of(name, "method", method, get_args(Method))
         chosen = (origins,) if isinstance(origins, str) else tuple(origins)
         self.origins = tuple(one_of(name, "origins", one, get_args(Origin)) for one in chosen)
         if not self.origins:
