@@ -310,7 +310,7 @@ def _presets(processor: str, given: Iterable[str]) -> tuple[str, ...]:
 
 
 def _banned(processor: str, given: Iterable[str]) -> tuple[str, ...]:
-    words: tuple[object, ...] = (given,) if isinstance(given, str) else tuple(given)
+    words = cast("tuple[object, ...]", (given,) if isinstance(given, str) else tuple(given))
     blank = [word for word in words if not isinstance(word, str) or not read(word).text.strip()]
     if blank:
         raise OptionError(processor, "banned_words", blank[0], "words or phrases, none of them empty")
