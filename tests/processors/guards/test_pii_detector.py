@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from typing import Any
@@ -424,3 +425,19 @@ def test_what_the_detector_may_do_follows_from_all_its_strategies(strategy: Any,
     """One that only warns is an observer."""
     guard = PIIDetector(strategy=strategy)
     assert (guard.edits, guard.role) == (edits, role)
+
+
+@pytest.mark.parametrize("encode", [lambda raw: base64.b64encode(raw).decode(), bytes.hex], ids=["base64", "hex"])
+async def test_a_key_in_a_code_is_hidden_to_its_end(encode: Any) -> None:
+    """However many slices of the code it fills; whole and streamed alike."""
+    lines = "\n".join(base64.b64encode(bytes(range(at, at + 48))).decode() for at in range(50))
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----"
+    text = f"here {encode(key.encode())} it is"
+    workflow = Workflow("w").then(PIIDetector(redaction_method="remove"))
+    outcome = workflow.check_sync([Message.assistant(text)], stage="process_output_step")
+    async with workflow.start().process_output_stream([text[at : at + 90] for at in range(0, len(text), 90)]) as chunks:
+        streamed = "".join([chunk.text async for chunk in chunks])
+    assert outcome.text == streamed
+    assert outcome.text.startswith("here ")
+    assert outcome.text.endswith(" it is")
+    assert len(outcome.text) < 20
