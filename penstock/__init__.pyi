@@ -54,6 +54,7 @@ from penstock.processors.memory.message_history import MessageHistory as Message
 from penstock.processors.memory.semantic_recall import SemanticRecall as SemanticRecall
 from penstock.processors.memory.working_memory import WorkingMemory as WorkingMemory
 from penstock.processors.prompt.provider_history_compat import ProviderHistoryCompat as ProviderHistoryCompat
+from penstock.processors.prompt.spotlight import Spotlight as Spotlight
 from penstock.processors.prompt.tool_call_filter import ToolCallFilter as ToolCallFilter
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard as TrailingAssistantGuard
 from penstock.processors.recovery.prefill_error_handler import PrefillErrorHandler as PrefillErrorHandler

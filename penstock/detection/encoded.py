@@ -1,25 +1,23 @@
-"""Encoded text: base64, hexadecimal, escapes, and spaced-out letters (``h e l l o``), found and decoded.
+"""Encoded text, and spaced-out letters (``h e l l o``): where they stand, and what they hide.
 
-A stretch is a part of a text that does not read as words. `stretches` finds them, `decoded` and `joined` return what
-they may mean, `EncodedSpans` runs another detector over that, and `spoken` returns all of it for detectors of whole
-texts. A long stretch is judged slice by slice, and no slice depends on later text, so streams give the same result.
+A stretch is a part of a text that does not read as words. `stretches` finds them, `joined` puts letters together,
+`EncodedSpans` runs another detector over that and over what `penstock.detection.codes` decodes, and `spoken` returns
+all of it for detectors of whole texts. A long stretch is judged slice by slice, and no slice depends on later text, so
+streams give the same result. A text is never cut within a character, however many plain ones it reads as.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import html
 import re
+import sys
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote_plus
 
 import regex
 
+from penstock.detection.codes import decoded
 from penstock.detection.spans import Span
-from penstock.detection.unicode import disguises
-from penstock.detection.unicode.disguises import is_plain
+from penstock.detection.unicode.disguises import BETWEEN_WORDS, is_plain
 from penstock.detection.words import PlainView, known_words
 
 if TYPE_CHECKING:
@@ -39,12 +37,11 @@ PIECE = 1024
 """How many characters of a long stretch are decided at once, judged together with as many characters behind them."""
 
 _NEAR = 16  # characters between one unit and the next
-_SPACE = r"\s\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"  # or no need of it
-_JOINED = rf"(?:[ \t]*\r?\n[ \t]*[!-~]{{{BLOB},}}+)*+(?:[ \t]*\r?\n[A-Za-z0-9+/]*+={{1,2}}(?!\S))?+"
-_BLOB = re.compile(rf"(?<![^{_SPACE}])[^{_SPACE}]{{{BLOB},}}+{_JOINED}")
-_BLOB_ON = re.compile(rf"[^{_SPACE}]++{_JOINED}")
-_MAY_JOIN = re.compile(rf"[ \t]*\r?(?:\n[ \t]*[!-~]{{0,{BLOB - 1}}}+)?")
-_LAST_SPACE = regex.compile(rf"(?r)[{_SPACE}]")
+_JOINED = rf"(?:[ \t]*\r?\n[ \t]*[^{BETWEEN_WORDS}]{{{BLOB},}}+)*+(?:[ \t]*\r?\n[A-Za-z0-9+/]*+={{1,2}}(?!\S))?+"
+_BLOB = re.compile(rf"(?<![^{BETWEEN_WORDS}])[^{BETWEEN_WORDS}]{{{BLOB},}}+{_JOINED}")
+_BLOB_ON = re.compile(rf"[^{BETWEEN_WORDS}]++{_JOINED}")
+_MAY_JOIN = re.compile(rf"[ \t]*\r?(?:\n[ \t]*[^{BETWEEN_WORDS}]{{0,{BLOB - 1}}}+)?")
+_LAST_SPACE = regex.compile(rf"(?r)[{BETWEEN_WORDS}]")
 _UNIT = re.compile(r"[^\W\d_]{1,2}|\d{1,3}|[01]{8}|0?x?[0-9a-f]{2}")
 _LONGEST_UNIT = 8
 _LENGTHS = re.compile(rb"[\x01-\x04\x08]{%d,}+" % UNITS)
@@ -70,14 +67,22 @@ class Stretches(NamedTuple):
     pending: int
 
 
+class Hidden(NamedTuple):
+    """A part of a text that hides something, and what; places as in `Span`."""
+
+    start: int
+    end: int
+    type: str
+
+
 class StretchSeam(NamedTuple):
     """A place between two slices of a stretch.
 
-    ``hit`` says whether the slices before it hid something, ``within`` whether the place lies in a word.
+    ``over`` is what the slices before it found behind it, counted from it; ``within`` tells whether it lies in a word.
     """
 
     at: int
-    hit: bool
+    over: tuple[Hidden, ...]
     within: bool
 
 
@@ -85,13 +90,13 @@ class HiddenStretches(NamedTuple):
     """What is hidden in stretches.
 
     Attributes:
-        hidden: the places of what is hidden, in order.
+        hidden: the places of what is hidden.
         seams: the places between the slices of long stretches.
         hold: where the first stretch or slice begins that is not judged yet; the end of the text if there is none.
         found: the stretches.
     """
 
-    hidden: Sequence[tuple[int, int]]
+    hidden: Sequence[Hidden]
     seams: Sequence[StretchSeam]
     hold: int
     found: Sequence[Stretch]
@@ -112,16 +117,17 @@ def _all_units(words: Sequence[str]) -> bool:
     return b"\x01" * UNITS in fits
 
 
-def stretches(text: str, words: WordList, tail: int, *, inside: bool, final: bool) -> Stretches:
-    """Return the stretches of a text that do not read as words.
+def stretches(view: PlainView, words: WordList, tail: int, *, inside: bool, final: bool) -> Stretches:
+    """Return the stretches of a text that do not read as words. They begin and end between its characters.
 
     Args:
-        text: the text, in plain letters.
+        view: the text in plain letters.
         words: its words, except one that the end of the text may cut off.
         tail: where that word begins.
         inside: whether the text begins within a stretch; its rest is then a stretch, however short.
         final: whether the text ends here.
     """
+    text = view.plain
     found = [*_blobs(text, inside=inside, final=final)]
     pending = len(text) if final else _last_chunk(text)
     for run in _runs(words, tail, final=final):
@@ -129,41 +135,78 @@ def stretches(text: str, words: WordList, tail: int, *, inside: bool, final: boo
             found.append(Stretch(0 if inside and run.start <= _NEAR else run.start, run.end, run.open))
         elif run.open:
             pending = min(pending, run.start)
-    merged = _merged(found)
+    merged = _merged(Stretch(view.low(one.start), view.high(one.end), one.open) for one in found)
     if merged and pending <= merged[-1].end < len(text):
         merged[-1] = merged[-1]._replace(open=True)
-    return Stretches(merged, pending)
+    return Stretches(merged, view.low(pending))
 
 
 def hidden_stretches(
-    text: str, found: Stretches, hides: Callable[[str], Iterable[tuple[int, int]]], *, before: bool
+    view: PlainView, found: Stretches, hides: Callable[[str], Iterable[Hidden]], before: Iterable[Hidden]
 ) -> HiddenStretches:
     """Return what is hidden in those slices of stretches that can be judged.
 
     Args:
-        text: the text.
+        view: the text.
         found: its stretches.
-        hides: returns where something is hidden in a slice.
-        before: whether the text begins within a stretch that hid something.
+        hides: returns what is hidden in a slice.
+        before: what was found beyond the beginning of the text, if it begins within a stretch.
     """
-    hidden: list[tuple[int, int]] = []
+    hidden: list[Hidden] = []
     seams: list[StretchSeam] = []
     hold = found.pending
     for start, end, is_open in found.found:
-        hit, at = before and start == 0, start
+        at = start
+        over = [*before] if start == 0 else []
         while end - at > 2 * PIECE:
-            hit = hit or any(True for _ in hides(text[at : at + 2 * PIECE]))
-            seam = _seam(text, at + PIECE)
-            hidden.extend([(at, seam)] if hit else [])
-            seams.append(StretchSeam(seam, hit, text[seam - 1].isalnum() and text[seam].isalnum()))
+            over += _within(view, at, at + 2 * PIECE, hides)
+            seam = view.low(_seam(view.plain, at + PIECE))
+            lowered = _uncut(over, seam)
+            if lowered <= at:  # a finding as long as a slice: it is hidden in pieces, to the end if it is cut off there
+                over = [part for one in over for part in _split(one, seam, at + 2 * PIECE - _SEAM_NEAR)]
+            else:
+                seam = lowered
+            hidden += (one for one in over if one.start < seam)
+            over = [one for one in over if one.start >= seam]
+            seams.append(_seam_of(view.plain, seam, over))
             at = seam
         if is_open:
             hold = min(hold, at)
-        elif hit:
-            hidden.append((at, end))
         else:
-            hidden.extend((at + low, at + high) for low, high in hides(text[at:end]))
+            over += _within(view, at, end, hides)
+            hidden += (one._replace(end=min(one.end, end)) for one in over if one.start < end)
     return HiddenStretches(hidden, seams, hold, found.found)
+
+
+def _within(view: PlainView, start: int, end: int, hides: Callable[[str], Iterable[Hidden]]) -> Iterator[Hidden]:
+    """Yield what is hidden in a slice; it begins and ends between characters of the text."""
+    for one in hides(view.plain[start:end]):
+        yield Hidden(view.low(start + one.start), view.high(start + one.end), one.type)
+
+
+def _uncut(found: Iterable[Hidden], at: int) -> int:
+    """Return the last place up to the given one that lies within no finding."""
+    for one in sorted(found, key=lambda one: one.end, reverse=True):
+        if one.start < at < one.end:
+            at = one.start
+    return at
+
+
+def _split(one: Hidden, at: int, cut_off: int) -> Iterator[Hidden]:
+    """Yield a finding as what stands before a place and what stands behind it.
+
+    If it reaches the place from which on it counts as cut off, the part behind never ends.
+    """
+    if one.start < at < one.end:
+        yield one._replace(end=at)
+        yield one._replace(start=at, end=sys.maxsize if one.end >= cut_off else one.end)
+    else:
+        yield one
+
+
+def _seam_of(text: str, at: int, over: Iterable[Hidden]) -> StretchSeam:
+    moved = tuple(Hidden(one.start - at, one.end - at, one.type) for one in over)
+    return StretchSeam(at, moved, text[at - 1].isalnum() and text[at].isalnum())
 
 
 def _seam(text: str, at: int) -> int:
@@ -221,104 +264,6 @@ def _runs(words: WordList, tail: int, *, final: bool) -> Iterator[_UnitRun]:
             end, count = high, count + 1
     if count:
         yield _UnitRun(start, end, open=not final and tail - end <= _NEAR, units=count)
-
-
-_LEAST_DECODED = 12  # characters that a decoded stretch must have to be looked at
-_TORN = 6  # bytes at a stretch's ends that belong to characters which are cut in two
-_CHARACTERS = range(0x9, 0x250)  # from the tab to the last Latin letters
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
-_BASE32 = re.compile(r"[A-Za-z2-7]{24,}+=*")
-_NUMBER = re.compile(r"(?<![0-9A-Za-z])(?:0?x)?([0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
-_HEX_RUN = re.compile(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
-_HEX_MARK = re.compile(r"0x|\\x|\\u00|u\+00|[\s,:;%_-]", re.IGNORECASE)
-_ESCAPED = re.compile(r"\\u00([0-9a-fA-F]{2})|\\x([0-9a-fA-F]{2})|=([0-9A-F]{2})")
-
-
-def decoded(text: str) -> Iterator[str]:
-    """Yield what a stretch says in the codes that it can be written in; only what is text."""
-    for decode in _CODES:
-        yield from decode(text)
-
-
-def _base64(text: str) -> Iterator[str]:
-    """Yield what base64 says, in either alphabet, starting at each of its four positions."""
-    joined = re.sub(r"\s+", "", text).replace("-", "+").replace("_", "/")
-    for found in _BASE64.finditer(joined):
-        letters = found.group().rstrip("=")
-        for skip in range(4):
-            usable = letters[skip : len(letters) - (len(letters) - skip) % 4]
-            rest = letters[skip + len(usable) :]
-            padded = usable + (rest + "=" * (4 - len(rest)) if len(rest) > 1 else "")
-            yield from _bytes(lambda padded=padded: base64.b64decode(padded))  # type: ignore[misc]
-
-
-def _base32(text: str) -> Iterator[str]:
-    for found in _BASE32.finditer(re.sub(r"\s+", "", text)):
-        letters = found.group().rstrip("=").upper()
-        padded = letters + "=" * (-len(letters) % 8)
-        yield from _bytes(lambda padded=padded: base64.b32decode(padded))  # type: ignore[misc]
-
-
-def _hex(text: str) -> Iterator[str]:
-    for found in _HEX_RUN.finditer(text):
-        digits = _HEX_MARK.sub("", found.group())
-        for skip in (0, 1):
-            even = digits[skip : len(digits) - (len(digits) - skip) % 2]
-            yield from _bytes(lambda even=even: binascii.unhexlify(even))  # type: ignore[misc]
-
-
-def _numbers(text: str) -> Iterator[str]:
-    """Yield the text of character codes that stand one by one: decimal, octal or binary."""
-    digits = _NUMBER.findall(text)
-    for base in (10, 8, 2):
-        fitting = [int(one, base) for one in digits if _fits(one, base)]
-        if len(fitting) >= _LEAST_DECODED:
-            yield "".join(map(chr, fitting))
-    if re.fullmatch(r"[01\s]{96,}+", text):
-        bits = re.sub(r"\s+", "", text)
-        yield "".join(chr(int(bits[at : at + 8], 2)) for at in range(0, len(bits) - 7, 8))
-
-
-def _fits(digits: str, base: int) -> bool:
-    try:
-        return int(digits, base) in _CHARACTERS
-    except ValueError:
-        return False
-
-
-def _escapes(text: str) -> Iterator[str]:
-    """Yield the text with percent codes, character references and backslash escapes resolved."""
-    if "%" in text:
-        yield unquote_plus(text, errors="replace")
-    if "&" in text:
-        yield html.unescape(text)
-    if "\\" in text or "=" in text:
-        yield _ESCAPED.sub(lambda found: chr(int(next(filter(None, found.groups())), 16)), text)
-
-
-_CODES: tuple[Callable[[str], Iterator[str]], ...] = (_base64, _hex, _escapes, _numbers, _base32)
-
-
-def _bytes(decode: Callable[[], bytes]) -> Iterator[str]:
-    """Yield the text that bytes hold; nothing if they cannot be decoded or are not text."""
-    try:
-        raw = decode()
-    except (ValueError, binascii.Error):
-        return
-    coding = _coding(raw)
-    text = raw.decode(coding, errors="ignore")
-    lost = len(raw) - len(text.encode(coding))
-    clear = text if text.isascii() else disguises.read(text).text  # what cannot be seen does not make it illegible
-    legible = sum(map(str.isprintable, clear)) * 10 >= len(clear) * 8
-    if legible and len(clear) >= _LEAST_DECODED and lost * 10 <= len(raw) + _TORN * 10:
-        yield text
-
-
-def _coding(raw: bytes) -> str:
-    """Return the encoding of bytes: in UTF-16 every other one is zero, as far as letters are Latin."""
-    if raw.count(0) * 3 <= len(raw):
-        return "utf-8"
-    return "utf-16-le" if raw[1::2].count(0) > raw[::2].count(0) else "utf-16-be"
 
 
 _UNIT_APART = r"(?:[^\W\d_]{1,2}|\d{1,3}|[01]{8}|0?[xX]?[0-9a-fA-F]{2})(?![^\W_])"
@@ -409,22 +354,27 @@ def _decoded(text: str, depth: int) -> Iterator[str]:
     if is_prose(text, 0):
         return
     view = PlainView(text)
-    words, tail = known_words(view.text, final=True)
     together = joined(view.plain)
     if together is not None:
         yield together.text
-    for stretch in stretches(view.plain, words, tail, inside=False, final=True).found:
+    for stretch in _all_stretches(view):
         for said in decoded(view.plain[stretch.start : stretch.end]):
-            yield said
+            yield said.text
             if depth > 1:
-                yield from _decoded(said, depth - 1)
+                yield from _decoded(said.text, depth - 1)
 
 
-_INSIDE = "inside"  # the note that says that a stretch was cut, and what was found in it
+def _all_stretches(view: PlainView) -> Sequence[Stretch]:
+    """Return the stretches of a whole text."""
+    words, tail = known_words(view.text, final=True)
+    return stretches(view, words, tail, inside=False, final=True).found
+
+
+_INSIDE = "inside"  # the note that says that a stretch was cut, and what was found of it behind the cut
 
 
 class EncodedSpans:
-    """Finds encoded text in which another detector finds something: the whole code, or the letters written apart.
+    """Finds what another detector finds in encoded text, and in letters that are written apart, where it stands.
 
     Args:
         find: returns the spans in a plain text.
@@ -438,61 +388,55 @@ class EncodedSpans:
 
         The ``start`` of the next call is this place. ``notes`` is one mapping for each text, empty at its beginning.
         """
-        inside, type = notes.pop(_INSIDE, (False, ""))
+        before: tuple[Hidden, ...] | None = notes.pop(_INSIDE, None)
+        inside = before is not None
         if final and not inside and is_prose(text, start):
             return [], len(text)
         view = PlainView(text[start:] if start else text, final=final)
         words, tail = known_words(view.text, final=final)
-        found = stretches(view.plain, words, tail, inside=inside, final=final)
-        hidden = hidden_stretches(view.plain, found, self._hides, before=bool(type))
-        hold = len(view.text) if final else _lowered(min(hidden.hold, tail), hidden)
-        spans = [self._span(view, low, high, type) for low, high in hidden.hidden if high <= hold]
-        self._note(notes, hidden, hold, (inside, type), spans)
-        back = [span._replace(start=start + view.start(span.start), end=start + view.end(span.end)) for span in spans]
-        return back, start + (view.source if hold >= len(view.text) else view.start(hold))
-
-    def _note(
-        self,
-        notes: MutableMapping[str, Value],
-        hidden: HiddenStretches,
-        hold: int,
-        begun: tuple[bool, str],
-        spans: Sequence[Span],
-    ) -> None:
-        """Note whether the place lies within a stretch, and what was found in the part of it before the place."""
-        if hold == 0:
-            notes[_INSIDE] = begun
+        found = stretches(view, words, tail, inside=inside, final=final)
+        hidden = hidden_stretches(view, found, self._hides, before or ())
+        hold = len(view.text) if final else _lowered(min(hidden.hold, tail), hidden, view)
         seam = next((seam for seam in hidden.seams if seam.at == hold), None)
-        if seam is not None:
-            notes[_INSIDE] = (True, spans[-1].type if seam.hit and spans else "")
+        if hold == 0 and before is not None:
+            notes[_INSIDE] = before
+        elif seam is not None:
+            notes[_INSIDE] = seam.over
+        back = sorted({one for one in hidden.hidden if one.end <= hold})
+        spans = [Span(start + view.start(one.start), start + view.end(one.end), one.type) for one in back]
+        return spans, start + (view.source if hold >= len(view.text) else view.start(hold))
 
-    def _span(self, view: PlainView, low: int, high: int, type: str) -> Span:
-        found = self._first(view.plain[low:high])
-        return Span(low, high, found.type if found else type)
-
-    def _hides(self, piece: str) -> Iterator[tuple[int, int]]:
-        if any(self._find(text) for text in decoded(piece)):
-            yield 0, len(piece)
-            return
+    def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[Hidden]:
+        """Yield what a piece of a stretch hides, where it stands."""
+        for said in decoded(piece):
+            for one in self._said(said.text, depth):
+                yield Hidden(*said.place(one.start, one.end), one.type)
         together = joined(piece)
         if together is not None:
-            for span in self._find(together.text):
-                yield together.places[span.start], together.places[span.end - 1] + 1
+            for one in self._said(together.text, depth):
+                yield Hidden(together.places[one.start], together.places[one.end - 1] + 1, one.type)
 
-    def _first(self, piece: str) -> Span | None:
-        together = joined(piece)
-        texts = [*decoded(piece), *([] if together is None else [together.text])]
-        return next((span for text in texts for span in self._find(text)), None)
+    def _said(self, text: str, depth: int) -> Iterator[Hidden]:
+        """Yield what a decoded text says, also in a code within the code."""
+        for span in self._find(text):
+            yield Hidden(span.start, span.end, span.type)
+        if depth > 1 and not is_prose(text, 0):
+            view = PlainView(text)
+            for within in _all_stretches(view):
+                for one in self._hides(view.plain[within.start : within.end], depth - 1):
+                    low, high = view.start(within.start + one.start), view.end(within.start + one.end)
+                    yield Hidden(low, high, one.type)
 
 
-def _lowered(hold: int, hidden: HiddenStretches) -> int:
-    """Return the last place, up to the given one, that cuts no finding and no slice of a stretch."""
+def _lowered(hold: int, hidden: HiddenStretches, view: PlainView) -> int:
+    """Return the last place, up to the given one, that cuts no character, no finding and no slice of a stretch."""
     seams = {seam.at for seam in hidden.seams}
     whole = [(one.start, one.end) for one in hidden.found]
     lower = -1
     while lower != hold:
         lower = hold
-        hold = min((low for low, high in hidden.hidden if low < hold < high), default=hold)
+        hold = view.low(hold)
+        hold = min((one.start for one in hidden.hidden if one.start < hold < one.end), default=hold)
         if hold not in seams:
             begun = next((low for low, high in whole if low < hold < high), hold)
             hold = max((at for at in seams if begun < at <= hold), default=begun)

@@ -13,6 +13,8 @@ _SIGNS = str.maketrans("‘’ʼ‚“”„«»‐‑‒–—", '\'\'\'\'"""""
 _UNPARTED = r"\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"  # words unspaced
 _LETTER = re.compile(rf"[^\W\d_{_UNPARTED}]")
 _SHORT = 2  # so few letters stand as a word, or they are no value: every other word holds them
+_LONG = 5  # so many characters, or two words, are the value wherever they stand
+_ENDING = 2  # letters that a word may have behind a shorter value
 _EDGES = "\"'()[]{}<>.,;:!?*_` "
 
 
@@ -26,7 +28,12 @@ class ValueLocator:
         self._places = [at for _, at in read]
 
     def find(self, value: str) -> list[tuple[int, int]]:
-        """Return all places of a value: those where it is a word, or, if there are none, those within words."""
+        """Return all places of a value, in order.
+
+        A value of two words, or of five letters or more, is found within words, too; a shorter one as a word that may
+        have an ending (a plural, a genitive). If there is no such place, it is found wherever it stands, unless it has
+        one letter or two.
+        """
         words = _words(value)
         return self._all(words) or self._all(_words(" ".join(words).strip(_EDGES)))
 
@@ -35,7 +42,12 @@ class ValueLocator:
         if not said or len(said) > len(self._text) or words[0] not in self._text:
             return []
         pattern = r"\s+".join(map(re.escape, words))
-        forms = [_before(said[0]) + pattern + _behind(said[-1])]
+        before, behind = _before(said[0]), _behind(said[-1])
+        if len(words) > 1 or len(said) >= _LONG:
+            before, behind = _by_digit(said[0], before), _by_digit(said[-1], behind)
+        elif len(said) > _SHORT and _LETTER.match(said[-1]):
+            behind = rf"(?!{_LETTER.pattern}{{{_ENDING + 1}}})"
+        forms = [before + pattern + behind]
         forms += [pattern] if len(said) > _SHORT else []
         found = (re.finditer(form, self._text) for form in forms)
         places = ([self._back(*one.span()) for one in spans] for spans in found)
@@ -56,6 +68,11 @@ def _folded(char: str) -> str:
 
 def _words(value: str) -> list[str]:
     return "".join(map(_folded, value)).split()
+
+
+def _by_digit(char: str, edge: str) -> str:
+    """Return the edge of a digit, which no other digit may stand beside; none for other characters."""
+    return edge if char.isdigit() else ""
 
 
 def _before(char: str) -> str:

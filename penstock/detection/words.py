@@ -167,6 +167,14 @@ class PlainView:
     def _places(self) -> PlainPlaces | None:
         return None if self._reading is None else PlainPlaces(self._reading)
 
+    def low(self, at: int) -> int:
+        """Return where, in the plain text, the reading begins of the character whose reading a place lies in."""
+        return at if self._places is None or at >= len(self.plain) else self._places.low(at)
+
+    def high(self, at: int) -> int:
+        """Return where, in the plain text, the reading ends of the character that reads as the one before a place."""
+        return at if self._places is None or not at else self._places.high(at)
+
     def start(self, at: int) -> int:
         """Return where, in the given text, the character begins that reads as the one at a place."""
         return at if self._places is None else min(self._places.start(at), self.source)

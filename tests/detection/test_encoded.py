@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.detection.encoded import EncodedSpans, spoken
+from penstock.detection.leaks.prompt_index import PromptIndex
+from penstock.detection.personal_data.detector import PersonalData
 from penstock.detection.spans import Span
+from tests.detection.coded_texts import coded_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +31,8 @@ CODES = {
     "base64": base64.b64encode(PLAIN.encode()).decode(),
     "hex": PLAIN.encode().hex(),
     "percent": "".join(f"%{byte:02x}" for byte in PLAIN.encode()),
-    "twice": base64.b64encode(PLAIN.encode()).decode(),
+    "twice": base64.b64encode("".join(f"%{byte:02x}" for byte in PLAIN.encode()).encode()).decode(),
+    "thrice set apart": " ".join(PLAIN.encode().hex()),
 }
 
 
@@ -40,10 +44,13 @@ def find(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_all_of_a_code_is_found_that_hides_something(code: str) -> None:
-    """And no other code."""
+def test_of_a_code_what_hides_something_is_found(code: str) -> None:
+    """And no other code; `test_codes` says which letters."""
     other = base64.b64encode(b"nothing of interest is said in here").decode()
-    assert find(f"see {CODES[code]} and {other} ok") == [(CODES[code], "email")]
+    [(hidden, kind)] = find(f"see {CODES[code]} and {other} ok")
+    assert kind == "email"
+    assert hidden in CODES[code]
+    assert len(hidden) < len(CODES[code])
 
 
 def test_of_letters_set_apart_those_are_found_that_say_it() -> None:
@@ -136,3 +143,33 @@ def test_letters_one_a_line_are_read_and_columns_of_digits_are_not() -> None:
     column = "\n\n".join("\n".join(word) for word in ORDER.split())
     assert spoken(f"see:\n{column}\nthe end") == ["see:\n" + ORDER.replace(" ", "\n") + "\nthe end"]
     assert not any("12345" in said for said in spoken("\n".join("1234567890123456789")))
+
+
+PROMPT = (
+    "Never tell anybody the secret recipe of our famous soup, and answer every question about the weather in London "
+    "with a short poem about rain."
+)
+DETECTORS = {
+    "encoded": PersonalData().encoded.scan,
+    "plain": PersonalData().scan,
+    "prompts": PromptIndex([PROMPT]).scan,
+}
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+@pytest.mark.parametrize("most", [1, 40, 10_000])
+def test_a_character_that_reads_as_several_ones_is_never_cut(name: str, most: int) -> None:
+    """All of Unicode's, behind, before and within a code; in characters, at random, and in one piece."""
+    scan = DETECTORS[name]
+    drawn = random.Random(most)  # noqa: S311 - dice, no secrets
+    for text in map(coded_text, range(most, most + (60 if most > 1 else 15))):
+        whole = {at for span in scan(text, 0, {}, final=True)[0] for at in range(span.start, span.end)}
+        notes: dict[str, Value] = {}
+        seen: set[int] = set()
+        start = shown = 0
+        while shown < len(text):
+            shown = min(shown + drawn.randint(1, most), len(text))
+            spans, start = scan(text[:shown], start, notes, final=False)
+            seen.update(at for span in spans if span.end <= start for at in range(span.start, span.end))
+        spans, _ = scan(text, start, notes, final=True)
+        assert seen.union(*(range(span.start, span.end) for span in spans)) == whole, ascii(text)

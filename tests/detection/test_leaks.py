@@ -149,9 +149,11 @@ def test_a_canary_is_found_however_it_is_spelled(spelled: str) -> None:
 
 
 def test_a_canary_is_found_in_a_code() -> None:
-    """The whole of the code is hidden."""
-    code = base64.b64encode(f"the token is {CANARY}, ok".encode()).decode()
-    assert INDEX.find(f"see {code}.")[0][:2] == (4, 4 + len(code) + 1)
+    """Every letter is hidden that holds a bit of it, and no other."""
+    before, behind = "the token is ", ", ok, so be it"
+    code = base64.b64encode(f"{before}{CANARY}{behind}".encode()).decode()
+    low, high = len(before) * 8 // 6, -(-len(before + CANARY) * 8 // 6)
+    assert INDEX.find(f"see {code}.")[0][:2] == (4 + low, 4 + high)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.detection.encoded import HiddenStretches, StretchSeam
+    from penstock.detection.words import PlainView
 
 
 ANCHOR = 4
@@ -321,6 +322,7 @@ class LeakScan(NamedTuple):
         canaries: the places of canaries.
         words: the words.
         begun: how the text began.
+        view: the text.
     """
 
     hold: int
@@ -329,14 +331,19 @@ class LeakScan(NamedTuple):
     canaries: Sequence[tuple[int, int]]
     words: WordList
     begun: ScanPosition
+    view: PlainView
 
     def shown(self) -> list[ShownStretch]:
         """Return what shows a prompt, in order and disjoint."""
-        hidden = (ShownStretch(low, high, 1.0) for low, high in self.stretches.hidden)
-        return _united([*map(_shown, self.chains.taken), *hidden])
+        hidden = (ShownStretch(one.start, one.end, 1.0) for one in self.stretches.hidden)
+        return _united([*map(self._shown, self.chains.taken), *hidden])
+
+    def _shown(self, taken: TakenStretch) -> ShownStretch:
+        sure = min(taken.worth / (taken.need * _SURE), 1.0)
+        return ShownStretch(self.view.low(taken.start), self.view.high(taken.end), sure)
 
     def decided(self, shown: Sequence[ShownStretch]) -> tuple[int, ScanPosition]:
-        """Return the last place up to which all is decided, and how the text goes on there."""
+        """Return the last place up to which all is decided, and how the text goes on there; it cuts no character."""
         hold = self._lowered(shown)
         if hold == 0:
             return 0, self.begun
@@ -351,6 +358,7 @@ class LeakScan(NamedTuple):
         hold, before = self.hold, -1
         while hold != before:
             before = hold
+            hold = self.view.low(hold)
             hold = min((low for low, high in whole if low < hold < high), default=self.words.begin(hold))
         return hold
 
@@ -359,10 +367,6 @@ class LeakScan(NamedTuple):
         for start, end, _ in self.stretches.found:
             places = [start, *(at for at in seams if start < at < end), end]
             yield from pairwise(places)
-
-
-def _shown(taken: TakenStretch) -> ShownStretch:
-    return ShownStretch(taken.start, taken.end, min(taken.worth / (taken.need * _SURE), 1.0))
 
 
 def _united(shown: Iterable[ShownStretch]) -> list[ShownStretch]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from penstock.detection.encoded import decoded, have_run, hidden_stretches, stretches
+from penstock.detection.codes import decoded
+from penstock.detection.encoded import Hidden, have_run, hidden_stretches, stretches
 from penstock.detection.leaks.passages import (
     ANCHOR,
     TEXT_START,
@@ -243,12 +244,13 @@ class PromptIndex:
         lettered = words.lettered()
         read = lettered if before is None else before.resumed(lettered)
         chains = WordChains(read, self._passages, before.live if before else ())
-        found = stretches(view.plain, words, tail, inside=seam is not None, final=final)
-        hidden = hidden_stretches(view.plain, found, self._hides, before=seam is not None and seam.hit)
+        found = stretches(view, words, tail, inside=seam is not None, final=final)
+        hidden = hidden_stretches(view, found, self._hides, seam.over if seam else ())
         hold = len(view.text)
         if not final:
             hold = min(chains.hold(tail), hidden.hold, self._canaries.hold(view.text))
-        return LeakScan(hold, chains, hidden, list(self._canaries.find(view.text)), words, begun)
+        canaries = [(view.low(start), view.high(end)) for start, end in self._canaries.find(view.text)]
+        return LeakScan(hold, chains, hidden, canaries, words, begun, view)
 
     def _words_matter(self, text: str) -> bool:
         """Return, at a glance, whether the words of a whole text must be examined one by one."""
@@ -259,25 +261,28 @@ class PromptIndex:
         """Return whether words of a passage may be found among some words."""
         return not self._passages.anchors.isdisjoint(rows([word for word in words if not word.isdigit()]))
 
-    def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[tuple[int, int]]:
-        """Yield where a slice of a stretch hides something; the whole slice if it is encoded."""
-        if any(self._shows(text, depth) for text in decoded(piece)):
-            yield 0, len(piece)
-        else:
-            yield from self._letters.find(small(piece))
+    def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[Hidden]:
+        """Yield what a slice of a stretch shows, where it stands: what is encoded in it, or else its letters."""
+        coded = [
+            Hidden(*said.place(low, high), PROMPT)
+            for said in decoded(piece)
+            for low, high in self._shown(said.text, depth)
+        ]
+        yield from coded or (Hidden(low, high, PROMPT) for low, high in self._letters.find(small(piece)))
 
-    def _shows(self, text: str, depth: int) -> bool:
-        """Return whether a decoded text shows anything."""
+    def _shown(self, text: str, depth: int) -> Iterator[tuple[int, int]]:
+        """Yield the places at which a decoded text shows anything."""
         view = PlainView(text)
-        if next(self._canaries.find(view.text), None) is not None:
-            return True
+        found = [*self._canaries.find(view.text)]
         words, tail = known_words(view.text, final=True)
-        if self._anchored(words.words) and WordChains(words.lettered(), self._passages).taken:
-            return True
-        within = stretches(view.plain, words, tail, inside=False, final=True).found
-        return depth > 1 and any(
-            True for one in within for _ in self._hides(view.plain[one.start : one.end], depth - 1)
-        )
+        if self._anchored(words.words):
+            found += ((taken.start, taken.end) for taken in WordChains(words.lettered(), self._passages).taken)
+        if depth > 1:
+            for within in stretches(view, words, tail, inside=False, final=True).found:
+                hides = self._hides(view.plain[within.start : within.end], depth - 1)
+                found += ((within.start + one.start, within.start + one.end) for one in hides)
+        for low, high in found:
+            yield view.start(low), view.end(high)
 
 
 def indexed(

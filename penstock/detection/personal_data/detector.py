@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.detection.spans import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, MutableMapping, Sequence
 
     from penstock.detection.encoded import EncodedSpans
     from penstock.detection.patterns.built_in import BuiltInRule
@@ -35,11 +35,15 @@ EMBEDDED: tuple[str, ...] = (
 )
 """The types that are found without a judge."""
 
+DEFAULT: tuple[str, ...] = tuple(name for name in EMBEDDED if name not in ("url", "uuid"))
+"""Those that are personal data wherever they stand; links and UUIDs are mostly the application's own."""
+
 CONTEXTUAL: tuple[str, ...] = ("name", "address")
 """The types that no pattern can find reliably; they need a judge."""
 
 _IN_CODES = ("url", "uuid", "mac", "ip-address")
 _PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
+_HOSTED = ("url", "email")  # types whose values end in a domain, or begin with one
 _STATE = "personal-data"  # the note in which a stream's state is kept
 
 
@@ -55,15 +59,20 @@ class PersonalData:
         lookback: how many characters before the undecided text `scan` needs to see.
     """
 
-    def __init__(self, types: Iterable[str] = EMBEDDED, custom: Iterable[UserRule] = ()) -> None:
+    def __init__(
+        self, types: Iterable[str] = EMBEDDED, custom: Iterable[UserRule] = (), allow: Iterable[str] = ()
+    ) -> None:
         """Store what to search for; the rules are loaded at the first search.
 
         Args:
             types: any of `EMBEDDED` (the default) and `CONTEXTUAL`; other names count as contextual.
             custom: rules of your own; their names are the types of their findings. None by default.
+            allow: domains, in small letters, whose links and addresses are no findings, nor those of the domains below
+                them. None by default.
         """
-        asked = tuple(dict.fromkeys(types))
+        self._asked = asked = tuple(dict.fromkeys(types))
         self._custom = tuple(custom)
+        self._allow = frozenset(allow)
         named = {rule.name for rule in self._custom}
         self.types = tuple(name for name in asked if name in EMBEDDED) + tuple(dict.fromkeys(named))
         self.contextual = tuple(name for name in asked if name not in self.types)
@@ -82,7 +91,17 @@ class PersonalData:
 
     @cached_property
     def _built_in(self) -> Sequence[tuple[str, BuiltInRule]]:
-        return [(name, rule) for name, rules in _tables().items() if name in self.types for rule in rules]
+        found = [(name, rule) for name, rules in _tables().items() if name in self.types for rule in rules]
+        if not self._allow:
+            return found
+        from penstock.detection.personal_data.links import without_hosts
+
+        return [(name, without_hosts(rule, self._allow) if name in _HOSTED else rule) for name, rule in found]
+
+    def only(self, types: Container[str]) -> PersonalData:
+        """Return the search for some of the types alone."""
+        custom = [rule for rule in self._custom if rule.name in types]
+        return PersonalData([name for name in self._asked if name in types], custom, self._allow)
 
     @property
     def lookback(self) -> int:
@@ -94,7 +113,7 @@ class PersonalData:
         """Searches encoded text for the same types, except those that codes are full of anyway."""
         from penstock.detection.encoded import EncodedSpans  # loaded where texts are searched
 
-        plain = PersonalData([name for name in self.types if name not in _IN_CODES], self._custom)
+        plain = PersonalData([name for name in self.types if name not in _IN_CODES], self._custom, self._allow)
         return EncodedSpans(plain.find)
 
     def find(self, text: str, key: str = "") -> list[Span]:
@@ -156,7 +175,13 @@ class PersonalData:
 
     def __eq__(self, other: object) -> bool:
         """Return whether both search for the same."""
-        return isinstance(other, PersonalData) and (self.types, self._custom) == (other.types, other._custom)
+        if not isinstance(other, PersonalData):
+            return False
+        return (self.types, self._custom, self._allow) == (other.types, other._custom, other._allow)
+
+    def __reduce__(self) -> tuple[type[PersonalData], tuple[tuple[str, ...], tuple[UserRule, ...], frozenset[str]]]:
+        """Return what it is made of, without the rules, which are loaded again."""
+        return PersonalData, (self._asked, self._custom, self._allow)
 
     def __hash__(self) -> int:
         """Hash by the types."""

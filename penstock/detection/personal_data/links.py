@@ -8,18 +8,21 @@ code do not count.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.detection.patterns.built_in import BuiltInRule, pattern_rule
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator
+
     from penstock.detection.patterns.built_in import RuleSearch
 
 
 _LINK_CHARS = r"""[^\s"'<>\[\]{}|\\^`]+"""
 
-URLS = (
+_WRITTEN = (
     pattern_rule("url", "[URL]", rf"://(?<=[A-Za-z]://){_LINK_CHARS}", trigger="://", grow=True),
     pattern_rule(
         "url",
@@ -28,7 +31,6 @@ URLS = (
         trigger=r"\.(?<=[Ww]{3}\.)",
     ),
 )
-"""What the reference counts as a link, and links with other schemes or none."""
 
 
 # Top-level domains (IANA's root zone) that are neither words nor file endings nor usual names of attributes.
@@ -49,7 +51,9 @@ _HOST_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _GROWTH = 64  # how far a domain's labels may reach to the left of its last
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]")
 _DOTTED = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^\s/@]*@)?[^\s/?#:.]+(?:\.[^\s/?#:.]+)+", re.IGNORECASE)
-_TRIMMED = ".,;:!?*_"
+_TRIMMED = ".,;:!?*_~…’”»›。，、；：！？）」』】〉》"
+_SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://")
+_BEHIND_HOST = re.compile(r"[/?#\\]")
 _CODE = frozenset(("self", "this", "cls", "super", "obj", "module", "window", "document", "console", "os", "sys"))
 
 
@@ -83,34 +87,59 @@ def _is_host(text: str, low: int, host: str) -> bool:
 
 def _trimmed(text: str, low: int, high: int) -> int:
     """Return where a link ends, without the punctuation of the sentence around it."""
+    unopened = text.count(")", low, high) - text.count("(", low, high)
     while high > low:
         last = text[high - 1]
-        unopened = last == ")" and "(" not in text[low:high]
-        if last not in _TRIMMED and not unopened:
+        if last == ")" and unopened > 0:
+            unopened -= 1
+        elif last not in _TRIMMED:
             break
         high -= 1
     return high
 
 
-def _of(rule: BuiltInRule) -> BuiltInRule:
-    """Return a rule for links as one for links to hosts with a dot, without the punctuation of the sentence."""
+def _judged(rule: BuiltInRule, judge: Callable[[str, Trace], Trace]) -> BuiltInRule:
+    """Return a rule whose traces are judged once more."""
 
     def search(text: str, start: int, *, final: bool) -> Scan:
         traces, hold = rule.search(text, start, final=final)
-        return [_judged(text, trace) for trace in traces], hold
+        return [judge(text, trace) for trace in traces], hold
 
-    return _named(rule.trigger, search)
+    return replace(rule, search=search)
 
 
-def _judged(text: str, trace: Trace) -> Trace:
-    high = _trimmed(text, trace.low, trace.high)
-    counts = trace.counts and _DOTTED.match(text, trace.low, high) is not None
-    return Trace(trace.start, trace.end, trace.low, high, counts)
+def _without_punctuation(text: str, trace: Trace) -> Trace:
+    return trace._replace(high=_trimmed(text, trace.low, trace.high))
+
+
+def _dotted(text: str, trace: Trace) -> Trace:
+    """Return the trace of a link; it counts if its host has a dot."""
+    return trace._replace(counts=trace.counts and _DOTTED.match(text, trace.low, trace.high) is not None)
+
+
+def without_hosts(rule: BuiltInRule, hosts: Container[str]) -> BuiltInRule:
+    """Return a rule for links or e-mail addresses without those of some domains and of all domains below them."""
+
+    def judge(text: str, trace: Trace) -> Trace:
+        known = trace.counts and not any(one in hosts for one in _domains_of(text[trace.low : trace.high]))
+        return trace._replace(counts=known)
+
+    return _judged(rule, judge)
+
+
+def _domains_of(found: str) -> Iterator[str]:
+    """Yield the domain of a link or an e-mail address, and those above it."""
+    authority = _BEHIND_HOST.split(_SCHEME.sub("", found.lower()), maxsplit=1)[0].rpartition("@")[2]
+    labels = authority.partition(":")[0].strip(".").split(".")
+    return (".".join(labels[at:]) for at in range(len(labels)))
 
 
 def _named(trigger: str, search: RuleSearch) -> BuiltInRule:
     return BuiltInRule("url", "[URL]", trigger, search)
 
 
-LINKS: tuple[BuiltInRule, ...] = (*map(_of, URLS), _named(r"\.[A-Za-z]{2}", domains))
-"""Links with a scheme, links that begin with ``www.``, and bare domains."""
+URLS = tuple(_judged(rule, _without_punctuation) for rule in _WRITTEN)
+"""Links with a scheme, and those that begin with ``www.``."""
+
+LINKS: tuple[BuiltInRule, ...] = (*(_judged(rule, _dotted) for rule in URLS), _named(r"\.[A-Za-z]{2}", domains))
+"""The same if the host has a dot, and bare domains."""

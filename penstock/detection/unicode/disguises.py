@@ -72,6 +72,10 @@ SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
 _FOLD = str.maketrans(
     {letter: plain for row, latin in LOOKALIKES.values() for letter, plain in zip(row, latin, strict=True)}
 )
+BETWEEN_WORDS = r"\s\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"
+"""The inside of a character class: white space, and letters of scripts that need none between words."""
+
+_PARTING = re.compile(f"[{BETWEEN_WORDS}]")
 _MARK = re.compile("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
 _PLAIN = re.compile(r"[\t-\r -~]*+")
 _GONE = "\u200b"
@@ -86,8 +90,13 @@ class _LetterReadings(dict[int, str]):
     def __missing__(self, code: int) -> str:
         char = chr(code)
         read = "" if is_invisible(char) else unicodedata.normalize("NFKC", char).translate(_FOLD)
-        self[code] = _MARK.sub("", read)
+        self[code] = _of_one_kind(_MARK.sub("", read))
         return self[code]
+
+
+def _of_one_kind(read: str) -> str:
+    """Return what a character reads as, if something in it parts words only that, so that no code ends within it."""
+    return read if len(read) == 1 else "".join(_PARTING.findall(read)) or read
 
 
 _LETTERS = _LetterReadings()
@@ -129,6 +138,15 @@ class PlainPlaces:
     def __init__(self, reading: PlainReading) -> None:
         widths = (len(_LETTERS[ord(char)]) for char in reading.source)
         self._ends = list(accumulate(widths))  # where, in the reading, each character of the text ends
+
+    def low(self, at: int) -> int:
+        """Return where the reading begins of the character that reads as the one at a place of the reading."""
+        char = bisect_right(self._ends, at)
+        return self._ends[char - 1] if char else 0
+
+    def high(self, at: int) -> int:
+        """Return where the reading ends of the character that reads as the last one before a place of the reading."""
+        return self._ends[bisect_left(self._ends, at)]
 
     def start(self, at: int) -> int:
         """Return where the character begins that reads as the one at that place."""

@@ -222,14 +222,6 @@ class Context(View, Generic[S]):
         effects = self._touch()
         effects.notes = freeze({**(effects.notes or {}), **details})
 
-    def flag(self, *names: str) -> None:
-        """Add names of what this step found and lets pass to its record (`Record.flagged`), each once.
-
-        Never add text that must stay hidden.
-        """
-        effects = self._touch()
-        effects.flagged = {**(effects.flagged or {}), **dict.fromkeys(names)}
-
     def let_pass(self, error: Exception) -> None:
         """Leave unjudged a text on which this hook failed, and go on with the others; the record says *failed*.
 
@@ -248,6 +240,14 @@ class Context(View, Generic[S]):
                 self._call.stage.name,
                 type(error).__name__,
             )
+
+    def flag(self, *names: str) -> None:
+        """Add names of what this step found and lets pass to its record (`Record.flagged`), each once.
+
+        Never add text that must stay hidden.
+        """
+        effects = self._touch()
+        effects.flagged = {**(effects.flagged or {}), **dict.fromkeys(names)}
 
     @property
     def spent(self) -> tuple[UsageEntry, ...]:

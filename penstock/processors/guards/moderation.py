@@ -6,21 +6,23 @@ it only warns unless ``strategy`` says otherwise. With a model, the model decide
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack, cast, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
 from penstock.detection.moderation import ModerationScorer
-from penstock.engine.processor.processor import flag
+from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY
 from penstock.models.judges.scores import Score
 from penstock.processors.guards.judged_guard import check_count, check_names, check_scores, highest_scores
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
@@ -75,7 +77,8 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         threshold: the score from which a category counts, 0 to 1: one number for all, or a mapping by name. The default
             is 0.5 for a model's scores; for the embedded detector's it was chosen on development data.
         strategy: ``block`` stops the run, ``filter`` removes flagged text, ``warn`` logs it. The default is ``block``
-            with a model, ``warn`` without.
+            with a model, ``warn`` without. One for all categories, or a mapping by name, with ``*`` for the others; of
+            several flagged categories the strictest strategy counts.
         include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always has them.
         chunk_window: how much of an answer before each window of a stream is shown with it, in lengths of a window, 0
             or more; 0 (the default) for the last 200 characters.
@@ -94,7 +97,7 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         *,
         categories: Iterable[str] | None = None,
         threshold: float | Mapping[str, float] | None = None,
-        strategy: Strategy | None = None,
+        strategy: Strategy | Mapping[str, Strategy] | None = None,
         include_scores: bool = False,
         chunk_window: int = 0,
         **options: Unpack[GuardOptions],
@@ -109,7 +112,8 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
                 default is 0.5 for a model's scores, and for the embedded detector's what was chosen on development
                 data.
             strategy: ``block`` stops the run, ``filter`` removes what is flagged, ``warn`` logs it. The default is
-                ``block`` with a model, ``warn`` without.
+                ``block`` with a model, ``warn`` without. One for all categories, or a mapping by name, with ``*`` for
+                the others; of several flagged categories the strictest strategy counts.
             include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always do.
             chunk_window: how much of an answer is shown before each window of a stream, in lengths of a window, 0 or
                 more; 0 (the default) for the last 200 characters.
@@ -130,7 +134,9 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         if self.chunk_window:
             windows = type(self).output_windows
             self.output_windows = replace(windows, overlap=self.chunk_window * windows.most)
-        chosen = strategy if strategy is not None else ("warn" if model is None else "block")
+        usual: Strategy = "warn" if model is None else "block"
+        self.actions = _actions(name, strategy, self.categories, usual)
+        chosen = strategy if isinstance(strategy, str) else _overall(self.actions.values()) or usual
         named = self.categories if categories is not None else ()
         asked = question(self.categories)
         self.set_up(model, chosen, verdict_type(self.categories), asked, options, named=named)
@@ -165,6 +171,30 @@ def question(categories: Iterable[str]) -> str:
         " that reports, quotes, condemns or fights something, judge what it does itself. Say why in a few words of your"
         " own (reason; null if none applies), without quoting the content."
     )
+
+
+_STRICTEST: tuple[Strategy, ...] = ("filter", "block", "warn")  # as far as what a guard may do is concerned
+
+
+def _actions(name: str, given: object, categories: Iterable[str], usual: Strategy) -> Mapping[str, Strategy]:
+    """Return the strategies by category; empty if there is one for all.
+
+    Raises:
+        OptionError: a name is no category, or a strategy is none.
+    """
+    if not isinstance(given, Mapping):
+        return EMPTY
+    table = cast("Mapping[str, Strategy]", given)
+    for category, chosen in table.items():
+        one_of(name, "strategy", category, ("*", *categories))
+        one_of(name, f"strategy[{category!r}]", chosen, get_args(Strategy))
+    return {"*": usual, **table}
+
+
+def _overall(actions: Iterable[Strategy]) -> Strategy | None:
+    """Return the strategy that may do all that some may; None if there are none."""
+    chosen = {*actions}
+    return next((one for one in _STRICTEST if one in chosen), None)
 
 
 def _check_known(name: str, categories: Iterable[str]) -> None:

@@ -11,12 +11,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Unpack, cast, get_args
 
-from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, PersonalData
+from penstock.detection.personal_data.detector import CONTEXTUAL, DEFAULT, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY
 from penstock.processors.guards.judged_guard import UNLISTED, check_score
 from penstock.processors.guards.restore import VAULT, Numbering, Vault
 from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.protocols import Judge, Judged, Model
     from penstock.processors.guards.judged_guard import GuardOptions
     from penstock.processors.guards.pii_verdict import PIIVerdict
+    from penstock.processors.guards.span_guard import FindSpans
 
 
 Method = Literal["mask", "hash", "remove", "placeholder", "token"]
@@ -117,7 +120,9 @@ _MASKS: Mapping[str, Callable[[str], str]] = {
 }
 
 
+_A_DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*")
 _DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is asked, too
+_BY_TYPE = ("redact", "block", "warn")  # the strategies that a type may have
 _METHODS: tuple[str, ...] = get_args(Method)
 _LEAST_BUFFER = 80
 _LEAST_HASH, _MOST_HASH = 4, 64  # hexadecimal digits
@@ -171,12 +176,15 @@ class PIISearch(NamedTuple):
     meant: Mapping[str, str]
 
 
-def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool, embedded: bool) -> PIISearch:
+def pii_search(
+    guard: str, given: Iterable[str | PIIType] | None, allow: Iterable[str], *, model: bool, embedded: bool
+) -> PIISearch:
     """Return what a guard looks for.
 
     Args:
         guard: the name of the guard, for errors.
-        given: the types; None for all that can be found.
+        given: the types; None for all that can be found, except links and UUIDs.
+        allow: domains whose links and addresses are no findings.
         model: whether there is a model to ask.
         embedded: whether patterns are used.
 
@@ -184,10 +192,10 @@ def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool
         OptionError: an entry is neither a name nor a `PIIType`, there is none, or a type needs a model and there is
             none.
     """
-    entries = _entries(guard, (*EMBEDDED, *(CONTEXTUAL if model else ())) if given is None else given)
+    entries = _entries(guard, (*DEFAULT, *(CONTEXTUAL if model else ())) if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
     names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
-    detector = PersonalData(names, [rule for rule in rules if rule is not None])
+    detector = PersonalData(names, [rule for rule in rules if rule is not None], allow)
     judged = detector.contextual if embedded else names
     if judged and not model:
         if not embedded:
@@ -202,6 +210,20 @@ def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool
     asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
     own = {entry.name: entry.description for entry in entries if isinstance(entry, PIIType) and entry.description}
     return PIISearch(tuple(entries), names, detector, asked, {**_MEANT, **own})
+
+
+def check_domains(guard: str, given: object) -> tuple[str, ...]:
+    """Return domains in small letters.
+
+    Raises:
+        OptionError: they are not domains, such as ``example.com``.
+    """
+    listed = (given,) if isinstance(given, str) else given
+    names: list[object] = [*cast("Iterable[object]", listed)] if isinstance(listed, Iterable) else [given]
+    wrong = [name for name in names if not isinstance(name, str) or _A_DOMAIN.fullmatch(name) is None]
+    if wrong:
+        raise OptionError(guard, "allow", wrong[0], "domains, without scheme and path: ['example.com']")
+    return tuple(cast("str", name).lower() for name in names)
 
 
 def _entries(guard: str, given: object) -> list[str | PIIType]:
@@ -324,10 +346,11 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         model: a `Model` or a `Judge` that is asked about names, addresses, dates of birth and types of your own without
             a pattern, and about nothing else; None (the default) for patterns alone.
         detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
-            found.
+            found, except links and UUIDs (``url``, ``uuid``).
         threshold: how sure the model must be, 0 to 1; 0.6 by default. Matches of patterns always count.
         strategy: ``redact`` (the default) replaces findings, ``block`` stops the run, ``warn`` only reports, ``filter``
-            removes the message, or in an answer the sentence.
+            removes the message, or in an answer the sentence. One for all types, or a mapping by type, with ``*`` for
+            the others (``redact`` by default) and without ``filter``.
         redaction_method: how a finding is replaced. ``mask`` (the default): stars; ``hash``: a keyed hash; ``remove``:
             nothing; ``placeholder``: the name of the type; ``token``: a numbered token that `Restore` turns back
             (``[EMAIL_1]``). One for all types, or a mapping by type, with ``*`` for the others.
@@ -338,6 +361,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         include_detections: whether the reason of a tripwire has the number of findings; False by default.
         buffer_size: the largest piece of a text that the model is shown at once, in characters, 80 or more; 600 by
             default.
+        allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
         options: see `GuardOptions`.
 
     Raises:
@@ -353,13 +377,14 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         *,
         detection_types: Iterable[str | PIIType] | None = None,
         threshold: float = 0.6,
-        strategy: Strategy = "redact",
+        strategy: Strategy | Mapping[str, Strategy] = "redact",
         redaction_method: Method | Mapping[str, Method] = "mask",
         preserve_format: bool = True,
         hash_key: bytes | str | None = None,
         hash_length: int = 16,
         include_detections: bool = False,
         buffer_size: int = 600,
+        allow: Iterable[str] = (),
         **options: Unpack[GuardOptions],
     ) -> None:
         """Check the options.
@@ -368,10 +393,11 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
             model: a `Model` or a `Judge` that is asked about names, addresses, dates of birth and types of your own
                 without a pattern, and about nothing else; None (the default) for patterns alone.
             detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
-                found.
+                found, except links and UUIDs (``url``, ``uuid``).
             threshold: how sure the model must be, 0 to 1; 0.6 by default. What a pattern finds always counts.
             strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
-                ``filter`` removes the message, or of an answer the sentence.
+                ``filter`` removes the message, or of an answer the sentence. One for all types, or a mapping by type,
+                with ``*`` for the others (``redact`` by default) and without ``filter``.
             redaction_method: ``mask`` (the default) replaces characters by stars, ``hash`` puts a keyed hash,
                 ``remove`` nothing, ``placeholder`` the name of the type, ``token`` a number that `Restore` turns back
                 (``[EMAIL_1]``). One for all types, or a mapping by type, with ``*`` for the others.
@@ -381,6 +407,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
             hash_length: how many hexadecimal digits a hash has, 4 to 64; 16 by default.
             include_detections: whether the reason of a tripwire says how much was found; False by default.
             buffer_size: how many characters of a text the model is shown at once at most, 80 or more; 600 by default.
+            allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
             options: see `GuardOptions`.
 
         Raises:
@@ -388,7 +415,8 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         """
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
-        self.looked = pii_search(name, detection_types, model=model is not None, embedded=embedded)
+        self.allow = check_domains(name, allow)
+        self.looked = pii_search(name, detection_types, self.allow, model=model is not None, embedded=embedded)
         self.detection_types = None if detection_types is None else self.looked.given
         self.threshold = check_score(name, "threshold", threshold)
         self.redaction_method = redaction_method
@@ -399,19 +427,40 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         self.include_detections = flag(name, "include_detections", include_detections)
         self.buffer_size = check_buffer_size(name, buffer_size)
         self.windows = Windows(least=40, most=self.buffer_size, overlap=min(200, self.buffer_size))
-        self.set_up(model, strategy, _verdict(model), pii_question(self.looked), options, named=self.looked.types)
+        self._actions = check_strategies(name, strategy, self.looked.types)
+        chosen = strategy if isinstance(strategy, str) else _overall(self._actions.values())
+        self._detectors = _parted(self.looked, self._actions)
+        self.set_up(model, chosen, _verdict(model), pii_question(self.looked), options, named=self.looked.types)
         if not self.looked.judged:
             self.judge, self.awaits = None, False
         self.lookback = max(self.lookback, self.looked.detector.lookback)
-        if strategy == "redact" and "token" in self._methods.values():
+        if self.strategy == "redact" and "token" in self._methods.values():
             self.provides = (*self.provides, VAULT)
 
     def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         """Return what patterns find in a window, and from where on more text could change that."""
+        return self._scan(self.looked.detector, window, start, notes, ctx)
+
+    def searches(self) -> Sequence[tuple[FindSpans, bool]]:
+        """Return the searches; types with different strategies are searched for apart, so that none hides another."""
+        plain = [(partial(self._scan, detector), False) for detector in self._detectors]
+        return [*plain, *((partial(_encoded, detector), True) for detector in self._detectors)]
+
+    def action(self, type: str) -> str:
+        """Return the strategy for findings of a type."""
+        return self._actions.get(type, self._actions.get("*", self.strategy))
+
+    def option(self, name: str) -> object:
+        """Return an option as it was given."""
+        return self._actions if name == "strategy" and self._actions else super().option(name)
+
+    def _scan(
+        self, detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+    ) -> tuple[Sequence[Span], int]:
         try:
-            return self.looked.detector.scan(window.text, start, notes, final=window.final, key=window.key)
+            return detector.scan(window.text, start, notes, final=window.final, key=window.key)
         except TimeoutError as error:
             ctx.note(timeout=str(error))
             raise
@@ -420,8 +469,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         """Return what patterns find in encoded text."""
-        del ctx
-        return self.looked.detector.encoded.scan(window.text, start, notes, final=window.final)
+        return _encoded(self.looked.detector, window, start, notes, ctx)
 
     def judge_view(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the model is shown it: what patterns find in it is hidden."""
@@ -480,6 +528,44 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         found = [*categories]
         counted = f"{len(found)} found; " if self.include_detections else ""
         super().block(ctx, found, metadata, f"{counted}{why}")
+
+
+def _encoded(
+    detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+) -> tuple[Sequence[Span], int]:
+    del ctx
+    return detector.encoded.scan(window.text, start, notes, final=window.final)
+
+
+def check_strategies(guard: str, given: object, types: Iterable[str]) -> Mapping[str, str]:
+    """Return the strategies by type, and under ``*`` that of the others; empty if there is one for all.
+
+    Raises:
+        OptionError: a name is no type, or a strategy is none of a type.
+    """
+    if not isinstance(given, Mapping):
+        return EMPTY
+    table = cast("Mapping[str, str]", given)
+    for name, chosen in table.items():
+        one_of(guard, "strategy", name, ("*", *types))
+        one_of(guard, f"strategy[{name!r}]", chosen, _BY_TYPE)
+    return {"*": _BY_TYPE[0], **table}
+
+
+def _overall(actions: Iterable[str]) -> str:
+    """Return the strategy that may do all that some may."""
+    chosen = {*actions}
+    return next(one for one in _BY_TYPE if one in chosen)
+
+
+def _parted(looked: PIISearch, actions: Mapping[str, str]) -> tuple[PersonalData, ...]:
+    """Return one search for the types of each strategy."""
+    by_action: dict[str, list[str]] = {}
+    for name in looked.types:
+        by_action.setdefault(actions.get(name, actions.get("*", "")), []).append(name)
+    if len(by_action) == 1:
+        return (looked.detector,)
+    return tuple(looked.detector.only(names) for names in by_action.values())
 
 
 def _verdict(model: object) -> type[PIIVerdict]:

@@ -104,6 +104,7 @@ class ScoreGuard(Guard[V]):
         include_scores: whether the reason of a tripwire has the scores.
         says: the beginning of the reason of a tripwire.
         judged_threshold: the threshold for a judge's scores if ``threshold`` does not give one.
+        actions: the strategies of single categories; empty if ``strategy`` is that of all.
         scores: the fact with the highest score of each category in the run.
     """
 
@@ -116,6 +117,7 @@ class ScoreGuard(Guard[V]):
     categories: tuple[str, ...] = ()
     threshold: float | Mapping[str, float] | None = None
     include_scores: bool = False
+    actions: Mapping[str, str] = EMPTY
     says: ClassVar[str] = "the text was flagged"
     scores: Key[Mapping[str, float]]
 
@@ -251,7 +253,7 @@ class ScoreGuard(Guard[V]):
 
     def edits_for(self, verdict: WindowVerdict) -> Iterable[Edit]:
         """Return the edits for a window: one that is flagged is removed, unless the strategy edits nothing."""
-        if self.edits == "nothing" or not verdict.scored.flagged:
+        if self.edits == "nothing" or self.action(verdict) in ("none", "warn"):
             return ()
         text = verdict.scored.text or ""
         return (Edit(verdict.start, verdict.end, text, "redact"),) if verdict.start < verdict.end else ()
@@ -260,14 +262,27 @@ class ScoreGuard(Guard[V]):
         """Return the conversation with the edits; with ``strategy="filter"`` without the messages that have some."""
         return self.without_flagged(ctx, edits) if self.strategy == "filter" else super().changed(ctx, edits)
 
+    def option(self, name: str) -> object:
+        """Return an option as it was given."""
+        return self.actions if name == "strategy" and self.actions else super().option(name)
+
+    def action(self, verdict: WindowVerdict) -> str:
+        """Return what is done about a window: the strictest strategy of its flagged categories; ``none`` for none."""
+        chosen = {self.actions.get(name, self.actions.get("*", self.strategy)) for name in verdict.scored.flagged}
+        return next((one for one in ("block", "rewrite", "filter", "warn") if one in chosen), "none")
+
     def _act_on(self, ctx: AnyContext, flagged: Sequence[tuple[TextWindow, WindowVerdict]]) -> None:
-        categories = [name for _, verdict in flagged for name in verdict.scored.flagged]
-        if self.strategy == "warn":
-            self.warn(ctx, categories)
-        fixed = [item for item in flagged if item[0].fixed]
-        if self.strategy == "block" or (fixed and self.edits != "nothing"):
-            why = "" if self.strategy == "block" else "a value that is not text cannot be edited; "
-            self.block(ctx, categories, self._metadata(flagged), why)
+        done = [(self.action(verdict), window, verdict) for window, verdict in flagged]
+        warned = [name for action, _, verdict in done if action == "warn" for name in verdict.scored.flagged]
+        if warned:
+            self.warn(ctx, warned)
+        blocked = [(window, verdict) for action, window, verdict in done if action == "block"]
+        stuck = [(window, verdict) for action, window, verdict in done if window.fixed and action != "warn"]
+        if blocked or (stuck and self.edits != "nothing"):
+            why = "" if blocked else "a value that is not text cannot be edited; "
+            found = blocked or stuck
+            names = [name for _, verdict in found for name in verdict.scored.flagged]
+            self.block(ctx, names, self._metadata(found), why)
 
     def block(
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
@@ -316,7 +331,7 @@ class ScoreGuard(Guard[V]):
             place.part,
             field_of(place),
             bool(scored.flagged),
-            self.strategy if scored.flagged else "none",
+            self.action(verdict),
             scored.flagged,
             freeze(dict(scored.scores)),
             (),

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from penstock.detection.windows import Windows
 from penstock.engine.tasks import gather
@@ -25,7 +25,7 @@ from penstock.engine.values.model import JudgeError
 from penstock.processors.guards.judged_guard import Detection, Guard, require_complete
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.detection.spans import Span
     from penstock.engine.processor.context import AnyContext
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
+FindSpans: TypeAlias = "Callable[[TextWindow, int, dict[str, Value], AnyContext], tuple[Sequence[Span], int]]"
 
 _SEARCH = "book"
 _NOTHING = ""  # the type of a finding that only makes `act` report that a text holds nothing
@@ -74,11 +75,15 @@ class JudgedValue(NamedTuple):
 
 
 class FindingGroup(NamedTuple):
-    """Findings that overlap, as one stretch. ``owner`` is the longest of them; it gives the type."""
+    """Findings that overlap, as one stretch.
+
+    ``owner`` is the longest of them; it gives the type. ``action`` is the strategy for them.
+    """
 
     start: int
     end: int
     owner: SpanFinding
+    action: str = ""
 
 
 class SpanGuard(Guard[V]):
@@ -122,6 +127,18 @@ class SpanGuard(Guard[V]):
         """Return what a second search finds, in encoded text; like `find_spans`. By default nothing."""
         del start, notes, ctx
         return (), len(window.text)
+
+    def searches(self) -> Sequence[tuple[FindSpans, bool]]:
+        """Return the searches of the embedded detector, each with whether it reads encoded text.
+
+        Each search goes on at its own pace. By default these are `find_spans` and `find_encoded_spans`.
+        """
+        return ((self.find_spans, False), (self.find_encoded_spans, True))
+
+    def action(self, type: str) -> str:
+        """Return the strategy for findings of a type; by default that of the guard."""
+        del type
+        return self.strategy
 
     def judged_values(self, judged: Judged[V]) -> Iterable[JudgedValue]:
         """Return the values that a judge's verdict names."""
@@ -176,13 +193,14 @@ class SpanGuard(Guard[V]):
     ) -> tuple[Sequence[SpanFinding], int] | Awaitable[tuple[Sequence[SpanFinding], int]]:
         """Return the findings that are decided, and from where on more text could change the others."""
         at = window.base + window.start
-        search: _SpanSearch = window.notes.setdefault(_SEARCH, _SpanSearch.begun(at))
+        searches = self.searches()
+        search: _SpanSearch = window.notes.setdefault(_SEARCH, _SpanSearch.begun(at, len(searches)))
         search.forget(at)
-        for progress, find in ((search.embedded, self.find_spans), (search.encoded, self.find_encoded_spans)):
+        for progress, (find, encoded) in zip(search.embedded, searches, strict=True):
             begin = progress.at - window.base
             none: tuple[Sequence[Span], int] = ((), len(window.text))
             spans, hold = find(window, begin, progress.notes, ctx) if self.embedded else none
-            found = to_findings(spans, encoded=progress is search.encoded)
+            found = to_findings(spans, encoded=encoded)
             progress.advance(found, window.base, hold, final=window.final)
         if self.judge is not None:
             return self._ask_judge(window, search, ctx)
@@ -231,7 +249,7 @@ class SpanGuard(Guard[V]):
 
     def _decided(self, window: TextWindow, search: _SpanSearch) -> tuple[Sequence[SpanFinding], int]:
         base = window.base
-        limit = min(search.embedded.at, search.encoded.at, search.judged.at)
+        limit = min(search.judged.at, *(progress.at for progress in search.embedded))
         if self.strategy == "filter":
             begin = search.sentences.at - base
             cuts = self.windows.cuts(window.text, begin, final=window.final)
@@ -256,7 +274,7 @@ class SpanGuard(Guard[V]):
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Report what was found; then return the edits of the strategy, or stop the run."""
-        found = [(hit.window, group_findings(_real(hit))) for hit in hits]
+        found = [(hit.window, self._groups(_real(hit))) for hit in hits]
         listed = [(window, group) for window, groups in found for group in groups]
         for window, groups in found:
             self._report_places(ctx, window, groups)
@@ -264,17 +282,28 @@ class SpanGuard(Guard[V]):
             return [()] * len(hits)
         types = [group.owner.type for _, group in listed]
         self._reporter.count(ctx, self.found, Counter(types))
-        if self.strategy == "warn":
-            self.warn(ctx, types)
-        stuck = self._why_not_edited(listed)
-        if self.strategy == "block" or stuck:
-            self.block(ctx, types, self._metadata(listed), stuck)
+        warned = [group.owner.type for _, group in listed if group.action == "warn"]
+        if warned:
+            self.warn(ctx, warned)
+        edited = [(window, group) for window, group in listed if group.action not in ("block", "warn")]
+        stuck = self._why_not_edited(edited)
+        stops = [(window, group) for window, group in listed if group.action == "block"] or (edited if stuck else [])
+        if stops:
+            self.block(ctx, [group.owner.type for _, group in stops], self._metadata(stops), stuck)
         return [self._edits(window, groups, ctx) for window, groups in found]
+
+    def _groups(self, found: Sequence[SpanFinding]) -> list[FindingGroup]:
+        """Return findings, which are in order, as stretches; those of different strategies may overlap."""
+        actions = {item.type: self.action(item.type) for item in found}
+        groups = [
+            group._replace(action=action)
+            for action in dict.fromkeys(actions.values())
+            for group in group_findings([item for item in found if actions[item.type] == action])
+        ]
+        return sorted(groups, key=lambda group: group.start)
 
     def _why_not_edited(self, found: Sequence[tuple[TextWindow, FindingGroup]]) -> str:
         """Return why the findings cannot be edited; an empty text if they can."""
-        if self.edits == "nothing":
-            return ""
         if any(window.fixed for window, _ in found):
             return "a value that is not text cannot be edited in place; "
         if self.strategy != "filter" and any(not group.owner.located for _, group in found):
@@ -289,6 +318,7 @@ class SpanGuard(Guard[V]):
         return [
             Edit(item.start, item.end, self._hidden(window.text[item.start : item.end], item.owner, ctx), "redact")
             for item in groups
+            if item.action == "redact"
         ]
 
     def _hidden(self, text: str, owner: SpanFinding, ctx: AnyContext) -> str:
@@ -368,7 +398,7 @@ def to_findings(spans: Iterable[Span], *, encoded: bool = False) -> Iterator[Spa
 def group_findings(found: Sequence[SpanFinding]) -> list[FindingGroup]:
     """Return findings, which are in order, as stretches that do not overlap."""
     made: list[FindingGroup] = []
-    for item in found:
+    for item in _told_apart(found):
         last = made[-1] if made else None
         if last is None or item.start >= last.end:
             made.append(FindingGroup(item.start, item.end, item))
@@ -377,6 +407,19 @@ def group_findings(found: Sequence[SpanFinding]) -> list[FindingGroup]:
         encoded = last.owner.encoded or item.encoded
         made[-1] = FindingGroup(last.start, max(last.end, item.end), owner._replace(encoded=encoded))
     return made
+
+
+def _told_apart(found: Sequence[SpanFinding]) -> Iterator[SpanFinding]:
+    """Yield findings; one in encoded text that lies within one in the text as it is written counts as plain, too."""
+    if not any(item.encoded for item in found):
+        yield from found
+        return
+    plain = sorted((item.start, item.end) for item in found if not item.encoded)
+    starts = [start for start, _ in plain]
+    reach = [0, *itertools.accumulate((end for _, end in plain), max)]  # the furthest end among those before each
+    for item in found:
+        known = item.encoded and item.end <= reach[bisect_right(starts, item.start)]
+        yield item._replace(encoded=False) if known else item
 
 
 def hide_spans(text: str, spans: Iterable[Span]) -> str:
@@ -409,34 +452,31 @@ class _SpanSearch:
     """The searches of one text, each with a pace of its own.
 
     Attributes:
-        embedded: the embedded detector's search.
-        encoded: its search in encoded text.
+        embedded: the embedded detector's searches.
         judged: the judge's.
         sentences: the ends of sentences, for ``strategy="filter"``.
         flagged: whether anything was found in the text so far.
     """
 
-    embedded: _SearchProgress
-    encoded: _SearchProgress
+    embedded: list[_SearchProgress]
     judged: _SearchProgress
     sentences: _SearchProgress
     flagged: bool = False
 
     @classmethod
-    def begun(cls, at: int) -> _SpanSearch:
+    def begun(cls, at: int, searches: int) -> _SpanSearch:
         """Return the search of a text in which everything before a place is decided."""
-        return cls(_SearchProgress(at), _SearchProgress(at), _SearchProgress(at), _SearchProgress(at))
+        return cls([_SearchProgress(at) for _ in range(searches)], _SearchProgress(at), _SearchProgress(at))
 
     def forget(self, before: int) -> None:
         """Forget findings before a place, which are decided."""
-        for progress in (self.embedded, self.encoded, self.judged, self.sentences):
+        for progress in (*self.embedded, self.judged, self.sentences):
             progress.found = [item for item in progress.found if item.start >= before]
 
     def findings(self) -> list[SpanFinding]:
         """Return all findings that are not forgotten, in order."""
-        return sorted(
-            [*self.embedded.found, *self.encoded.found, *self.judged.found], key=lambda item: (item.start, item.end)
-        )
+        found = [item for progress in (*self.embedded, self.judged) for item in progress.found]
+        return sorted(found, key=lambda item: (item.start, item.end))
 
     def last_cut(self, limit: int, *, by_sentence: bool) -> int:
         """Return the last place up to a limit that lies in no finding, and, if asked for, between two sentences."""

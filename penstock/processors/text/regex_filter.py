@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from penstock.detection.patterns.matching import Finder, FinderState, UnitedMatches
 from penstock.detection.patterns.rules import checked, seconds
+from penstock.detection.unicode.disguises import read
 from penstock.engine.processor.processor import flag, is_async, one_of
 from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, field_of
 from penstock.engine.text_guards.text_guard import TextGuard
@@ -37,6 +38,7 @@ HIDDEN = "[hidden]"
 """What stands for the matched text in a tripwire's metadata."""
 
 _STATE = "state"
+_HIDDEN_WORD = "[REDACTED]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class RegexFilterProcessor(TextGuard):
         rules: Iterable[RegexRule | Mapping[str, Any]] = (),
         *,
         presets: Iterable[str] = (),
+        banned_words: Iterable[str] = (),
         strategy: Strategy = "block",
         phase: Phase = "all",
         include_redacted_values: bool = False,
@@ -120,6 +123,7 @@ class RegexFilterProcessor(TextGuard):
         Args:
             rules: your own rules, as `RegexRule` or as mappings with its fields; they come after those of ``presets``.
             presets: built-in rules: any of ``pii``, ``secrets`` and ``urls``; none by default.
+            banned_words: words and phrases, found whole, in any letter case and behind disguises; none by default.
             strategy: ``block`` (the default) stops the run, ``redact`` puts the replacement of each rule in place of
                 its matches, ``warn`` only reports.
             phase: where it looks: ``input`` (what goes to the model: the caller's messages and tools' results),
@@ -148,10 +152,13 @@ class RegexFilterProcessor(TextGuard):
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
         self.timeout = seconds(name, "timeout", timeout)
         self.rules = tuple(rules)
-        own = [checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)]
-        self.finder = Finder([*(rule for chosen in self.presets for rule in preset(chosen)), *own])
+        self._own = [checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)]
+        self.banned_words = _banned(name, banned_words)
+        self.finder = self._made_finder()
         if not self.finder.rules:
-            raise OptionError(name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}")
+            raise OptionError(
+                name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}, or banned_words="
+            )
         self.place(phase, parts, history=history, system=system)
         self.include_redacted_values = flag(name, "include_redacted_values", include_redacted_values)
         self.stream_carryover_size = _carryover(name, stream_carryover_size, self.max_hold)
@@ -163,9 +170,27 @@ class RegexFilterProcessor(TextGuard):
         if strategy == "warn":
             self.role = "observer"
             self.on_error = "allow"
-        chosen = [*self.presets, *(rule.name for rule in own)]
+        banned = [f"{len(self.banned_words)} banned words"] if self.banned_words else []
+        chosen = [*self.presets, *banned, *(rule.name for rule in self._own)]
         self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.matches[{', '.join(chosen)}: {strategy}]")
         self.provides = (self.findings,)
+
+    def _made_finder(self) -> Finder:
+        built_in = [rule for chosen in self.presets for rule in preset(chosen)]
+        if self.banned_words:
+            from penstock.detection.patterns.banned_words import banned_words_rule  # loaded where there are some
+
+            built_in.append(banned_words_rule(self.banned_words, _HIDDEN_WORD))
+        return Finder([*built_in, *self._own])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all but the finder, whose built-in rules are loaded again."""
+        return {name: value for name, value in self.__dict__.items() if name != "finder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled."""
+        self.__dict__.update(state)
+        self.finder = self._made_finder()
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
         """Return what the rules match, and from where on more text could change that."""
@@ -282,6 +307,14 @@ def _presets(processor: str, given: Iterable[str]) -> tuple[str, ...]:
     for name in chosen:
         one_of(processor, "presets", name, PRESETS)
     return tuple(dict.fromkeys(chosen))
+
+
+def _banned(processor: str, given: Iterable[str]) -> tuple[str, ...]:
+    words = cast("tuple[object, ...]", (given,) if isinstance(given, str) else tuple(given))
+    blank = [word for word in words if not isinstance(word, str) or not read(word).text.strip()]
+    if blank:
+        raise OptionError(processor, "banned_words", blank[0], "words or phrases, none of them empty")
+    return tuple(cast("tuple[str, ...]", words))
 
 
 def _carryover(processor: str, given: Any, most: int) -> int | None:

@@ -35,13 +35,14 @@ def hygiene(*, personal: Strategy = "redact", secrets: Strategy = "redact", link
 
     Invisible characters are removed first, because they hide values from patterns. Then three filters run in parallel
     on the same text. If more values were hidden than words are left, the message is blocked; if fewer, a system message
-    explains the placeholders to the model. Answers and the results of tools are filtered, too. Nothing is async.
+    explains the placeholders to the model. Answers and the results of tools are filtered, too; links in answers stay,
+    since they are the application's own. Nothing is async.
 
     Args:
         personal: what to do with e-mail addresses, and with phone, card and identity numbers: ``redact``, ``block`` or
             ``warn``.
         secrets: the same for keys, tokens and passwords.
-        links: the same for web addresses.
+        links: the same for web addresses on the way to the model.
 
     Raises:
         OptionError: an option is not allowed.
@@ -49,7 +50,7 @@ def hygiene(*, personal: Strategy = "redact", secrets: Strategy = "redact", link
     filters = (
         RegexFilterProcessor(presets=["pii"], strategy=personal, id="personal-data"),
         RegexFilterProcessor(presets=["secrets"], strategy=secrets, id="secrets"),
-        RegexFilterProcessor(presets=["urls"], strategy=links, id="links"),
+        RegexFilterProcessor(presets=["urls"], strategy=links, phase="input", id="links"),
     )
     hidden = tuple(one.findings for one in filters if one.strategy == "redact")
     return (

@@ -34,7 +34,8 @@ def privacy(
         model: asked for what has no fixed form: names, addresses, dates of birth. None: only what patterns and check
             digits find.
         strategy: ``redact``, ``block``, ``warn``, or ``filter``, which removes the whole message.
-        types: the types to look for, with the names of `PIIDetector`. None: all that can be found.
+        types: the types to look for, with the names of `PIIDetector`. None: all that can be found, except links
+            and UUIDs.
         restore: whether to put the values back in answers and in calls to tools; needs ``redact``.
 
     Raises:

@@ -199,6 +199,16 @@ def links_of_every_kind_are_found(options: Fields, given: Fields, expected: Fiel
     return judged(options, given, expected, preset("urls", change))
 
 
+def a_link_ends_before_the_punctuation(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """It is the sentence's."""
+
+    def change(text: str, found: list[Match]) -> list[Match]:
+        ends = {one: one.start + len(text[one.start : one.end].rstrip(".,;:!?*_~…")) for one in found}
+        return [one._replace(end=ends[one]) if one.rule == "url" else one for one in found]
+
+    return judged(options, given, expected, preset("urls", change))
+
+
 def neighbours_are_read_as_one(options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """What shows only where two parts of a message are read as one is found; what each shows by itself stands."""
     if "messages" not in given or "error" in expected or options["phase"] not in ("all", side_of(given)):
@@ -243,6 +253,7 @@ RULES = (
     a_bearer_has_a_token,
     keys_of_providers_are_found,
     links_of_every_kind_are_found,
+    a_link_ends_before_the_punctuation,
     neighbours_are_read_as_one,
     an_unknown_preset_is_refused,
     every_strategy_reports,

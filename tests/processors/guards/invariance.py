@@ -1,7 +1,8 @@
 """Guards in streams against guards over whole answers, on real texts cut everywhere.
 
 ``python -m tests.processors.guards.invariance [TEXTS [FIRST [NAME]]]`` runs every guard with every strategy over
-that many texts of ../shared/data (its development half), each cut in two at every place, in characters, and at random.
+that many texts of ../shared/data (its development half), each cut in two at every place, in characters, and at random;
+and over as many `coded_text`s, uncut, in characters and at random.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import anyio
 
 from penstock import Message, Workflow
 from penstock.processors.guards.judged_guard import Guard
+from tests.detection.coded_texts import coded_text
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 PROMPT = (
@@ -66,9 +69,10 @@ async def streamed(workflow: Workflow, pieces: Sequence[str]) -> tuple[str, bool
 
 
 def cuts(text: str, every: bool, seed: int) -> Iterator[tuple[str, ...]]:
-    """Yield ways to cut a text: in two at every place (or at some), in characters, at random."""
+    """Yield ways to cut a text: not at all, in two at every place (or at some), in characters, at random."""
     drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
     places = range(1, len(text)) if every else drawn.sample(range(1, len(text)), min(8, len(text) - 1))
+    yield (text,)
     for at in places:
         yield text[:at], text[at:]
     yield tuple(text)
@@ -114,13 +118,14 @@ def texts_of_data(number: int, first: int = 0, longest: int = LONGEST) -> list[s
 
 
 def planted(text: str, number: int) -> str:
-    """Return a text with something put into it that guards look for: part of a prompt, a code, letters set apart."""
+    """Return a text with something put into it that guards look for: part of a prompt, codes, letters set apart."""
     drawn = random.Random(number)  # noqa: S311 - dice, no secrets
     words = PROMPT.split()
     begin = drawn.randint(0, len(words) - 14)
     excerpt = " ".join(words[begin : begin + drawn.randint(6, 14)])
     private = f"mail jo{number}@example.com or pay 4111 1111 1111 1111 {text[:20]}"
     plants = ("", excerpt, base64.b64encode(private.encode()).decode(), " ".join(private[:30]), excerpt.upper(), "")
+    plants = (*plants, coded_text(number))
     at = drawn.randint(0, len(text))
     return f"{text[:at]} {plants[number % len(plants)]} {text[at:]}"
 
@@ -133,15 +138,19 @@ def main(arguments: Sequence[str]) -> int:
     only = arguments[2] if len(arguments) > 2 else ""
     number, first = (*map(int, arguments[:2]), *(100, 0)[len(arguments) :])
     texts = texts_of_data(number, first)
+    coded = [coded_text(at) for at in range(first, first + number)]
     if not texts:
         sys.exit(f"there are no texts to judge in {DATA}")
     wrong = 0
     for case in CASES:
         if only and only not in case.name:
             continue
-        found = anyio.run(lambda case=case: differences(case, texts, every=True))  # type: ignore[misc]
+        found = [
+            *anyio.run(partial(differences, case, texts, every=True)),
+            *anyio.run(partial(differences, case, coded, every=False)),
+        ]
         wrong += len(found)
-        print(f"{case.name}: {len(texts)} texts, {len(found)} differ", flush=True)  # noqa: T201 - a command
+        print(f"{case.name}: {len(texts)} texts, {len(coded)} in codes, {len(found)} differ", flush=True)  # noqa: T201 - a command
         for one in found[:3]:
             print(f"  {one.text!r}\n  {one.pieces!r}\n  whole {one.whole!r}\n  stream {one.streamed!r}")  # noqa: T201 - a command
     return 1 if wrong else 0

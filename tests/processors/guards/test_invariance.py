@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.detection.coded_texts import coded_text
 from tests.processors.guards.cases import CASES
 from tests.processors.guards.invariance import Case, differences, planted
 
@@ -23,5 +24,5 @@ TEXTS = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_a_stream_leaves_as_the_whole_answer_does(case: Case) -> None:
     """Cut in two at some places, in characters, and at random."""
-    texts = [planted(text, number) for number, text in enumerate(TEXTS, 1)]
+    texts = [*(planted(text, number) for number, text in enumerate(TEXTS, 1)), *map(coded_text, range(3))]
     assert await differences(case, texts, every=False) == []

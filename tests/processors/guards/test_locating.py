@@ -12,6 +12,10 @@ from penstock.detection.locating import ValueLocator
     [
         ("Zed Quokka", "I am zed\n quokka.", ["zed\n quokka"]),
         ("Zed", "Zed, zed_2 and Zedson", ["Zed", "zed"]),
+        ("Zed", "Zed and Zeds car", ["Zed", "Zed"]),
+        ("Zed Quokka", "Zed Quokka, Zed Quokkas car, ask Zed Quokkaabout it, MrZed Quokka", ["Zed Quokka"] * 4),
+        ("Quokka", "Quokka, Quokkas, Quokka\u0301s, Mrs.Quokkaabout", ["Quokka", "Quokka", "Quokka\u0301", "Quokka"]),
+        ("12345", "12345, 123456, a12345b", ["12345", "12345"]),
         ("ed", "Zeds", []),
         ("eds", "Zeds", ["eds"]),
         ("a", "A cat a.b", ["A", "a"]),

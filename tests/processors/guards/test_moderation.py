@@ -12,7 +12,8 @@ from hypothesis import given, settings, strategies as st
 
 from penstock import Message, ModerationProcessor, OptionError, Outcome, Workflow
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
-from penstock.processors.guards.moderation import CATEGORIES
+from penstock.models.judges import Judgement
+from penstock.processors.guards.moderation import CATEGORIES, ModerationVerdict
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
@@ -325,3 +326,62 @@ def test_all_of_the_reference_s_categories_are_asked_about() -> None:
     """Eleven of them, each with what it means."""
     assert len(CATEGORIES) == 11
     assert ModerationProcessor(ScriptedModel([])).categories == tuple(CATEGORIES)
+
+
+def scored(*names: str) -> ModerationVerdict:
+    """Return a verdict that flags some categories."""
+    entries = [{"category": name, "score": 0.9} for name in names]
+    return ModerationVerdict.model_validate({"category_scores": entries, "reason": None})
+
+
+class ByWord:
+    """A judge that flags the categories whose names stand in the text."""
+
+    async def ask(self, content: str, *, ctx: Any = None) -> Judgement[ModerationVerdict]:
+        """Return the verdict."""
+        return Judgement(scored(*(name for name in ("hate", "violence", "sexual") if name in content)), "judge")
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("hate", None),
+        ("violence and hate", None),
+        ("violence", ""),
+        ("violence and sexual", ""),
+        ("sexual", "sexual"),
+        ("peace", "peace"),
+    ],
+)
+async def test_each_category_may_have_a_strategy_of_its_own(said: str, left: str | None) -> None:
+    """The strictest of those that are flagged counts; whole and streamed."""
+    guard = ModerationProcessor(ByWord(), strategy={"hate": "block", "violence": "filter", "*": "warn"})
+    workflow = Workflow("w").then(guard)
+    outcome = await workflow.check([Message.assistant(said)], stage="process_output_step")
+    async with workflow.start().process_output_stream([*said]) as chunks:
+        streamed = "".join([chunk.text async for chunk in chunks])
+    assert chunks.outcome is not None
+    assert outcome.blocked == chunks.outcome.blocked == (left is None)
+    assert streamed == (left or "")
+    assert left is None or outcome.text == left
+
+
+@pytest.mark.parametrize(
+    ("strategy", "edits", "role"),
+    [
+        ({"hate": "warn", "*": "warn"}, "nothing", "observer"),
+        ({"hate": "block", "*": "warn"}, "nothing", "guard"),
+        ({"hate": "filter"}, "spans", "guard"),
+    ],
+)
+def test_what_a_guard_may_do_follows_from_all_its_strategies(strategy: Any, edits: str, role: str) -> None:
+    """One that only warns is an observer."""
+    guard = ModerationProcessor(ByWord(), strategy=strategy)
+    assert (guard.edits, guard.role) == (edits, role)
+
+
+@pytest.mark.parametrize("wrong", [{"hat": "block"}, {"hate": "redact"}, {"hate": None}])
+def test_a_strategy_by_category_names_both(wrong: Any) -> None:
+    """A category that is not looked for would never be met."""
+    with pytest.raises(OptionError, match="strategy"):
+        ModerationProcessor(ByWord(), strategy=wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from typing import Any
@@ -337,3 +338,106 @@ def test_a_value_ends_where_its_part_does_unless_it_only_is_one_across_parts(
     message = Message("user", (TextPart(first), TextPart(second)))
     outcome = run_stage(PIIDetector(redaction_method="placeholder"), "process_input", [message])
     assert tuple(part.text for part in outcome.messages[0].parts) == left
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ("https://example.com/a?to=jo@other.org", "https://example.com/a?to=[EMAIL]"),
+        ("https://docs.example.com/x. a@example.com", "https://docs.example.com/x. a@example.com"),
+        ("https://EXAMPLE.com:8080/x, www.example.com, example.com/x", None),
+        ("https://ann@example.com/x", None),
+        ("https://example.com@other.org/ https://other.org/?example.com", "[URL] [URL]"),
+        ("example.com.other.org notexample.com a@notexample.com", "[URL] [URL] [EMAIL]"),
+        ("name=Jo&to=jo%40other.org&cc=jo%40example.com", "name=Jo&to=[EMAIL]&cc=jo%40example.com"),
+    ],
+)
+def test_links_and_addresses_of_allowed_domains_pass(given: str, left: str | None) -> None:
+    """And of those below them; not what else stands in them, nor what only looks like them."""
+    options: Any = {"detection_types": ["url", "email"], "allow": ["Example.com"], "redaction_method": "placeholder"}
+    assert checked(given, **options).text == (left or given)
+
+
+@pytest.mark.parametrize("wrong", ["https://example.com", "", ".com", "a b", 3, ["a@b.c"]])
+def test_what_is_allowed_are_domains(wrong: Any) -> None:
+    """Anything else would never be met."""
+    with pytest.raises(OptionError, match="allow"):
+        PIIDetector(allow=wrong)
+
+
+def test_links_and_uuids_stay_unless_they_are_asked_for() -> None:
+    """Most are the application's own."""
+    text = "See https://app.example.com/x and 123e4567-e89b-12d3-a456-426614174000."
+    assert checked(text).text == text
+    found = checked(text, detection_types=["url", "uuid"], redaction_method="placeholder").text
+    assert found == "See [URL] and [UUID]."
+
+
+def test_of_a_plain_value_in_a_code_the_form_stays() -> None:
+    """Only what is written in codes is hidden whole."""
+    assert checked("name=Jo&to=jon@other.org&city=Rome%20x").text == "name=Jo&to=j*n@*****.org&city=Rome%20x"
+    assert checked("name=Jo&to=jon%40other.org&city=Rome%20x").text == "name=Jo&to=********&city=Rome%20x"
+
+
+BY_TYPE = {"credit-card": "block", "url": "warn"}
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("see https://example.com/?to=jo@example.org now", "see https://example.com/?to=[EMAIL] now"),
+        ("see https://example.com/x now", "see https://example.com/x now"),
+        ("jo@example.org pays with 4111 1111 1111 1111.", None),
+        ("name=Jo&card=4111%201111%201111%201111&to=jo%40example.org", None),
+        ("see www.example.com/?to=jo%40example.org now", "see www.example.com/?to=[EMAIL] now"),
+    ],
+)
+async def test_each_type_may_have_a_strategy_of_its_own(said: str, left: str | None) -> None:
+    """None hides another: an address in a link that may pass is hidden; whole and streamed."""
+    types = ["email", "url", "credit-card"]
+    guard = PIIDetector(detection_types=types, strategy=BY_TYPE, redaction_method="placeholder")
+    workflow = Workflow("w").then(guard)
+    outcome = workflow.check_sync([Message.assistant(said)], stage="process_output_step")
+    async with workflow.start().process_output_stream([*said]) as chunks:
+        streamed = "".join([chunk.text async for chunk in chunks])
+    assert chunks.outcome is not None
+    assert outcome.blocked == chunks.outcome.blocked == (left is None)
+    assert left is None or outcome.text == streamed == left
+    assert left is not None or "4111" not in streamed
+
+
+@pytest.mark.parametrize("wrong", [{"phon": "block"}, {"phone": "filter"}, {"phone": None}, "hide"])
+def test_a_strategy_by_type_names_both(wrong: Any) -> None:
+    """A type that is not looked for would never be met, and a sentence cannot go for one type alone."""
+    with pytest.raises(OptionError, match="strategy"):
+        PIIDetector(strategy=wrong)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "edits", "role"),
+    [
+        ({"*": "warn"}, "nothing", "observer"),
+        ({"email": "block", "*": "warn"}, "nothing", "guard"),
+        ({}, "spans", "guard"),
+    ],
+)
+def test_what_the_detector_may_do_follows_from_all_its_strategies(strategy: Any, edits: str, role: str) -> None:
+    """One that only warns is an observer."""
+    guard = PIIDetector(strategy=strategy)
+    assert (guard.edits, guard.role) == (edits, role)
+
+
+@pytest.mark.parametrize("encode", [lambda raw: base64.b64encode(raw).decode(), bytes.hex], ids=["base64", "hex"])
+async def test_a_key_in_a_code_is_hidden_to_its_end(encode: Any) -> None:
+    """However many slices of the code it fills; whole and streamed alike."""
+    lines = "\n".join(base64.b64encode(bytes(range(at, at + 48))).decode() for at in range(50))
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----"
+    text = f"here {encode(key.encode())} it is"
+    workflow = Workflow("w").then(PIIDetector(redaction_method="remove"))
+    outcome = workflow.check_sync([Message.assistant(text)], stage="process_output_step")
+    async with workflow.start().process_output_stream([text[at : at + 90] for at in range(0, len(text), 90)]) as chunks:
+        streamed = "".join([chunk.text async for chunk in chunks])
+    assert outcome.text == streamed
+    assert outcome.text.startswith("here ")
+    assert outcome.text.endswith(" it is")
+    assert len(outcome.text) < 20

@@ -374,3 +374,17 @@ def test_it_shows_the_options_that_are_not_the_defaults() -> None:
     )
     rule = RegexRule("r", "x")
     assert RegexFilterProcessor([rule]) == RegexFilterProcessor([rule]) != RegexFilterProcessor([rule, rule])
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ("See https://a.com/b. (https://a.com/b) **https://a.com**", "See [URL]. ([URL]) **[URL]**"),
+        ("https://a.org/A_(b). (see https://a.org/A_(b)) “www.a.com”, yes", "[URL]. (see [URL]) “[URL]”, yes"),
+        ("https://a.com/?q=1&b=2; https://a.com/x、", "[URL]; [URL]、"),
+    ],
+)
+def test_the_punctuation_behind_a_link_stays(given: str, left: str) -> None:
+    """It is the sentence's."""
+    guard = RegexFilterProcessor(presets=["urls"], strategy="redact")
+    assert Workflow("w").then(guard).check_sync(given).text == left

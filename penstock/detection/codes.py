@@ -1,0 +1,253 @@
+r"""Codes: base64, base32, hexadecimal, character codes and escapes, decoded with the place of each character.
+
+`decoded` yields what a text may say. Each `Decoded` text leads from a finding in it back to the characters of the given
+text that say it, and to no others: escape sequences whole (``%40``, ``\u0040``, ``&#64;``), and the letters of base64,
+base32 and hexadecimal that hold a bit of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+import html
+import re
+from bisect import bisect_right
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.detection.unicode import disguises
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Place = Callable[[int, int], tuple[int, int]]
+
+
+class Decoded(NamedTuple):
+    """What a text says in a code.
+
+    Attributes:
+        text: the decoded text.
+        place: returns where in the given text a part of the decoded one stands, from its start and end.
+    """
+
+    text: str
+    place: Place
+
+
+def decoded(text: str) -> Iterator[Decoded]:
+    """Yield what a text says in the codes that it can be written in; only what is text, and reads differently."""
+    for decode in _CODES:
+        yield from decode(text)
+
+
+_LEAST = 12  # characters that a decoded text must have to be looked at
+_TORN = 6  # bytes at its ends that belong to characters which are cut in two
+_CHARACTERS = range(0x9, 0x250)  # from the tab to the last Latin letters
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
+_BASE32 = re.compile(r"[A-Za-z2-7]{24,}+=*")
+_SPACES = re.compile(r"\s+")
+_BITS = re.compile(r"[01\s]{96,}+")
+_NUMBER = re.compile(r"(?<![0-9A-Za-z])(?:0?x)?([0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
+_HEX_RUN = re.compile(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
+_HEX_UNIT = re.compile(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
+
+
+def _base64(text: str) -> Iterator[Decoded]:
+    """Yield what base64 says, in either alphabet, starting at each of its four positions."""
+    joined = _SPACES.sub("", text).replace("-", "+").replace("_", "/")
+    places = _without_spaces(text)
+    for found in _BASE64.finditer(joined):
+        letters = found.group().rstrip("=")
+        for skip in range(4):
+            usable = letters[skip : len(letters) - (len(letters) - skip) % 4]
+            rest = letters[skip + len(usable) :]
+            padded = usable + (rest + "=" * (4 - len(rest)) if len(rest) > 1 else "")
+            yield from _said(partial(base64.b64decode, padded), partial(_letters, places, found.start() + skip, 6))
+
+
+def _base32(text: str) -> Iterator[Decoded]:
+    places = _without_spaces(text)
+    for found in _BASE32.finditer(_SPACES.sub("", text)):
+        letters = found.group().rstrip("=").upper()
+        padded = letters + "=" * (-len(letters) % 8)
+        yield from _said(partial(base64.b32decode, padded), partial(_letters, places, found.start(), 5))
+
+
+def _without_spaces(text: str) -> Callable[[], list[int]]:
+    """Return a function that returns the places of all characters but white space."""
+    return cache(lambda: [at for at, char in enumerate(text) if not char.isspace()])
+
+
+def _letters(places: Callable[[], list[int]], first: int, bits: int, low: int, high: int) -> tuple[int, int]:
+    """Return where the letters stand that hold some bytes; ``first`` counts letters, without white space."""
+    known = places()
+    last = min(first - (-high * 8 // bits), len(known))
+    return known[first + low * 8 // bits], known[last - 1] + 1
+
+
+def _hex(text: str) -> Iterator[Decoded]:
+    for found in _HEX_RUN.finditer(text):
+        units = cache(partial(_hex_units, text, *found.span()))
+        digits = "".join(_HEX_UNIT.findall(found.group()))
+        for skip in (0, 1):
+            even = digits[skip : len(digits) - (len(digits) - skip) % 2]
+            yield from _said(partial(binascii.unhexlify, even), partial(_digits, units, skip))
+
+
+def _hex_units(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    return [unit.span() for unit in _HEX_UNIT.finditer(text, start, end)]
+
+
+def _digits(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, high: int) -> tuple[int, int]:
+    """Return where the digits of some bytes stand, with the sign before them (``0x``, ``%``)."""
+    first, last = skip + 2 * low, skip + 2 * high - 1
+    begin, end = units()[first // 2], units()[last // 2]
+    return begin[0] if first % 2 == 0 else begin[1] - 1, end[1] - 1 + last % 2
+
+
+def _numbers(text: str) -> Iterator[Decoded]:
+    """Yield the text of character codes that stand one by one: decimal, octal or binary."""
+    digits = _NUMBER.findall(text)
+    for base in (10, 8, 2):
+        codes = [code for one in digits if (code := _code(one, base)) in _CHARACTERS]
+        if len(codes) >= _LEAST:
+            yield Decoded("".join(map(chr, codes)), partial(_numbered, cache(partial(_number_places, text, base))))
+    if _BITS.fullmatch(text):
+        bits = _SPACES.sub("", text)
+        said = "".join(chr(int(bits[at : at + 8], 2)) for at in range(0, len(bits) - 7, 8))
+        yield Decoded(said, partial(_letters, _without_spaces(text), 0, 1))
+
+
+def _number_places(text: str, base: int) -> list[tuple[int, int]]:
+    return [one.span() for one in _NUMBER.finditer(text) if _code(one.group(1), base) in _CHARACTERS]
+
+
+def _numbered(places: Callable[[], list[tuple[int, int]]], low: int, high: int) -> tuple[int, int]:
+    """Return where the numbers of some characters stand."""
+    return places()[low][0], places()[high - 1][1]
+
+
+def _code(digits: str, base: int) -> int:
+    """Return a number; -1 if it is none in that base."""
+    try:
+        return int(digits, base)
+    except ValueError:
+        return -1
+
+
+# One UTF-8 character each; a byte that is none stands alone.
+_PERCENT = re.compile(
+    r"(?:%[CcDd][0-9A-Fa-f]|%[Ee][0-9A-Fa-f]%[89ABab][0-9A-Fa-f]|%[Ff][0-7](?:%[89ABab][0-9A-Fa-f]){2})"
+    r"%[89ABab][0-9A-Fa-f]|%[0-9A-Fa-f]{2}|\+"
+)
+_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[^\t\n\f <&#;]{1,32};?)")  # as in the module html
+_BACKSLASH = re.compile(
+    r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\}"
+    r"|\\U[0-9A-Fa-f]{8}|\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\[\"'\\/bfnrtv]|=[0-9A-F]{2}|=\r?\n"
+)
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_LAST_CODE = 0x10FFFF
+
+
+def _percent(escape: str) -> str:
+    if escape == "+":
+        return " "
+    return bytes.fromhex(escape.replace("%", "")).decode("utf-8", errors="replace")
+
+
+def _backslash(escape: str) -> str:
+    """Return what an escape of programming languages, of JSON or of quoted-printable stands for."""
+    if escape[0] == "=":
+        return chr(int(escape[1:], 16)) if escape[-1] != "\n" else ""
+    kind, digits = escape[1], escape[2:].strip("{}")
+    if kind in "uUx":
+        if "\\" in digits:
+            high, low = (int(half, 16) for half in digits.split("\\u"))
+            return chr(0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF))
+        code = int(digits, 16)
+        return chr(code) if code <= _LAST_CODE else escape
+    return chr(int(escape[1:], 8)) if digits else _SHORT.get(kind, kind)
+
+
+_ESCAPES: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
+    ("%", _PERCENT, _percent),
+    ("&", _REFERENCE, html.unescape),
+    ("\\=", _BACKSLASH, _backslash),
+)
+
+
+def _escapes(text: str) -> Iterator[Decoded]:
+    """Yield the text with percent codes, with character references and with backslash escapes resolved."""
+    for signs, pattern, said in _ESCAPES:
+        if any(sign in text for sign in signs):
+            resolved = _resolved(text, pattern, said)
+            if resolved.text != text:
+                yield resolved
+
+
+def _resolved(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -> Decoded:
+    """Return a text with its escapes resolved."""
+    pieces: list[str] = []
+    escapes: list[tuple[int, int]] = []
+    ends = [0]  # where each escape ends in the resolved text, behind the text's beginning
+    done = 0
+    for found in pattern.finditer(text):
+        start, end = found.span()
+        meant = said(found.group())
+        pieces += (text[done:start], meant)
+        escapes.append((start, end))
+        ends.append(ends[-1] + start - done + len(meant))
+        done = end
+    return Decoded("".join([*pieces, text[done:]]), partial(_escaped, escapes, ends))
+
+
+def _escaped(escapes: Sequence[tuple[int, int]], ends: Sequence[int], low: int, high: int) -> tuple[int, int]:
+    """Return where a part of a resolved text stands: what an escape says stands in all of the escape."""
+
+    def place(at: int, side: int) -> int:
+        last = bisect_right(ends, at) - 1
+        given = (escapes[last - 1][1] if last else 0) + at - ends[last]
+        return given + side if last == len(escapes) or given < escapes[last][0] else escapes[last][side]
+
+    return place(low, 0), place(high - 1, 1)
+
+
+_CODES: tuple[Callable[[str], Iterator[Decoded]], ...] = (_base64, _hex, _escapes, _numbers, _base32)
+
+
+def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
+    """Yield the text that bytes hold; nothing if they cannot be decoded or are not text. ``place`` counts bytes."""
+    try:
+        raw = decode()
+    except (ValueError, binascii.Error):
+        return
+    coding = _coding(raw)
+    text = raw.decode(coding, errors="ignore")
+    lost = len(raw) - len(text.encode(coding))
+    clear = text if text.isascii() else disguises.read(text).text  # what cannot be seen does not make it illegible
+    legible = sum(map(str.isprintable, clear)) * 10 >= len(clear) * 8
+    if legible and len(clear) >= _LEAST and lost * 10 <= len(raw) + _TORN * 10:
+        yield Decoded(text, partial(_in_bytes, cache(partial(_characters, raw, coding)), place))
+
+
+def _characters(raw: bytes, coding: str) -> list[tuple[int, int]]:
+    """Return where each character of a text stands in its bytes."""
+    decoder = codecs.getincrementaldecoder(coding)(errors="ignore")
+    spans: list[tuple[int, int]] = []
+    for at in range(1, len(raw) + 1):
+        spans += ((at - len(char.encode(coding)), at) for char in decoder.decode(raw[at - 1 : at]))
+    return spans
+
+
+def _in_bytes(characters: Callable[[], list[tuple[int, int]]], place: Place, low: int, high: int) -> tuple[int, int]:
+    """Return the place of some characters of the text that bytes hold."""
+    return place(characters()[low][0], characters()[high - 1][1])
+
+
+def _coding(raw: bytes) -> str:
+    """Return the encoding of bytes: in UTF-16 every other one is zero, as far as letters are Latin."""
+    if raw.count(0) * 3 <= len(raw):
+        return "utf-8"
+    return "utf-16-le" if raw[1::2].count(0) > raw[::2].count(0) else "utf-16-be"

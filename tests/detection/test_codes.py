@@ -1,0 +1,108 @@
+"""Codes: what is found in a decoded text stands where the code says it, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given, strategies as st
+
+from penstock.detection.codes import decoded
+
+Escape = Callable[[str], str]
+
+ESCAPES: dict[str, Escape] = {
+    "percent": lambda char: "".join(f"%{byte:02X}" for byte in char.encode()),
+    "reference": lambda char: f"&#{ord(char)};",
+    "hexadecimal reference": lambda char: f"&#x{ord(char):x};",
+    "JSON": lambda char: json.dumps(char)[1:-1] if not char.isascii() else f"\\u{ord(char):04x}",
+    "Python": lambda char: f"\\U{ord(char):08x}",
+    "JavaScript": lambda char: f"\\u{{{ord(char):x}}}",
+}
+TEXTS = st.text(st.sampled_from("abcxyz019 @.-_/äßЖ中😀"), max_size=12)
+SAID = st.text(st.sampled_from("abcxyz019@.äßЖ中😀"), min_size=1, max_size=12)
+
+
+def found_at(code: str, text: str, low: int, high: int) -> list[tuple[int, int]]:
+    """Return where part of a text stands in a code, for each reading that is this text."""
+    return [said.place(low, high) for said in decoded(code) if said.text == text]
+
+
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
+@given(TEXTS, SAID, TEXTS, st.lists(st.booleans(), min_size=36, max_size=36))
+@example("name=Jo&email=".replace("&", " ").replace("=", " "), "jo@example.com", " x", [False] * 2 + [True] * 34)
+def test_what_is_found_covers_the_escapes_that_say_it(
+    escape: Escape, before: str, said: str, behind: str, chosen: list[bool]
+) -> None:
+    """Whichever characters of a text are escaped, within what is found and around it."""
+    text = f"{before}{said}{behind}"
+    chosen = [*chosen, *[True] * len(text)]
+    chosen[len(before)] = True
+    pieces = [escape(char) if marked else char for char, marked in zip(text, chosen, strict=False)]
+    low, high = len(before), len(before) + len(said)
+    starts = [sum(map(len, pieces[:at])) for at in (low, high)]
+
+    assert (starts[0], starts[1]) in found_at("".join(pieces), text, low, high)
+
+
+@given(st.binary(max_size=4), SAID, TEXTS, st.sampled_from([base64.b64encode, base64.urlsafe_b64encode]))
+def test_in_base64_no_letter_stays_that_holds_a_bit_of_it(
+    torn: bytes, said: str, behind: str, encode: Callable[[bytes], bytes]
+) -> None:
+    """And each letter stays that holds none; wherever the code begins in the text."""
+    before = f"{'x' * len(torn)} what goes before, "
+    text = f"{before}{said} {behind}, and what is behind"
+    raw = text.encode()
+    code = encode(raw).decode().rstrip("=")
+    low, high = len(before.encode()), len(f"{before}{said}".encode())
+    places = found_at(code, text, len(before), len(before) + len(said))
+
+    assert (low * 8 // 6, -(-high * 8 // 6)) in places
+
+
+@given(SAID, st.sampled_from(["", "%", "\\x", "0x"]), st.sampled_from(["", " ", ", ", "\n"]))
+def test_in_hexadecimal_the_digits_of_its_bytes_are_found(said: str, sign: str, between: str) -> None:
+    """With the sign before each."""
+    before, behind = "what goes before ", " and what is behind"
+    pieces = [f"{sign}{byte:02x}" for byte in f"{before}{said}{behind}".encode()]
+    code = between.join(pieces)
+    low, high = len(before.encode()), len(f"{before}{said}".encode())
+    start = sum(len(piece) + len(between) for piece in pieces[:low])
+    end = sum(len(piece) + len(between) for piece in pieces[:high]) - len(between)
+
+    assert (start, end) in found_at(code, f"{before}{said}{behind}", len(before), len(before) + len(said))
+
+
+@pytest.mark.parametrize("base", ["d", "o", "b"])
+def test_of_numbers_those_are_found_that_stand_for_it(base: str) -> None:
+    """Decimal, octal and binary."""
+    text = "well, jo@example.com it is"
+    codes = [format(ord(char), base) for char in text]
+    start, end = len(" ".join(codes[:6])) + 1, len(" ".join(codes[:20]))
+    assert (start, end) in found_at(" ".join(codes), text, 6, 20)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("a+b%40c", "a b@c"),
+        (quote("ä b@c"), "ä b@c"),
+        (quote_plus("ä b@c"), "ä b@c"),
+        ("%C3%A4%ff%C3x", "ä\ufffd\ufffdx"),
+        ("a&amp;b &lt;c&gt; &#x40;&#64 &unknown;", "a&b <c> @@ &unknown;"),
+        (r"a\/b\n\"c\" \x40\100 😀", 'a/b\n"c" @@ 😀'),
+        ("soft=\r\nly =40", "softly @"),
+        (r"\U99999999 \ud800", "\\U99999999 \ud800"),
+    ],
+)
+def test_escapes_are_resolved(code: str, said: str) -> None:
+    """As those do who read them."""
+    assert said in [each.text for each in decoded(code)]
+
+
+def test_what_holds_no_code_has_no_reading() -> None:
+    """It was read already."""
+    assert not [*decoded('{"a":"1=2","mail":"jo@example.com","rest":"100%"}')]
