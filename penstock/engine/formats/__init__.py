@@ -79,12 +79,19 @@ def wire_format(format: str) -> WireFormat:  # noqa: A002  # the users' word
 def parse_messages(
     value: object,
     format: Format | None = None,  # noqa: A002  # the users' word
+    *,
+    trusted: bool = False,
 ) -> tuple[Message, ...]:
     """Return messages from text, from JSON objects in any of the formats, or from messages.
+
+    What is parsed from JSON objects counts as a client's: its messages have ``from_client`` set, whatever their role
+    and whatever the object says, and guards check them all, system messages included.
 
     Args:
         value: a str (one user message), a `Message`, a JSON object, or an iterable of messages and objects.
         format: the format of the objects, one of `FORMATS`; None detects it for each object.
+        trusted: whether the objects come from the application itself (its store, its configuration). ``from_client``
+            is then not set, except where an object in Penstock's own format says so.
 
     Raises:
         MessageError: the value is something else, or a message is malformed. The error names its place
@@ -100,9 +107,14 @@ def parse_messages(
     for kind, run in groupby(range(len(items)), _kinds(items, given).__getitem__):
         places = list(run)
         part = [items[index] for index in places]
-        made += wire_format(kind).read(part, _PLACE, places[0]) if kind else part
+        made += _read(wire_format(kind), part, places[0], trusted=trusted) if kind else part
         runs += 1
     return tuple(made) if runs <= 1 else named(made)
+
+
+def _read(format: WireFormat, items: Sequence[Value], start: int, *, trusted: bool) -> Iterable[Message]:  # noqa: A002
+    found = format.read(items, _PLACE, start)
+    return found if trusted else [message.as_from_client() for message in found]
 
 
 def _items(value: object) -> list[Value]:

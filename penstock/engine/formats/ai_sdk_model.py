@@ -307,7 +307,7 @@ def _with_copy(body: Json, part: ToolPart, notes: Json) -> Json:
 
 
 _LEFT_OUT = (SourcePart, DataPart, StepStartPart)
-_KEYS = frozenset({"role", "id", "content"})
+_KEYS = frozenset({"role", "name", "id", "content"})
 
 
 def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
@@ -330,7 +330,8 @@ def _read_message(value: Value, place: str) -> Message:
         "extra": unknown_keys(item, _KEYS, {"role", *(() if given is None else ("content",))}),
     }
     parts = _read_content(given, role, f"{place}.content")
-    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes))  # type: ignore[arg-type]
+    name = maybe_text(item, "name", place) or None
+    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes), name=name)  # type: ignore[arg-type]
 
 
 def _shape_of(item: Json) -> str:
@@ -377,7 +378,7 @@ def _write_message(message: Message) -> list[Json]:
     for step in cut:
         parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
         if parts or (len(cut) == 1 and (notes or not step)):
-            made.append(_write_step(message.role, parts, notes))
+            made.append(_write_step(message, parts, notes))
             made += _write_answers(message.role, parts)
             notes = {}
     return made
@@ -400,11 +401,13 @@ def _write_answers(role: str, parts: Sequence[Part]) -> list[Json]:
     return [{"role": "tool", "content": results}] if results else []
 
 
-def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
-    body: Json = {"role": role}
+def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
+    body: Json = {"role": message.role}
+    if message.name is not None:
+        body["name"] = message.name
     if isinstance(notes.get("id"), str):
         body["id"] = notes["id"]
-    body.update(_write_content(role, parts, notes))
+    body.update(_write_content(message.role, parts, notes))
     return with_unknown_keys(body, notes, _KEYS)
 
 

@@ -570,7 +570,7 @@ def write_copies(parts: Sequence[Part], notes: Value, fmt: str) -> Json:
 
 
 BODY_KEYS = frozenset({"parts", "metadata", CALLS, *TEXT_COPIES})
-HEAD_KEYS = frozenset({"id", "role", "createdAt", "threadId", "resourceId"})
+HEAD_KEYS = frozenset({"id", "role", "name", "createdAt", "threadId", "resourceId"})
 
 
 def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part], Json, Json]:
@@ -642,6 +642,8 @@ def write_head(message: Message, fmt: str, *, timed: bool) -> Json:
         head = {key: value for key, value in empty.items() if key in HEAD_KEYS and is_empty(value)}
     if message.id:
         head["id"] = message.id
+    if message.name is not None:
+        head["name"] = message.name
     if "odd_time" in notes:
         head["createdAt"] = notes["odd_time"]
     elif message.created_at is not None and (timed or notes.get("time") == "given"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats.ai_sdk_parts import read_body, read_head, together, write_body, write_head
-from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, with_notes
+from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, maybe_text, with_notes
 from penstock.engine.values.messages import ROLES, Message
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FORMAT = "ai-sdk-ui"
 LEAVES_OUT: frozenset[str] = frozenset()
 """The kinds of parts for which the format has no place."""
 
-_HEAD = frozenset({"id", "role", "createdAt"})
+_HEAD = frozenset({"id", "role", "name", "createdAt"})
 
 
 def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
@@ -47,6 +47,7 @@ def _read_message(value: Value, place: str) -> Message:
         id=message_id,
         created_at=created_at,
         metadata=with_notes(FORMAT, {**head, **notes}, metadata),
+        name=maybe_text(item, "name", place) or None,
     )
 
 

@@ -23,7 +23,7 @@ _TEXTS = "texts"
 """Content of text parts only: it fits chat and model messages."""
 
 _ROW = frozenset({"createdAt", "threadId", "resourceId"})
-_OWN_HEAD = frozenset({"created_at", "thread_id", "resource_id"})
+_OWN_HEAD = frozenset({"created_at", "thread_id", "resource_id", "from_client"})
 _OWN_PARTS = frozenset({"audio", "tool", "data", "unknown"})
 _OWN_KEYS = frozenset({"metadata", "media_type", "file_id", "name"})
 _CHAT_KEYS = frozenset(

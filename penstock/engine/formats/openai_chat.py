@@ -440,7 +440,18 @@ _ROLES: dict[str, Role] = {
     "function": "tool",
 }
 _KEYS = frozenset(
-    {"role", "id", "content", "refusal", "audio", "tool_calls", "function_call", "reasoning_details", *REASONING}
+    {
+        "role",
+        "name",
+        "id",
+        "content",
+        "refusal",
+        "audio",
+        "tool_calls",
+        "function_call",
+        "reasoning_details",
+        *REASONING,
+    }
 )
 
 
@@ -466,7 +477,8 @@ def _read_message(value: Value, place: str) -> Message:
     notes["role"] = "developer" if item["role"] == "developer" else None
     notes["content"] = "absent" if "content" not in item else "parts" if content and is_array(item["content"]) else None
     notes["extra"] = unknown_keys(item, _KEYS, {"role"})
-    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes))
+    name = maybe_text(item, "name", place) or None
+    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes), name=name)
 
 
 def write(messages: Iterable[Message]) -> list[Json]:
@@ -487,7 +499,7 @@ def _write_message(message: Message) -> list[Json]:
     for step in cut:
         parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
         if parts or (len(cut) == 1 and (notes or not step)):
-            made.append(_write_step(message.role, parts, notes))
+            made.append(_write_step(message, parts, notes))
             made += [write_result(part) for part in parts if isinstance(part, ToolPart) and is_finished(part)]
             notes = {}
     return made
@@ -507,7 +519,7 @@ def _with_id(item: Json, notes: Json) -> Json:
     return {**item, "id": notes["id"]} if isinstance(notes.get("id"), str) else item
 
 
-def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
+def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
     calls: Json = {}
     tools = [part for part in parts if isinstance(part, ToolPart)]
     listed = [write_call(part) for part in tools if not is_function_call(part)]
@@ -521,7 +533,9 @@ def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
     body = {**write_reasoning(parts, notes), **spoken}
     content = [part for part in parts if not isinstance(part, ToolPart) and field_of(part) == "content"]
     body.update(_write_content(content, notes, None if spoken else ""))
-    body["role"] = "developer" if role == "system" and notes.get("role") == "developer" else role
+    body["role"] = "developer" if message.role == "system" and notes.get("role") == "developer" else message.role
+    if message.name is not None:
+        body["name"] = message.name
     return _with_id(with_unknown_keys(body, notes, _KEYS), notes)
 
 

@@ -80,6 +80,7 @@ def _read_message(value: Value, place: str) -> Message:
         thread_id=maybe_text(item, "threadId", place) or None,
         resource_id=maybe_text(item, "resourceId", place) or None,
         metadata=with_notes(FORMAT, {**head, **notes}, metadata),
+        name=maybe_text(item, "name", place) or None,
     )
 
 
