@@ -164,7 +164,7 @@ _CALLS = frozenset({"tool-call", "tool-result", "tool-error"})
 def unread_in(chunk: Chunk) -> list[Unread]:
     """Return the body in a chunk that cannot be read, in a list; an empty list if there is none."""
     if chunk.type == "file":
-        found = unread_bodies(Message("assistant", parts_of(chunk)), ("file", "audio"))
+        found = unread_bodies(Message("assistant", tuple(parts_of(chunk))), ("file", "audio"))
         return [Unread("", 0, part.kind) for part in found]
     kind = kind_of(chunk)
     if kind in ("tool", "data", "unknown") and chunk.type != PROBE and holds_unread(_value_of(chunk)):

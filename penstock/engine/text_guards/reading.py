@@ -176,7 +176,7 @@ def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") 
         yield Text(where._replace(path=found), said, kind, _key_of(found), fixed=True)
 
 
-def fixed_texts(value: Layer, path: Path, where: TextPlace, kind: str) -> Iterator[Text]:
+def fixed_texts(value: Value, path: Path, where: TextPlace, kind: str) -> Iterator[Text]:
     """Yield the texts of a value that cannot be edited, without the words that formats use for their notes."""
     for text in value_texts(value, path, where, kind):
         if text.text and text.text not in NOTE_WORDS and _MINTED.fullmatch(text.text) is None:

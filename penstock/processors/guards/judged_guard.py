@@ -112,7 +112,7 @@ class GuardOptions(JudgeOptions, total=False):
     history: bool
     system: SystemMessages
     last_message_only: bool
-    unscanned: Unscanned
+    unscanned: Unscanned | None
     on_detection: Callable[[Detection], object] | None
     on_violation: Callable[[Detection], object] | None
     include_text: bool

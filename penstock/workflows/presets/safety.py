@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
     from penstock.engine.values.protocols import Model
-    from penstock.processors.guards.judged_guard import GuardOptions
 
 Strategy = Literal["block", "warn", "filter"]
 Hiding = Literal["redact", "block", "warn", "filter"]
@@ -58,11 +57,17 @@ def safety(
         OptionError: an option is not allowed.
         MissingExtraError: ``languages`` is given, and the extra ``language`` is not installed.
     """
-    common: GuardOptions = {"system": system, "unscanned": unscanned}
     guards = (
-        PIIDetector(model, strategy=personal, redaction_method="placeholder", id="personal-data", **common),
-        ModerationProcessor(model, strategy=harm, **common),
-        PromptInjectionDetector(model, strategy=attacks, **common),
+        PIIDetector(
+            model,
+            strategy=personal,
+            redaction_method="placeholder",
+            system=system,
+            unscanned=unscanned,
+            id="personal-data",
+        ),
+        ModerationProcessor(model, strategy=harm, system=system, unscanned=unscanned),
+        PromptInjectionDetector(model, strategy=attacks, system=system, unscanned=unscanned),
         SystemPromptScrubber(strategy=leaks, redaction_method="placeholder", unscanned=unscanned),
     )
     language_guard = () if languages is None else (LanguageDetector(target_languages=languages, strategy="block"),)
