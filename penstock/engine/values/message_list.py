@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 Source = Literal["input", "memory", "response", "context", "system"]
 
-TEXT_KINDS: frozenset[str] = frozenset({"text", "reasoning", "tool", "source", "file", "audio"})
-"""The kinds of parts whose texts are read by default: all that carry any, but an application's own data."""
+TEXT_KINDS: frozenset[str] = frozenset({"text", "reasoning", "tool", "source", "file", "audio", "data", "unknown"})
+"""The kinds of parts that hold texts which can be edited."""
 
 Messages: TypeAlias = "str | Message | Iterable[Message]"
 

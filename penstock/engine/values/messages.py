@@ -192,9 +192,9 @@ class StepStartPart:
 
 @dataclass(frozen=True, slots=True)
 class UnknownPart:
-    """A part of a type that Penstock does not know; ``raw`` passes through unchanged."""
+    """A part of a type that Penstock does not know, as it was received. All strings in it, keys included, are text."""
 
-    texts: ClassVar[tuple[str, ...]] = ()
+    texts: ClassVar[tuple[str, ...]] = ("raw",)
     raw: Value
     metadata: Values = EMPTY
     type: Literal["unknown"] = field(default="unknown", repr=False)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from penstock.detection.windows import Windows
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, field_of, listed_place
+from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, cannot_edit, field_of, listed_place
 from penstock.engine.text_guards.text_guard import MAX_HOLD
 from penstock.engine.values.edits import Edit, apply
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.model import JudgeError
-from penstock.processors.guards.judged_guard import Detection, Guard, require_complete
+from penstock.processors.guards.judged_guard import REMOVES_MESSAGES, Detection, Guard, require_complete, says_something
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -193,6 +193,9 @@ class SpanGuard(Guard[V]):
         self, window: TextWindow, search: _SpanSearch, ctx: AnyContext
     ) -> tuple[Sequence[SpanFinding], int]:
         begin = search.judged.at - window.base
+        if window.fixed and not says_something(window.text):
+            search.judged.advance((), window.base, len(window.text), final=window.final)
+            return self._decided(window, search)
         cuts = self.windows.cuts(window.text, begin, final=window.final)
         sentences = itertools.pairwise([begin, *cuts])
         found = await gather([partial(self._ask_about, window.text, start, end, ctx) for start, end in sentences])
@@ -256,7 +259,7 @@ class SpanGuard(Guard[V]):
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Report what was found; then return the edits of the strategy, or stop the run."""
-        found = [(hit.window, group_findings(_real(hit))) for hit in hits]
+        found = [(hit.window, group_findings(self._counting(hit))) for hit in hits]
         listed = [(window, group) for window, groups in found for group in groups]
         for window, groups in found:
             self._report_places(ctx, window, groups)
@@ -266,17 +269,27 @@ class SpanGuard(Guard[V]):
         self._reporter.count(ctx, self.found, Counter(types))
         if self.strategy == "warn":
             self.warn(ctx, types)
-        stuck = self._why_not_edited(listed)
+        stuck = self._why_not_edited(listed, ctx)
         if self.strategy == "block" or stuck:
             self.block(ctx, types, self._metadata(listed), stuck)
         return [self._edits(window, groups, ctx) for window, groups in found]
 
-    def _why_not_edited(self, found: Sequence[tuple[TextWindow, FindingGroup]]) -> str:
+    def counts(self, window: TextWindow, type: str) -> bool:
+        """Return whether a finding of a type counts where it stands; by default everywhere."""
+        del window, type
+        return True
+
+    def _counting(self, hit: Hit) -> list[SpanFinding]:
+        found = [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
+        return [item for item in found if self.counts(hit.window, item.type)] if hit.window.fixed else found
+
+    def _why_not_edited(self, found: Sequence[tuple[TextWindow, FindingGroup]], ctx: AnyContext) -> str:
         """Return why the findings cannot be edited; an empty text if they can."""
         if self.edits == "nothing":
             return ""
-        if any(window.fixed for window, _ in found):
-            return "a value that is not text cannot be edited in place; "
+        fixed = [window for window, _ in found if window.fixed]
+        if fixed and not (self.removes_messages and ctx.stage in REMOVES_MESSAGES):
+            return cannot_edit(fixed)
         if self.strategy != "filter" and any(not group.owner.located for _, group in found):
             return "what the judge found does not stand in the text as it says, so it cannot be hidden; "
         return ""
@@ -450,10 +463,6 @@ class _SpanSearch:
             if lower == limit:
                 return limit
             limit = lower
-
-
-def _real(hit: Hit) -> list[SpanFinding]:
-    return [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
 
 
 def _at_places(

@@ -17,7 +17,9 @@ from penstock.workflows.presets.hygiene import plain_letters
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
     from penstock.engine.values.protocols import Model
+    from penstock.processors.guards.judged_guard import GuardOptions
 
 Strategy = Literal["block", "warn", "filter"]
 Hiding = Literal["redact", "block", "warn", "filter"]
@@ -31,6 +33,8 @@ def safety(
     attacks: Strategy = "block",
     leaks: Hiding = "redact",
     languages: Iterable[str] | None = None,
+    system: SystemMessages = "client",
+    unscanned: Unscanned | None = None,
 ) -> Workflow:
     """Hide personal data, judge content, detect injected instructions, and keep the system prompt out of answers.
 
@@ -46,16 +50,20 @@ def safety(
         leaks: what to do with passages of the system prompt in answers: ``redact``, ``block``, ``warn`` or ``filter``.
         languages: the languages in which users may write, as codes or names; others are blocked. None: any language,
             without a check.
+        system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
+        unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
+            None: ``block``, except in guards that only warn.
 
     Raises:
         OptionError: an option is not allowed.
         MissingExtraError: ``languages`` is given, and the extra ``language`` is not installed.
     """
+    common: GuardOptions = {"system": system, "unscanned": unscanned}
     guards = (
-        PIIDetector(model, strategy=personal, redaction_method="placeholder", id="personal-data"),
-        ModerationProcessor(model, strategy=harm),
-        PromptInjectionDetector(model, strategy=attacks),
-        SystemPromptScrubber(strategy=leaks, redaction_method="placeholder"),
+        PIIDetector(model, strategy=personal, redaction_method="placeholder", id="personal-data", **common),
+        ModerationProcessor(model, strategy=harm, **common),
+        PromptInjectionDetector(model, strategy=attacks, **common),
+        SystemPromptScrubber(strategy=leaks, redaction_method="placeholder", unscanned=unscanned),
     )
     language_guard = () if languages is None else (LanguageDetector(target_languages=languages, strategy="block"),)
-    return Workflow("safety").then(plain_letters()).parallel(*guards, *language_guard)
+    return Workflow("safety").then(plain_letters(system)).parallel(*guards, *language_guard)

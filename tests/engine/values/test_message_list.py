@@ -128,13 +128,13 @@ PARTS = [
 
 
 def test_texts_are_found_wherever_they_stand() -> None:
-    """Keys of mappings included; an application's own data only where it is asked for."""
+    """Keys of mappings included, and an application's own data."""
     messages = MessageList([Message.user(PARTS, id="1")])
     found = dict(messages.texts())
     assert found[TextPlace("1", 0)] == "t"
     assert found[TextPlace("1", 2, ("arguments", "q", 1, "k"))] == "v"
     assert found[TextPlace("1", 2, ("result", KeyText("s")))] == "s"
-    assert sorted(found.values()) == sorted(["t", "r", "q", "a", "k", "v", "n", "s", "x", "e", "f"])
+    assert sorted(found.values()) == sorted(["t", "r", "q", "a", "k", "v", "n", "s", "x", "e", "f", "x", "y"])
     assert [text for _, text in messages.texts(kinds=["data"])] == ["x", "y"]
     assert list(messages.texts([])) == []
 
