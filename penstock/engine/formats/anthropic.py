@@ -129,7 +129,9 @@ def _read_image(item: Json, place: str) -> Part:
     data, url, media_type = (maybe_text(source, key, f"{place}.source") for key in ("data", "url", "media_type"))
     file_id = maybe_text(source, "file_id", f"{place}.source")
     notes["extra"] = unknown_keys(item, _IMAGE, _IMAGE)
-    return ImagePart(url, data, media_type, with_notes(FORMAT, {**notes, "file_id": file_id}))
+    if file_id is not None:
+        return FilePart(data, url, file_id, media_type, None, with_notes(FORMAT, {**notes, "type": "image"}))
+    return ImagePart(url, data, media_type, with_notes(FORMAT, notes))
 
 
 def _read_document(item: Json, place: str) -> Part:
@@ -276,9 +278,8 @@ def _write_reasoning(part: ReasoningPart, notes: Json) -> Json:
 def _write_media(part: ImagePart | FilePart, notes: Json) -> Json:
     if isinstance(part, FilePart) and notes.get("type") == "container_upload" and part.file_id is not None:
         return with_unknown_keys({"type": "container_upload", "file_id": part.file_id}, notes, _UPLOAD)
-    is_image = isinstance(part, ImagePart) or (
-        media_type_of(part).startswith("image/") and "source" not in notes and part.file_id is None
-    )
+    is_image = isinstance(part, ImagePart) or notes.get("type") == "image"
+    is_image = is_image or (media_type_of(part).startswith("image/") and "source" not in notes and part.file_id is None)
     body: Json = {"type": "image" if is_image else "document", "source": _write_source(part, notes)}
     if isinstance(part, FilePart) and not is_image and part.name is not None:
         body["title"] = part.name
@@ -293,7 +294,7 @@ def _write_source(part: ImagePart | FilePart, notes: Json) -> Json:
         data, url, media_type = found[1], None, found[0]
     if data is not None and media_type is None and not own:
         media_type = "image/png" if isinstance(part, ImagePart) else "application/pdf"
-    file_id = part.file_id if isinstance(part, FilePart) else notes.get("file_id")
+    file_id = part.file_id if isinstance(part, FilePart) else None
     given = {"data": data, "media_type": media_type if data is not None or own else None, "url": url}
     body: Json = {key: value for key, value in {**given, "file_id": file_id}.items() if value is not None}
     kind = "base64" if data is not None else "url" if url is not None else "file"

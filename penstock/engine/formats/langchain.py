@@ -176,15 +176,14 @@ def _read_media(item: Json, place: str) -> Part | None:
     handled = {"type", *(name for name in ("url", key, file_key, "mime_type") if item.get(name) is not None)}
     kind = item["type"]
     notes: Json = {
-        "type": kind if kind == "video" or (kind == "file" and file_id is None) else None,
+        "type": kind,
         "old": old or None,
-        "file_id": file_id if kind in ("image", "audio") else None,
         "extra": {name: given for name, given in item.items() if name not in handled},
     }
-    metadata = with_notes(FORMAT, {**notes, "own": True})
-    if kind == "image":
+    metadata = with_notes(FORMAT, notes)
+    if kind == "image" and file_id is None:
         return ImagePart(url, data, media_type, metadata)
-    if kind == "audio":
+    if kind == "audio" and file_id is None:
         return AudioPart(data, url, media_type, metadata=metadata)
     return FilePart(data, url, file_id, media_type, None, metadata)
 
@@ -247,15 +246,13 @@ def _write_text(part: TextPart, notes: Json) -> Value:
 
 
 def _write_media(part: ImagePart | AudioPart | FilePart, notes: Json) -> Json:
-    old, own = bool(notes.get("old")), bool(notes.get("own"))
-    kind = "image" if isinstance(part, ImagePart) else "audio" if isinstance(part, AudioPart) else "file"
-    if kind == "file" and notes.get("type") == "video":
-        kind = "video"
+    old, own = bool(notes.get("old")), notes.get("type") in _DATA_TYPE
     family = media_type_of(part).partition("/")[0]
-    if kind == "file" and not own and family in ("image", "audio", "video"):
-        kind = family
+    kind = "image" if isinstance(part, ImagePart) else "audio" if isinstance(part, AudioPart) else "file"
+    if kind == "file":
+        kind = notes["type"] if own else family if family in _DATA_TYPE else kind
     body: Json = {"type": kind}
-    file_id = part.file_id if isinstance(part, FilePart) else notes.get("file_id")
+    file_id = part.file_id if isinstance(part, FilePart) else None
     given = {
         "url": part.url,
         "data" if old else "base64": part.data,

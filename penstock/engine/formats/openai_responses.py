@@ -120,6 +120,10 @@ def _read_part(value: Value, role: str, place: str) -> Part:
 
 
 def _read_image(item: Json, place: str) -> Part:
+    file_id = maybe_text(item, "file_id", place)
+    if file_id and not item.get("image_url"):
+        notes: Json = {"type": "image", "extra": unknown_keys(item, _IMAGE | {"file_id"}, {"type", "file_id"})}
+        return FilePart(file_id=file_id, metadata=with_notes(FORMAT, notes))
     rest = unknown_keys(item, _IMAGE, {"type"})
     return read_image(maybe_text(item, "image_url", place) or None, with_notes(FORMAT, {"extra": rest}))
 
@@ -154,6 +158,8 @@ def write_part(part: Part, role: str) -> Json:
 
 def _write_media(part: Media, notes: Json) -> Json:
     shown = shown_as(part, notes)
+    if isinstance(part, FilePart) and notes.get("type") == "image" and part.file_id is not None:
+        return with_unknown_keys({"type": "input_image", "file_id": part.file_id}, notes, _IMAGE | {"file_id"})
     if shown == "file" and isinstance(part, FilePart):
         return with_unknown_keys({"type": "input_file", **write_file(part, notes, "file_url")}, notes, _FILE)
     if shown == "audio":

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.engine.formats import FORMATS, Format, dump_messages, langchain, parse_messages
 from penstock.engine.values.errors import MessageError
-from penstock.engine.values.messages import Message, TextPart, ToolPart, UnknownPart
+from penstock.engine.values.messages import FilePart, Message, TextPart, ToolPart, UnknownPart
 from tests.engine.formats.wire_messages import lost, made, strings_of
 
 DUMPS: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "dumps.json").read_text())
@@ -91,6 +91,29 @@ def test_a_shape_that_is_known_becomes_a_text_or_a_tools_result(item: dict[str, 
     assert isinstance(part, (TextPart, ToolPart))
     assert A in (part.text if isinstance(part, TextPart) else " ".join(strings_of(part.result)))
     assert message.role in ("user", "tool", "assistant")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "file_1"}}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_image", "file_id": "file_1"}]},
+        {"type": "human", "content": [{"type": "image", "file_id": "file_1"}]},
+        {"type": "human", "content": [{"type": "audio", "source_type": "id", "id": "file_1"}]},
+    ],
+)
+def test_an_image_that_the_provider_keeps_is_a_file_that_nobody_can_read(item: dict[str, Any]):
+    """Guards stop what they cannot read; an image without an address and data would be none."""
+    (message,) = messages = parse_messages(item)
+    (part,) = message.parts
+    assert isinstance(part, FilePart)
+    assert part.file_id == "file_1"
+    assert dump_messages(messages, message_format(messages)) == [item]
+
+
+def message_format(messages: tuple[Message, ...]) -> Any:
+    """The format that the first part has notes of."""
+    return next(iter(messages[0].parts[0].metadata))
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def _anthropic_block(m: Maker) -> dict[str, Any]:
                 content=lambda: m.text() if m.maybe() else texts,
                 is_error=m.maybe,
             ),
-            lambda: {"type": "web_search_tool_result", "tool_use_id": m.text(), "content": m.value()},
+            lambda: {"type": "web_search_tool_result", "tool_use_id": m.text(), "content": [m.object()]},
         ]
     )()
 
