@@ -3,8 +3,13 @@
     penstock            Penstock's own: the fields of the values under their own names (module `native`)
     openai-chat         messages of OpenAI's chat completions, and of providers that are compatible with them
     openai-responses    items of OpenAI's responses
+    anthropic           messages of Anthropic's Messages API
+    google              contents of Gemini
     ai-sdk-ui           the AI SDK's UI messages
     ai-sdk-model        the AI SDK's model messages, which it sends to a provider
+    langchain           LangChain's messages, as its functions dump them
+    pydantic-ai         pydantic-ai's history, as its adapter dumps it
+    mcp                 messages of prompts, and results of tools, of the Model Context Protocol
     stored              rows of the reference system, ``content.format`` 2
 
 Each format is a module with the functions ``read`` and ``write`` (`WireFormat`), imported when it is first needed.
@@ -33,7 +38,19 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Format", "WireFormat", "dump_messages", "json_schema", "parse_messages", "wire_format"]
 
-Format = Literal["penstock", "openai-chat", "openai-responses", "ai-sdk-ui", "ai-sdk-model", "stored"]
+Format = Literal[
+    "penstock",
+    "openai-chat",
+    "openai-responses",
+    "anthropic",
+    "google",
+    "ai-sdk-ui",
+    "ai-sdk-model",
+    "langchain",
+    "pydantic-ai",
+    "mcp",
+    "stored",
+]
 FORMATS: tuple[str, ...] = get_args(Format)
 
 _MODULES = {"penstock": "native"}

@@ -10,7 +10,14 @@ import json
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats.ai_sdk_parts import OPTIONS, read_metadata, write_metadata
-from penstock.engine.formats.parts import as_json, as_url, has_scheme, is_finished, steps
+from penstock.engine.formats.parts import (
+    as_json,
+    as_url,
+    has_scheme,
+    is_finished,
+    steps,
+    with_answers,
+)
 from penstock.engine.formats.wire import (
     SPOKEN_PARTS,
     Json,
@@ -25,6 +32,8 @@ from penstock.engine.formats.wire import (
     maybe_text,
     named,
     notes_of,
+    read_each,
+    refuse_without_content,
     unknown_keys,
     with_notes,
     with_unknown_keys,
@@ -316,10 +325,10 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return named(read_each(items, place, start, _read_message))
 
 
-def _read_message(value: Value, place: str) -> Message:
+def _read_message(value: Value, place: str) -> Iterable[Message]:
     item = expect_object(value, place, "a model message")
     role = expect_role(item, place, ROLES)
     given = item.get("content")
@@ -330,8 +339,10 @@ def _read_message(value: Value, place: str) -> Message:
         "extra": unknown_keys(item, _KEYS, {"role", *(() if given is None else ("content",))}),
     }
     parts = _read_content(given, role, f"{place}.content")
+    refuse_without_content(item, place, parts, notes["extra"])
     name = maybe_text(item, "name", place) or None
-    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes), name=name)  # type: ignore[arg-type]
+    made = Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes), name=name)  # type: ignore[arg-type]
+    return [made]
 
 
 def _shape_of(item: Json) -> str:
@@ -372,7 +383,8 @@ def write(messages: Iterable[Message]) -> list[Json]:
 def _write_message(message: Message) -> list[Json]:
     notes = notes_of(message, FORMAT)
     made: list[Json] = []
-    cut = steps(message.parts, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)), _is_answered)
+    whole = with_answers(message.parts, FORMAT)
+    cut = steps(whole, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)), _is_answered)
     if message.role != "assistant":
         cut = [list(message.parts)]
     for step in cut:

@@ -101,6 +101,11 @@ ONE_OF_EACH: dict[Format, Any] = {
     "penstock": {"role": "system", "parts": [{"type": "text", "text": "a"}], "from_client": False},
     "openai-chat": {"role": "developer", "content": "a"},
     "openai-responses": {"type": "message", "role": "system", "content": "a"},
+    "anthropic": {"role": "system", "content": "a"},
+    "google": {"role": "system", "parts": [{"text": "a"}]},
+    "langchain": {"type": "system", "content": "a"},
+    "pydantic-ai": {"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "a"}]},
+    "mcp": {"role": "user", "content": {"type": "text", "text": "a"}},
     "ai-sdk-ui": {"id": "m", "role": "system", "parts": [{"type": "text", "text": "a"}]},
     "ai-sdk-model": {"role": "system", "content": "a", "providerOptions": {"a": {}}},
     "stored": {"id": "m", "role": "system", "content": {"format": 2, "parts": [{"type": "text", "text": "a"}]}},
@@ -113,7 +118,7 @@ def test_what_is_parsed_is_a_clients_unless_it_is_trusted(name: Format):
     item = ONE_OF_EACH[name]
     (sent,) = parse_messages(item, name)
     assert sent.from_client
-    assert sent.role == "system"
+    assert sent.role == ("user" if name == "mcp" else "system")  # which has no system messages
     (trusted,) = parse_messages(item, name, trusted=True)
     assert not trusted.from_client
     assert trusted.as_from_client() == sent
@@ -131,7 +136,10 @@ def test_a_stored_message_is_remembered_as_a_clients():
     assert parse_messages(dump_messages(messages), trusted=True) == messages
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "openai-responses"])
+NAMELESS = ("openai-responses", "anthropic", "google", "pydantic-ai", "mcp")
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in NAMELESS])
 def test_a_message_keeps_the_name_of_its_speaker(name: Format):
     """In every format that has a place for it, and through edits of its parts."""
     message = Message.user("a", name="bob")
@@ -216,8 +224,9 @@ def test_each_format_holds_a_conversation(name: str):
         for part in message.parts
         if part.type not in left_out
     ]
-    if name.startswith("openai") or name == "ai-sdk-model":
-        expected.insert(6, ("tool", ""))  # the result, which is a message of its own
+    if name not in ("penstock", "ai-sdk-ui", "stored"):
+        place = next(index for index, (kind, _) in enumerate(expected) if kind == "tool")
+        expected.insert(place + 1, ("tool", ""))  # the result, which is a message of its own
     assert said == expected
 
 
@@ -239,8 +248,8 @@ def test_pydantic_is_imported_only_where_it_is_needed():
     """Reading and writing the formats of others does without."""
     code = (
         "import sys; from penstock.engine.formats import dump_messages, parse_messages;"
-        "[dump_messages(parse_messages('hi'), name) for name in"
-        " ('openai-chat', 'openai-responses', 'ai-sdk-ui', 'ai-sdk-model', 'stored', 'penstock')];"
+        "from penstock.engine.formats import FORMATS;"
+        "[dump_messages(parse_messages('hi'), name) for name in FORMATS];"
         "print('pydantic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
