@@ -283,3 +283,10 @@ def test_a_step_that_edits_spans_may_take_messages_out_anywhere_but_not_put_othe
     for hook in (turns_round, doubles):
         with pytest.raises(StepFailedError, match="changed more"):
             Workflow("w").then(hook).check_sync([Message.user("a"), Message.user("b")])
+
+
+def test_system_messages_that_say_the_same_are_one_and_others_stay() -> None:
+    """What they say is their text, or their parts if these are no texts."""
+    notes = [Message.system([DataPart("n", number)]) for number in (1, 2)]
+    messages = MessageList([Message.system("a"), Message.system("a"), *notes])
+    assert [message.parts for message in messages.system] == [(TextPart("a"),), notes[0].parts, notes[1].parts]

@@ -24,6 +24,7 @@ from penstock import (
 from penstock.engine.formats import FORMATS, Format
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.testing import ScriptedModel
+from tests.engine.formats import wire_messages
 from tests.engine.formats.wire_messages import MAKES, Maker as WireMaker
 
 MAIL = "joe.secret@example.com"
@@ -213,19 +214,21 @@ def _packed(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def made(seed: int) -> tuple[Format, Json]:
-    """Return a message, and its format."""
-    name: Format = FORMATS[seed % len(FORMATS)]  # type: ignore[assignment]
-    make = getattr(Maker(seed), name.replace("-", "_"), None)
-    return name, MAKES[name](Words(seed)) if make is None else make()
+OWN: tuple[Format, ...] = ("penstock", "openai-chat", "openai-responses", "ai-sdk-ui", "ai-sdk-model", "stored")
 
 
-class Words(WireMaker):
-    """Makes the messages of the other formats, with plain words for texts."""
+def ordinary(seed: int) -> tuple[Format, list[Json]]:
+    """Return messages as people send them, and their format."""
+    name = OWN[seed % len(OWN)]
+    return name, [getattr(Maker(seed), name.replace("-", "_"))()]
 
-    def text(self) -> str:
-        """A word."""
-        return self.random.choice(("hello", "weather", "Rome"))
+
+def made(seed: int) -> tuple[Format, list[Json]]:
+    """Return messages, and their format: ordinary ones, odd ones of every format, and spoiled ones."""
+    if seed % 3 == 0:
+        return ordinary(seed // 3)
+    name: Format = FORMATS[seed // 3 % len(FORMATS)]  # type: ignore[assignment]
+    return name, wire_messages.made(name, seed, spoil=seed % 3 == 2)
 
 
 def strings(value: Json, path: Path = ()) -> Iterator[Path]:
@@ -266,21 +269,21 @@ STOPS = Workflow("stops").then(PromptInjectionDetector(unscanned="allow"))
 ALL = Workflow("all").then(PIIDetector(unscanned="allow")).then(PromptInjectionDetector(unscanned="allow"))
 
 
-def is_refused(flow: Workflow, item: Json, name: Format | None) -> bool:
-    """Return whether a message is blocked, or is none."""
+def is_refused(flow: Workflow, items: list[Json], name: Format | None) -> bool:
+    """Return whether messages are blocked, or are none."""
     try:
-        messages = parse_messages([item], name)
+        messages = parse_messages(items, name)
     except MessageError:
         return True
     return flow.check_sync(messages).blocked
 
 
-def upstream(item: Json, name: Format | None) -> str:
-    """Return what a provider is sent if an agent is given a message, and its guard redacts."""
+def upstream(items: list[Json], name: Format | None) -> str:
+    """Return what a provider is sent if an agent is given messages, and its guard redacts."""
     model = ScriptedModel(["ok"], repeat_last=True)
     agent = Agent(model, processors=[PIIDetector(detection_types=["email"], unscanned="allow")])
     try:
-        agent.generate_sync([Message.user("go"), *parse_messages([item], name)])
+        agent.generate_sync([Message.user("go"), *parse_messages(items, name)])
     except (MessageError, UsageError):
         return ""
     client = OpenAICompatibleModel("m", base_url="http://127.0.0.1:9/v1", api_key="k")
@@ -289,9 +292,9 @@ def upstream(item: Json, name: Format | None) -> str:
 
 def missed(seed: int, *, deep: bool) -> Iterator[str]:
     """Yield what got past for one message; ``deep``: also past an agent, and past a guard against injections."""
-    name, item = made(seed)
-    for path in strings(item):
-        with_mail = planted(item, path, MAIL)
+    name, items = made(seed)
+    for path in strings(items):
+        with_mail = planted(items, path, MAIL)
         for read_as in (name, None):
             if not is_refused(BLOCKS, with_mail, read_as):
                 yield f"{seed} {name} (as {read_as}): {path} was not read"
@@ -299,7 +302,7 @@ def missed(seed: int, *, deep: bool) -> Iterator[str]:
             continue
         if MAIL in upstream(with_mail, name):
             yield f"{seed} {name}: {path} went to the provider"
-        if not is_refused(STOPS, planted(item, path, ATTACK), name):
+        if not is_refused(STOPS, planted(items, path, ATTACK), name):
             yield f"{seed} {name}: an attack at {path} was not read"
 
 
@@ -308,9 +311,9 @@ def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     strings_read = found = blocked = 0
     for seed in range(count):
-        name, item = made(seed)
-        strings_read += sum(1 for _ in strings(item))
-        if is_refused(ALL, item, name):
+        strings_read += sum(1 for _ in strings(made(seed)[1]))
+        name, items = ordinary(seed)
+        if is_refused(ALL, items, name):
             blocked += 1
             sys.stdout.write(f"{seed} {name}: blocked for nothing\n")
         for told in missed(seed, deep=seed % 20 == 0):

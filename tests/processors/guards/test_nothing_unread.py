@@ -25,7 +25,7 @@ from penstock import (
 from penstock.engine import DataPart, FilePart, ImagePart, ReasoningPart, SourcePart, UnknownPart
 from penstock.testing import ScriptedModel, run_stage
 from penstock.workflows.presets import hygiene, injection, privacy, safety
-from tests.processors.guards.planted import ALL, ATTACK, MAIL, is_refused, made, missed
+from tests.processors.guards.planted import ALL, ATTACK, MAIL, is_refused, missed, ordinary
 
 TEXT = base64.b64encode(MAIL.encode()).decode()
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB//8="
@@ -41,8 +41,8 @@ def test_each_string_of_a_random_message_is_read(seed: int) -> None:
 def test_a_message_without_secrets_passes() -> None:
     """Call ids, addresses and unknown keys are no findings."""
     for seed in range(60):
-        name, item = made(seed)
-        assert not is_refused(ALL, item, name), (seed, name)
+        name, items = ordinary(seed)
+        assert not is_refused(ALL, items, name), (seed, name)
 
 
 OF_PARTS = [
