@@ -54,6 +54,8 @@ class MessagesSuite:
             resource_id="r",
             created_at=datetime(2026, 3, 4, 5, 6, 7, 89, timezone(timedelta(hours=5, minutes=30))),
             metadata={"deep": {"list": [1, 2]}, "text": "\U0001f600"},
+            name="bob",
+            from_client=True,
         )
         (stored,) = await store.save_messages([made])
         assert stored.message == made

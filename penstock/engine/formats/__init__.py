@@ -3,8 +3,13 @@
     penstock            Penstock's own: the fields of the values under their own names (module `native`)
     openai-chat         messages of OpenAI's chat completions, and of providers that are compatible with them
     openai-responses    items of OpenAI's responses
+    anthropic           messages of Anthropic's Messages API
+    google              contents of Gemini
     ai-sdk-ui           the AI SDK's UI messages
     ai-sdk-model        the AI SDK's model messages, which it sends to a provider
+    langchain           LangChain's messages, as its functions dump them
+    pydantic-ai         pydantic-ai's history, as its adapter dumps it
+    mcp                 messages of prompts, and results of tools, of the Model Context Protocol
     stored              rows of the reference system, ``content.format`` 2
 
 Each format is a module with the functions ``read`` and ``write`` (`WireFormat`), imported when it is first needed.
@@ -33,7 +38,19 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Format", "WireFormat", "dump_messages", "json_schema", "parse_messages", "wire_format"]
 
-Format = Literal["penstock", "openai-chat", "openai-responses", "ai-sdk-ui", "ai-sdk-model", "stored"]
+Format = Literal[
+    "penstock",
+    "openai-chat",
+    "openai-responses",
+    "anthropic",
+    "google",
+    "ai-sdk-ui",
+    "ai-sdk-model",
+    "langchain",
+    "pydantic-ai",
+    "mcp",
+    "stored",
+]
 FORMATS: tuple[str, ...] = get_args(Format)
 
 _MODULES = {"penstock": "native"}
@@ -79,12 +96,19 @@ def wire_format(format: str) -> WireFormat:  # noqa: A002  # the users' word
 def parse_messages(
     value: object,
     format: Format | None = None,  # noqa: A002  # the users' word
+    *,
+    trusted: bool = False,
 ) -> tuple[Message, ...]:
     """Return messages from text, from JSON objects in any of the formats, or from messages.
+
+    What is parsed from JSON objects counts as a client's: its messages have ``from_client`` set, whatever their role
+    and whatever the object says, and guards check them all, system messages included.
 
     Args:
         value: a str (one user message), a `Message`, a JSON object, or an iterable of messages and objects.
         format: the format of the objects, one of `FORMATS`; None detects it for each object.
+        trusted: whether the objects come from the application itself (its store, its configuration). ``from_client``
+            is then not set, except where an object in Penstock's own format says so.
 
     Raises:
         MessageError: the value is something else, or a message is malformed. The error names its place
@@ -100,9 +124,14 @@ def parse_messages(
     for kind, run in groupby(range(len(items)), _kinds(items, given).__getitem__):
         places = list(run)
         part = [items[index] for index in places]
-        made += wire_format(kind).read(part, _PLACE, places[0]) if kind else part
+        made += _read(wire_format(kind), part, places[0], trusted=trusted) if kind else part
         runs += 1
     return tuple(made) if runs <= 1 else named(made)
+
+
+def _read(format: WireFormat, items: Sequence[Value], start: int, *, trusted: bool) -> Iterable[Message]:  # noqa: A002
+    found = format.read(items, _PLACE, start)
+    return found if trusted else [message.as_from_client() for message in found]
 
 
 def _items(value: object) -> list[Value]:

@@ -10,7 +10,14 @@ import json
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats.ai_sdk_parts import OPTIONS, read_metadata, write_metadata
-from penstock.engine.formats.parts import as_json, as_url, has_scheme, is_finished, steps
+from penstock.engine.formats.parts import (
+    as_json,
+    as_url,
+    has_scheme,
+    is_finished,
+    steps,
+    with_answers,
+)
 from penstock.engine.formats.wire import (
     SPOKEN_PARTS,
     Json,
@@ -25,6 +32,8 @@ from penstock.engine.formats.wire import (
     maybe_text,
     named,
     notes_of,
+    read_each,
+    refuse_without_content,
     unknown_keys,
     with_notes,
     with_unknown_keys,
@@ -307,7 +316,7 @@ def _with_copy(body: Json, part: ToolPart, notes: Json) -> Json:
 
 
 _LEFT_OUT = (SourcePart, DataPart, StepStartPart)
-_KEYS = frozenset({"role", "id", "content"})
+_KEYS = frozenset({"role", "name", "id", "content"})
 
 
 def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
@@ -316,10 +325,10 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return named(read_each(items, place, start, _read_message))
 
 
-def _read_message(value: Value, place: str) -> Message:
+def _read_message(value: Value, place: str) -> Iterable[Message]:
     item = expect_object(value, place, "a model message")
     role = expect_role(item, place, ROLES)
     given = item.get("content")
@@ -330,7 +339,10 @@ def _read_message(value: Value, place: str) -> Message:
         "extra": unknown_keys(item, _KEYS, {"role", *(() if given is None else ("content",))}),
     }
     parts = _read_content(given, role, f"{place}.content")
-    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes))  # type: ignore[arg-type]
+    refuse_without_content(item, place, parts, notes["extra"])
+    name = maybe_text(item, "name", place) or None
+    made = Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes), name=name)  # type: ignore[arg-type]
+    return [made]
 
 
 def _shape_of(item: Json) -> str:
@@ -371,13 +383,14 @@ def write(messages: Iterable[Message]) -> list[Json]:
 def _write_message(message: Message) -> list[Json]:
     notes = notes_of(message, FORMAT)
     made: list[Json] = []
-    cut = steps(message.parts, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)), _is_answered)
+    whole = with_answers(message.parts, FORMAT)
+    cut = steps(whole, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)), _is_answered)
     if message.role != "assistant":
         cut = [list(message.parts)]
     for step in cut:
         parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
         if parts or (len(cut) == 1 and (notes or not step)):
-            made.append(_write_step(message.role, parts, notes))
+            made.append(_write_step(message, parts, notes))
             made += _write_answers(message.role, parts)
             notes = {}
     return made
@@ -400,11 +413,13 @@ def _write_answers(role: str, parts: Sequence[Part]) -> list[Json]:
     return [{"role": "tool", "content": results}] if results else []
 
 
-def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
-    body: Json = {"role": role}
+def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
+    body: Json = {"role": message.role}
+    if message.name is not None:
+        body["name"] = message.name
     if isinstance(notes.get("id"), str):
         body["id"] = notes["id"]
-    body.update(_write_content(role, parts, notes))
+    body.update(_write_content(message.role, parts, notes))
     return with_unknown_keys(body, notes, _KEYS)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.parts import as_url, folded, has_scheme
+from penstock.engine.formats.parts import as_url, folded, has_scheme, with_answers
 from penstock.engine.formats.wire import (
     Json,
     Value,
@@ -395,7 +395,7 @@ def _read_file(item: Json, place: str, fmt: str) -> Part:
 def _read_old_source(item: Json, place: str, fmt: str) -> Part:
     source = expect_object(item.get("source"), f"{place}.source")
     given = source.get("sourceType")
-    odd = None if given == "url" else given if isinstance(given, str) else "absent"
+    odd = None if given == "url" else "absent" if given is None else given
     rest = {key: value for key, value in source.items() if key not in _SOURCE or value is None}
     notes = {"shape": "old", "sourceType": odd, "inner": rest}
     metadata = read_metadata(item, fmt, {"type", "source"}, notes)
@@ -484,7 +484,7 @@ def _write_source(part: SourcePart, fmt: str) -> Json:
         source = {key: value for key, value in said.items() if value is not None}
         kind = notes.get("sourceType", "url")
         if kind != "absent":
-            source["sourceType"] = kind if isinstance(kind, str) else "url"
+            source["sourceType"] = kind
         body: Json = {"type": "source", "source": with_unknown_keys(source, notes, _SOURCE, "inner")}
         return write_metadata(body, part, fmt, {"type", "source"})
     said = {"sourceId": part.id, "url": part.url, "title": part.title}
@@ -516,11 +516,15 @@ def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tupl
                 made.append(kind(copy, with_notes(fmt, {FLAG: key})))
     calls = body.get(CALLS)
     if is_array(calls) and calls:
+        known: dict[str, list[ToolPart]] = {}
+        for part in parts:
+            if isinstance(part, ToolPart):
+                known.setdefault(part.call_id, []).append(part)
         notes[CALLS] = []
         for index, call in enumerate(calls):
             where = f"{place}.{CALLS}[{index}]"
             read = read_invocation(expect_object(call, where), where, fmt)
-            if any(isinstance(part, ToolPart) and same_call(part, read) for part in parts):
+            if any(same_call(part, read) for part in known.get(read.call_id, ())):
                 notes[CALLS].append(read.call_id)
             else:
                 made.append(
@@ -558,19 +562,16 @@ def write_copies(parts: Sequence[Part], notes: Value, fmt: str) -> Json:
             said = [part.text for part in parts if isinstance(part, kind) and not is_flagged(part, fmt)]
             body[key] = copied(said, noted[key])
     calls = [part for part in parts if isinstance(part, ToolPart)]
-    ids = noted.get(CALLS)
-    listed = [
-        write_invocation(part, fmt)
-        for part in calls
-        if is_flagged(part, fmt) or (is_array(ids) and part.call_id in ids)
-    ]
+    given = noted.get(CALLS)
+    ids = {item for item in given if isinstance(item, str)} if is_array(given) else set[str]()
+    listed = [write_invocation(part, fmt) for part in calls if is_flagged(part, fmt) or part.call_id in ids]
     if listed or CALLS in noted:
         body[CALLS] = listed
     return body
 
 
 BODY_KEYS = frozenset({"parts", "metadata", CALLS, *TEXT_COPIES})
-HEAD_KEYS = frozenset({"id", "role", "createdAt", "threadId", "resourceId"})
+HEAD_KEYS = frozenset({"id", "role", "name", "createdAt", "threadId", "resourceId"})
 
 
 def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part], Json, Json]:
@@ -642,6 +643,8 @@ def write_head(message: Message, fmt: str, *, timed: bool) -> Json:
         head = {key: value for key, value in empty.items() if key in HEAD_KEYS and is_empty(value)}
     if message.id:
         head["id"] = message.id
+    if message.name is not None:
+        head["name"] = message.name
     if "odd_time" in notes:
         head["createdAt"] = notes["odd_time"]
     elif message.created_at is not None and (timed or notes.get("time") == "given"):
@@ -651,4 +654,10 @@ def write_head(message: Message, fmt: str, *, timed: bool) -> Json:
 
 def together(messages: Iterable[Message], fmt: str) -> list[Message]:
     """Return the messages with calls and results in one part, except for tool messages that the format itself had."""
-    return folded(messages, lambda message: notes_of(message, fmt).get("role") == "tool")
+    whole = (_answered(message, fmt) if message.role == "assistant" else message for message in messages)
+    return folded(whole, lambda message: notes_of(message, fmt).get("role") == "tool")
+
+
+def _answered(message: Message, fmt: str) -> Message:
+    parts = with_answers(message.parts, fmt)
+    return message if len(parts) == len(message.parts) else message.with_parts(parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.formats.ai_sdk_parts import read_body, read_head, together, write_body, write_head
-from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, with_notes
+from penstock.engine.formats.wire import Json, Value, expect_object, expect_role, maybe_text, read_each, with_notes
 from penstock.engine.values.messages import ROLES, Message
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FORMAT = "ai-sdk-ui"
 LEAVES_OUT: frozenset[str] = frozenset()
 """The kinds of parts for which the format has no place."""
 
-_HEAD = frozenset({"id", "role", "createdAt"})
+_HEAD = frozenset({"id", "role", "name", "createdAt"})
 
 
 def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
@@ -30,10 +30,10 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return tuple(read_each(items, place, start, _read_message))
 
 
-def _read_message(value: Value, place: str) -> Message:
+def _read_message(value: Value, place: str) -> Iterable[Message]:
     item = expect_object(value, place, "a UI message")
     role = expect_role(item, place, ROLES)
     message_id, created_at, head = read_head(item, place)
@@ -41,13 +41,15 @@ def _read_message(value: Value, place: str) -> Message:
     parts, notes, metadata = read_body(body, place, FORMAT, "extra")
     notes["role"] = "tool" if role == "tool" else None
     notes["time"] = "given" if created_at is not None else None
-    return Message(
+    made = Message(
         role,  # type: ignore[arg-type]
         tuple(parts),
         id=message_id,
         created_at=created_at,
         metadata=with_notes(FORMAT, {**head, **notes}, metadata),
+        name=maybe_text(item, "name", place) or None,
     )
+    return [made]
 
 
 def write(messages: Iterable[Message]) -> list[Json]:

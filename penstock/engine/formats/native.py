@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Union, get_type_hints
 
-from penstock.engine.formats.wire import Json, Value, expect_object, read_time, write_time
+from penstock.engine.formats.wire import Json, Value, expect_object, read_each, read_time, write_time
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import PART_TYPES, Message
@@ -41,10 +41,10 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: a message is malformed, or has an unknown field; the error names the place.
     """
-    return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return tuple(read_each(items, place, start, _read_message))
 
 
-def _read_message(value: Value, place: str) -> Message:
+def _read_message(value: Value, place: str) -> Iterable[Message]:
     from pydantic import ValidationError
 
     item = expect_object(value, place, "a message")
@@ -56,7 +56,7 @@ def _read_message(value: Value, place: str) -> Message:
     said["parts"] = tuple(_read_part(part) for part in said.get("parts", ()))
     if "created_at" in said:
         said["created_at"] = read_time(said["created_at"])
-    return Message(**said)
+    return [Message(**said)]
 
 
 def _read_part(found: BaseModel) -> Part:

@@ -12,6 +12,7 @@ from penstock.engine.formats.parts import (
     AUDIO_KEYS,
     FILE_KEYS,
     Media,
+    detail_elsewhere,
     image_url,
     is_finished,
     read_arguments,
@@ -21,6 +22,8 @@ from penstock.engine.formats.parts import (
     result_text,
     shown_as,
     steps,
+    system_role,
+    with_answers,
     write_arguments,
     write_audio,
     write_file,
@@ -42,6 +45,8 @@ from penstock.engine.formats.wire import (
     maybe_text,
     named,
     notes_of,
+    read_each,
+    refuse_without_content,
     rule_of,
     unknown_keys,
     with_notes,
@@ -97,10 +102,15 @@ def read_content(value: Value, place: str) -> list[Part]:
     if isinstance(value, str):
         return [TextPart(value)]
     items = expect_array(value, place, "a str or a list of content parts")
-    return [_read_part(item, f"{place}[{index}]") for index, item in enumerate(items)]
+    return [read_part(item, f"{place}[{index}]") for index, item in enumerate(items)]
 
 
-def _read_part(item: Value, place: str) -> Part:
+def read_part(item: Value, place: str) -> Part:
+    """Return the part for a content part.
+
+    Raises:
+        MessageError: it is malformed.
+    """
     part = expect_object(item, place, "an object with a type")
     kind = expect_text(part, "type", place)
     reader = _READERS.get(kind)
@@ -195,7 +205,8 @@ def _write_media(part: Media, notes: Json) -> Json:
         inner = with_unknown_keys(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
         return with_unknown_keys({"type": "input_audio", "input_audio": inner}, notes, _PART_KEYS["input_audio"])
     url = image_url(part)
-    inner = with_unknown_keys({} if url is None else {"url": url}, notes, _URL_KEYS, "inner")
+    given = {} if url is None else {"url": url, **detail_elsewhere(part, FORMAT)}
+    inner = with_unknown_keys(given, notes, _URL_KEYS, "inner")
     image = url if notes.get("bare") else inner
     return with_unknown_keys({"type": "image_url", "image_url": image}, notes, _PART_KEYS["image_url"])
 
@@ -341,9 +352,9 @@ def _read_call(value: Value, place: str) -> Part:
             unknown_keys(call, _CUSTOM_CALL_KEYS, {"custom"}),
             unknown_keys(custom, _CUSTOM_KEYS, _CUSTOM_KEYS),
         )
-        return ToolPart(
-            call_id, name, text, metadata=with_notes(FORMAT, {"field": "custom", "extra": extra, "inner": inner})
-        )
+        notes = {"field": "custom", "extra": extra, "inner": inner}
+        notes["type"] = "absent" if "type" not in call else kind if kind != "custom" else None
+        return ToolPart(call_id, name, text, metadata=with_notes(FORMAT, notes))
     return UnknownPart(call, with_notes(FORMAT, {"field": "tool_calls"}))
 
 
@@ -359,12 +370,13 @@ def write_call(part: ToolPart) -> Json:
     """Return an entry of ``tool_calls``."""
     notes = notes_of(part, FORMAT)
     body: Json = {"id": part.call_id} if part.call_id else {}
-    if notes.get("field") == "custom" and isinstance(part.arguments, str):
-        custom = with_unknown_keys({"name": part.name, "input": part.arguments}, notes, _CUSTOM_KEYS, "inner")
-        return with_unknown_keys({**body, "type": "custom", "custom": custom}, notes, _CUSTOM_CALL_KEYS)
-    kind = notes.get("type", "function")
+    is_custom = notes.get("field") == "custom" and isinstance(part.arguments, str)
+    kind = notes.get("type", "custom" if is_custom else "function")
     if isinstance(kind, str) and kind != "absent":
         body["type"] = kind
+    if is_custom:
+        custom = with_unknown_keys({"name": part.name, "input": part.arguments}, notes, _CUSTOM_KEYS, "inner")
+        return with_unknown_keys({**body, "custom": custom}, notes, _CUSTOM_CALL_KEYS)
     return with_unknown_keys({**body, "function": write_function(part)}, notes, _CALL_KEYS)
 
 
@@ -440,7 +452,18 @@ _ROLES: dict[str, Role] = {
     "function": "tool",
 }
 _KEYS = frozenset(
-    {"role", "id", "content", "refusal", "audio", "tool_calls", "function_call", "reasoning_details", *REASONING}
+    {
+        "role",
+        "name",
+        "id",
+        "content",
+        "refusal",
+        "audio",
+        "tool_calls",
+        "function_call",
+        "reasoning_details",
+        *REASONING,
+    }
 )
 
 
@@ -450,14 +473,14 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return named(read_each(items, place, start, _read_message))
 
 
-def _read_message(value: Value, place: str) -> Message:
+def _read_message(value: Value, place: str) -> Iterable[Message]:
     item = expect_object(value, place, "a chat message")
     role = _ROLES[expect_role(item, place, _ROLES)]
     if role == "tool":
-        return read_result(item, place)
+        return [read_result(item, place)]
     reasoning, notes = read_reasoning(item, place)
     content = read_content(item.get("content"), f"{place}.content")
     parts = (*reasoning, *content, *read_spoken(item, place), *read_calls(item, place))
@@ -466,7 +489,9 @@ def _read_message(value: Value, place: str) -> Message:
     notes["role"] = "developer" if item["role"] == "developer" else None
     notes["content"] = "absent" if "content" not in item else "parts" if content and is_array(item["content"]) else None
     notes["extra"] = unknown_keys(item, _KEYS, {"role"})
-    return Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes))
+    refuse_without_content(item, place, parts, notes["extra"])
+    name = maybe_text(item, "name", place) or None
+    return [Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes), name=name)]
 
 
 def write(messages: Iterable[Message]) -> list[Json]:
@@ -483,11 +508,11 @@ def _write_message(message: Message) -> list[Json]:
         return _write_tool_message(message)
     notes = notes_of(message, FORMAT)
     made: list[Json] = []
-    cut = steps(message.parts, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)))
+    cut = steps(with_answers(message.parts, FORMAT), lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)))
     for step in cut:
         parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
         if parts or (len(cut) == 1 and (notes or not step)):
-            made.append(_write_step(message.role, parts, notes))
+            made.append(_write_step(message, parts, notes))
             made += [write_result(part) for part in parts if isinstance(part, ToolPart) and is_finished(part)]
             notes = {}
     return made
@@ -507,7 +532,7 @@ def _with_id(item: Json, notes: Json) -> Json:
     return {**item, "id": notes["id"]} if isinstance(notes.get("id"), str) else item
 
 
-def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
+def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
     calls: Json = {}
     tools = [part for part in parts if isinstance(part, ToolPart)]
     listed = [write_call(part) for part in tools if not is_function_call(part)]
@@ -521,7 +546,9 @@ def _write_step(role: str, parts: Sequence[Part], notes: Json) -> Json:
     body = {**write_reasoning(parts, notes), **spoken}
     content = [part for part in parts if not isinstance(part, ToolPart) and field_of(part) == "content"]
     body.update(_write_content(content, notes, None if spoken else ""))
-    body["role"] = "developer" if role == "system" and notes.get("role") == "developer" else role
+    body["role"] = system_role(message) if message.role == "system" else message.role
+    if message.name is not None:
+        body["name"] = message.name
     return _with_id(with_unknown_keys(body, notes, _KEYS), notes)
 
 

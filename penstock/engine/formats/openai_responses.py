@@ -1,11 +1,14 @@
 """Read and write items of OpenAI's responses.
 
-Each item becomes one message; none are merged. Items of unknown types pass through as `UnknownPart`. When an assistant
-message is written, it becomes as many items as it needs, with the outputs of each step after its calls.
+Each item becomes one message; none are merged. A tool that the provider has built in becomes a tool part with what it
+was asked and what it gave, and is written as the same item again. Items of unknown types pass through as `UnknownPart`.
+When an assistant message is written, it becomes as many items as it needs, with the outputs of each step after its
+calls.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,6 +16,7 @@ from penstock.engine.formats.parts import (
     AUDIO_KEYS,
     FILE_KEYS,
     Media,
+    detail_elsewhere,
     image_url,
     is_finished,
     read_arguments,
@@ -22,6 +26,8 @@ from penstock.engine.formats.parts import (
     result_text,
     shown_as,
     steps,
+    system_role,
+    with_answers,
     write_arguments,
     write_audio,
     write_file,
@@ -35,10 +41,13 @@ from penstock.engine.formats.wire import (
     expect_role,
     expect_text,
     is_array,
+    is_empty,
     is_object,
     maybe_text,
     named,
     notes_of,
+    read_each,
+    refuse_without_content,
     type_error,
     unknown_keys,
     with_notes,
@@ -64,7 +73,7 @@ from penstock.engine.values.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.engine.values.messages import Part, Role
+    from penstock.engine.values.messages import Part, Role, ToolState
 
 
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
@@ -111,6 +120,10 @@ def _read_part(value: Value, role: str, place: str) -> Part:
 
 
 def _read_image(item: Json, place: str) -> Part:
+    file_id = maybe_text(item, "file_id", place)
+    if file_id and not item.get("image_url"):
+        notes: Json = {"type": "image", "extra": unknown_keys(item, _IMAGE | {"file_id"}, {"type", "file_id"})}
+        return FilePart(file_id=file_id, metadata=with_notes(FORMAT, notes))
     rest = unknown_keys(item, _IMAGE, {"type"})
     return read_image(maybe_text(item, "image_url", place) or None, with_notes(FORMAT, {"extra": rest}))
 
@@ -145,13 +158,16 @@ def write_part(part: Part, role: str) -> Json:
 
 def _write_media(part: Media, notes: Json) -> Json:
     shown = shown_as(part, notes)
+    if isinstance(part, FilePart) and notes.get("type") == "image" and part.file_id is not None:
+        return with_unknown_keys({"type": "input_image", "file_id": part.file_id}, notes, _IMAGE | {"file_id"})
     if shown == "file" and isinstance(part, FilePart):
         return with_unknown_keys({"type": "input_file", **write_file(part, notes, "file_url")}, notes, _FILE)
     if shown == "audio":
         inner = with_unknown_keys(write_audio(part, notes), notes, AUDIO_KEYS, "inner")
         return with_unknown_keys({"type": "input_audio", "input_audio": inner}, notes, _AUDIO)
     url = image_url(part)
-    return with_unknown_keys({"type": "input_image", **({} if url is None else {"image_url": url})}, notes, _IMAGE)
+    given = {} if url is None else {"image_url": url, **detail_elsewhere(part, FORMAT)}
+    return with_unknown_keys({"type": "input_image", **given}, notes, _IMAGE)
 
 
 _CALL_KEYS = frozenset({"type", "call_id", "name", "arguments", "id"})
@@ -239,6 +255,136 @@ def _is_open(notes: Json) -> bool:
     return notes.get("output") == "absent" or (is_object(extra) and "output" in extra)
 
 
+# Tools that the provider has built in
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """How an item of a tool that the provider has built in is laid out.
+
+    Attributes:
+        asked: the keys of what the tool is asked, which become the arguments of its part.
+        result: the key of what it gave; empty for a call that is answered by an item of its own.
+        is_output: whether the item is such an answer.
+    """
+
+    asked: tuple[str, ...] = ()
+    result: str = ""
+    is_output: bool = False
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys that have a meaning in the item."""
+        return frozenset({"type", "id", "call_id", *self.asked, *([self.result] if self.result else [])})
+
+
+BUILT_IN: dict[str, BuiltIn] = {
+    "web_search_call": BuiltIn(("action",), "results"),
+    "file_search_call": BuiltIn(("queries",), "results"),
+    "code_interpreter_call": BuiltIn(("code", "container_id"), "outputs"),
+    "mcp_call": BuiltIn(("arguments",), "output"),
+    "mcp_list_tools": BuiltIn(("server_label",), "tools"),
+    "mcp_approval_request": BuiltIn(("arguments",)),
+    "mcp_approval_response": BuiltIn((), "reason", is_output=True),
+    "computer_call": BuiltIn(("action", "actions", "pending_safety_checks")),
+    "computer_call_output": BuiltIn((), "output", is_output=True),
+    "local_shell_call": BuiltIn(("action",)),
+    "local_shell_call_output": BuiltIn((), "output", is_output=True),
+    "shell_call": BuiltIn(("action", "environment")),
+    "shell_call_output": BuiltIn((), "output", is_output=True),
+    "apply_patch_call": BuiltIn(("operation",)),
+    "apply_patch_call_output": BuiltIn((), "output", is_output=True),
+    "tool_search_call": BuiltIn(("arguments",)),
+    "tool_search_output": BuiltIn((), "tools", is_output=True),
+    "program": BuiltIn(("code",)),
+    "program_output": BuiltIn((), "result", is_output=True),
+}
+"""The layout of each item, by its type."""
+
+_NAMED = ("mcp_call", "mcp_approval_request")
+"""The items that name their tool; their arguments are JSON text, as those of a function."""
+
+_CALL_OF = {"mcp_approval_response": "approval_request_id"}
+"""The key of the call that an item answers, where it is not ``call_id``."""
+
+_UNDER_WAY = frozenset({"in_progress", "searching", "interpreting", "calling", "generating"})
+
+
+def read_built_in(item: Json, place: str) -> Message:
+    """Return the message of an item of a tool that the provider has built in.
+
+    Raises:
+        MessageError: it is malformed.
+    """
+    kind = item["type"]
+    layout = BUILT_IN[kind]
+    item_id, call_id = maybe_text(item, "id", place), maybe_text(item, _CALL_OF.get(kind, "call_id"), place)
+    name, style = kind.removesuffix("_output").removesuffix("_response").removesuffix("_call"), None
+    arguments: Value = {key: item[key] for key in layout.asked if item.get(key) is not None}
+    if kind in _NAMED:
+        name = expect_text(item, "name", place)
+        arguments, style = read_arguments(item.get("arguments", ""))
+    state, result, error = _read_given(item, layout)
+    given = {
+        "type": kind,
+        "id": item_id,
+        _CALL_OF.get(kind, "call_id"): call_id,
+        layout.result: result,
+        "error": error,
+        **({"name": name, "arguments": True} if kind in _NAMED else arguments),
+    }
+    notes: Json = {
+        "item": kind,
+        "id": item_id or None,
+        "call_id": call_id or None,
+        "arguments": "absent" if kind in _NAMED and "arguments" not in item else style,
+        "extra": {key: value for key, value in item.items() if given.get(key) in (None, "")},
+    }
+    own = with_notes(FORMAT, {"result": without_empty(notes)} if layout.is_output else notes)
+    part = ToolPart(call_id or item_id or "", name, arguments, state, result, error, own)
+    return Message("tool" if layout.is_output else "assistant", (part,), id=item_id or "")
+
+
+def _read_given(item: Json, layout: BuiltIn) -> tuple[ToolState, Value, str | None]:
+    """Return state, result and error of an item. An error that is no text stays in the notes."""
+    result, error = item.get(layout.result) if layout.result else None, item.get("error")
+    if not is_empty(error) and not layout.is_output:
+        return "error", result, error if isinstance(error, str) else None
+    status = item.get("status")
+    is_done = layout.is_output or (bool(layout.result) and not (isinstance(status, str) and status in _UNDER_WAY))
+    return "result" if is_done or result is not None else "call", result, None
+
+
+def write_built_in(part: ToolPart, notes: Json) -> Json:
+    """Return the item that was noted on a part."""
+    kind = notes["item"]
+    layout = BUILT_IN[kind]
+    body: Json = {"type": kind, **item_id(notes)}
+    if isinstance(notes.get("call_id"), str):
+        body[_CALL_OF.get(kind, "call_id")] = part.call_id
+    arguments = thaw(part.arguments)
+    if kind in _NAMED:
+        body["name"] = part.name
+        if notes.get("arguments") != "absent" or arguments != {}:
+            body["arguments"] = write_arguments(part.arguments, notes.get("arguments"))
+    elif is_object(arguments):
+        body |= {key: arguments[key] for key in layout.asked if key in arguments}
+    if part.result is not None and layout.result:
+        body[layout.result] = thaw(part.result)
+    if part.error is not None and not layout.is_output:
+        body["error"] = part.error
+    return with_unknown_keys(body, notes, layout.keys)
+
+
+def built_in(part: Part) -> Json | None:
+    """Return the notes on a part that was an item of a tool that the provider has built in; None for others."""
+    own = notes_of(part, FORMAT) if isinstance(part, ToolPart) else {}
+    for notes in (own, own.get("result")):
+        if is_object(notes) and isinstance(notes.get("item"), str) and notes["item"] in BUILT_IN:
+            return notes
+    return None
+
+
 def read_reasoning(item: Json, place: str) -> Message:
     """Return the assistant's message for a ``reasoning`` item; encrypted content stays in its metadata.
 
@@ -302,12 +448,16 @@ _LEFT_OUT = (SourcePart, DataPart, StepStartPart)
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _KEYS = frozenset({"type", "role", "id", "content"})
 
+_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file", "input_audio", "text", "refusal"})
+"""The types of parts of a message, which are no items."""
+
 _READERS: dict[str, Callable[[Json, str], Message]] = {
     "function_call": read_call,
     "custom_tool_call": read_call,
     "function_call_output": read_output,
     "custom_tool_call_output": read_output,
     "reasoning": read_reasoning,
+    **dict.fromkeys(BUILT_IN, read_built_in),
 }
 
 
@@ -317,7 +467,7 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(_read_item(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return named(read_each(items, place, start, lambda item, where: [_read_item(item, where)]))
 
 
 def _read_item(value: Value, place: str) -> Message:
@@ -330,6 +480,8 @@ def _read_item(value: Value, place: str) -> Message:
     reader = _READERS.get(kind)
     if reader is not None:
         return reader(item, place)
+    if kind in _PARTS:
+        raise MessageError(f"{place}.type", "expected an item, not a part of one; put it into the content of a message")
     role: Role = "tool" if kind.endswith(("_output", "_response")) else "assistant"
     given = item.get("id")
     part = UnknownPart(item, with_notes(FORMAT, {"item": True}))
@@ -347,6 +499,7 @@ def _read_message(item: Json, place: str) -> Message:
         "content": "absent" if "content" not in item else "parts" if content and is_array(given) else None,
         "extra": unknown_keys(item, _KEYS, {"role", "type"}),
     }
+    refuse_without_content(item, place, content, notes["extra"])
     return Message(role, tuple(content), id=maybe_text(item, "id", place) or "", metadata=with_notes(FORMAT, notes))
 
 
@@ -361,26 +514,33 @@ def write(messages: Iterable[Message]) -> list[Json]:
 
 def _write_message(message: Message) -> list[Json]:
     notes = notes_of(message, FORMAT)
+    role = system_role(message) if message.role == "system" else message.role
     if not any(not isinstance(part, _LEFT_OUT) for part in message.parts):
         if notes.get("item") == "reasoning":
             return [write_reasoning((), notes)]
-        return [] if message.parts and not notes else [_write_content(message.role, (), notes)]
+        return [] if message.parts and not notes else [_write_content(role, (), notes)]
     made: list[Json] = []
-    for step in steps(message.parts, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart))):
+    whole = with_answers(message.parts, FORMAT)
+    for step in steps(whole, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart))):
         parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
         for kind, group in groupby(parts, _kind):
             # The notes are about one item of the message: the first of its kind.
             is_noted = kind == ("reasoning" if notes.get("item") == "reasoning" else "message")
-            made += _write_group(message.role, kind, list(group), notes if is_noted else {})
+            made += _write_group(role, kind, list(group), notes if is_noted else {})
             notes = {} if is_noted else notes
-        made += [write_output(part) for part in parts if isinstance(part, ToolPart) and is_finished(part)]
+        made += [write_output(part) for part in parts if isinstance(part, ToolPart) and _has_output(part)]
     return made
+
+
+def _has_output(part: Part) -> bool:
+    """Return whether a part's result is an item of its own."""
+    return is_finished(part) and built_in(part) is None
 
 
 def _kind(part: Part) -> str:
     """Return the kind of item in which a part stands."""
     if isinstance(part, ToolPart):
-        return "call"
+        return "call" if built_in(part) is None else "built-in"
     if reasoning_field(part):
         return "reasoning"
     return "item" if isinstance(part, UnknownPart) and notes_of(part, FORMAT).get("item") else "message"
@@ -389,6 +549,8 @@ def _kind(part: Part) -> str:
 def _write_group(role: str, kind: str, parts: Sequence[Part], notes: Json) -> list[Json]:
     if kind == "call":
         return [write_call(part) for part in parts if isinstance(part, ToolPart) and role != "tool"]
+    if kind == "built-in":
+        return [write_built_in(part, built_in(part) or {}) for part in parts if isinstance(part, ToolPart)]
     if kind == "reasoning":
         return [write_reasoning(parts, notes)]
     if kind == "item":
@@ -397,7 +559,7 @@ def _write_group(role: str, kind: str, parts: Sequence[Part], notes: Json) -> li
 
 
 def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:
-    body: Json = {"role": "developer" if role == "system" and notes.get("role") == "developer" else role}
+    body: Json = {"role": role}
     if notes.get("type") != "absent":
         body["type"] = "message"
     body.update(item_id(notes))

@@ -11,15 +11,25 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from penstock.engine.formats.wire import Json, Value, expect_object, is_object, maybe_text, unknown_keys, with_notes
+from penstock.engine.formats.wire import (
+    Json,
+    Value,
+    expect_object,
+    is_array,
+    is_object,
+    maybe_text,
+    notes_of,
+    unknown_keys,
+    with_notes,
+)
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, StepStartPart, ToolPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from penstock.engine.values.messages import Part
+    from penstock.engine.values.messages import Part, ToolState
 
 
 _DATA_URL = re.compile(r"data:([a-zA-Z0-9.+/-]+);base64,([A-Za-z0-9+/=_-]*)", re.ASCII)
@@ -163,6 +173,26 @@ def shown_as(part: Media, notes: Json) -> str:
     return "file"
 
 
+_OPENAI = ("openai-chat", "openai-responses")
+"""The names of OpenAI's formats, which share some words."""
+
+
+def system_role(message: Message) -> str:
+    """Return the role of a system message in OpenAI's formats: ``developer`` if it was that in one of them."""
+    return "developer" if any(notes_of(message, fmt).get("role") == "developer" for fmt in _OPENAI) else "system"
+
+
+def detail_elsewhere(part: Media, fmt: str) -> Json:
+    """Return the ``detail`` in which an image is to be seen, if the other one of OpenAI's formats has noted one."""
+    if not isinstance(part, ImagePart) or fmt in part.metadata:
+        return {}
+    for name in _OPENAI:
+        for noted in notes_of(part, name).values():
+            if is_object(noted) and isinstance(noted.get("detail"), str):
+                return {"detail": noted["detail"]}
+    return {}
+
+
 _STYLES: dict[str, Json] = {
     "compact": {"separators": (",", ":"), "ensure_ascii": False},
     "spaced": {"separators": (", ", ": "), "ensure_ascii": False},
@@ -242,6 +272,33 @@ def result_text(part: ToolPart) -> str:
     return part.result if isinstance(part.result, str) else as_json(part.result)
 
 
+def read_outcome(value: Value, *, failed: bool) -> tuple[ToolState, Value, str | None]:
+    """Return state, result and error of a tool's output.
+
+    An error that is no text is kept as the result too; the error is then the texts in it, line by line.
+    """
+    if not failed or value is None:
+        return "error" if failed else "result", value, None
+    return ("error", None, value) if isinstance(value, str) else ("error", value, "\n".join(_texts_in(value)))
+
+
+def _texts_in(value: Value) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for item in value.values() if is_object(value) else value if is_array(value) else ():
+        yield from _texts_in(item)
+
+
+def write_outcome(part: ToolPart, *, own: bool) -> Value:
+    """Return a tool's output; None if it has none.
+
+    ``own``: whether it was read in the format itself. An error that was no text is then written as what it was.
+    """
+    if part.state == "error" and (part.result is None or not own):
+        return part.error
+    return thaw(part.result)
+
+
 def is_finished(part: Part) -> bool:
     """Return whether it is a tool call that has a result or an error."""
     return isinstance(part, ToolPart) and part.state in {"result", "error"}
@@ -268,37 +325,67 @@ def folded(messages: Iterable[Message], keep: Callable[[Message], bool]) -> list
     A tool message that may be kept stays. One that answers no earlier call becomes an assistant message.
     """
     made: list[Message] = []
+    edited: dict[int, list[Part]] = {}
+    calls: dict[str, list[tuple[int, int]]] = {}
     for message in messages:
         if message.role != "tool" or keep(message):
+            _note_calls(message, len(made), calls)
             made.append(message)
             continue
-        rest = [part for part in message.parts if not _answer(made, part)]
+        rest = [part for part in message.parts if not _answer(made, edited, calls, part)]
         if rest or not message.parts:
             made.append(replace(message, role="assistant", parts=tuple(rest)))
-    return made
+            _note_calls(made[-1], len(made) - 1, calls)
+    return [message.with_parts(edited[index]) if index in edited else message for index, message in enumerate(made)]
 
 
-def _answer(messages: list[Message], part: Part) -> bool:
+def _note_calls(message: Message, index: int, calls: dict[str, list[tuple[int, int]]]) -> None:
+    """Note where the open calls of an assistant's message stand, by their ids."""
+    if message.role != "assistant":
+        return
+    for place, part in enumerate(message.parts):
+        if isinstance(part, ToolPart) and not is_finished(part):
+            calls.setdefault(part.call_id, []).append((index, place))
+
+
+def _answer(
+    messages: list[Message], edited: dict[int, list[Part]], calls: dict[str, list[tuple[int, int]]], part: Part
+) -> bool:
     """Put a result into the latest open call with its id. Returns whether there was one."""
-    if not isinstance(part, ToolPart):
+    found = calls.get(part.call_id) if isinstance(part, ToolPart) else None
+    if not isinstance(part, ToolPart) or not found:
         return False
-    for index in range(len(messages) - 1, -1, -1):
-        parts = _answered(messages[index], part)
-        if parts is not None:
-            messages[index] = messages[index].with_parts(parts)
-            return True
-    return False
+    index, place = found[-1]
+    if index not in edited:
+        edited[index] = list(messages[index].parts)
+    parts = edited[index]
+    call = parts[place]
+    if not isinstance(call, ToolPart):
+        return False
+    parts[place] = _joined(call, part)
+    if is_finished(part):
+        found.pop()
+    return True
 
 
-def _answered(message: Message, result: ToolPart) -> list[Part] | None:
-    """Return an assistant's parts with the result in the latest open call of its id; None if there is no such call."""
-    parts = list(message.parts) if message.role == "assistant" else []
-    for index in range(len(parts) - 1, -1, -1):
-        part = parts[index]
-        if isinstance(part, ToolPart) and part.call_id == result.call_id and not is_finished(part):
-            parts[index] = _joined(part, result)
-            return parts
-    return None
+def with_answers(parts: Sequence[Part], fmt: str) -> list[Part]:
+    """Return an assistant's parts with each result that stands by itself put into the open call before it.
+
+    Providers that run tools themselves have both among the content, each in a block of its own. Results that were read
+    in the format itself stay where they are.
+    """
+    made: list[Part] = []
+    calls: dict[str, int] = {}
+    for part in parts:
+        if isinstance(part, ToolPart) and is_finished(part) and part.call_id in calls and fmt not in part.metadata:
+            index = calls.pop(part.call_id)
+            call = made[index]
+            made[index] = _joined(call, part) if isinstance(call, ToolPart) else call
+            continue
+        if isinstance(part, ToolPart) and not is_finished(part):
+            calls[part.call_id] = len(made)
+        made.append(part)
+    return made
 
 
 def _joined(call: ToolPart, result: ToolPart) -> ToolPart:
@@ -306,5 +393,6 @@ def _joined(call: ToolPart, result: ToolPart) -> ToolPart:
     metadata = dict(call.metadata)
     for key, item in result.metadata.items():
         there = metadata.get(key)
-        metadata[key] = {**there, **item} if is_object(there) and is_object(item) else item
+        both = {**there, **item} if is_object(there) and is_object(item) else item
+        metadata[key] = {name: note for name, note in both.items() if name != "alone"} if is_object(both) else both
     return replace(call, state=result.state, result=result.result, error=result.error, metadata=metadata)

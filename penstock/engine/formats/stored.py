@@ -28,6 +28,7 @@ from penstock.engine.formats.wire import (
     is_object,
     maybe_text,
     notes_of,
+    read_each,
     type_error,
     unknown_keys,
     with_notes,
@@ -62,17 +63,17 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: a row is malformed; the error names the place.
     """
-    return tuple(_read_message(item, f"{place}[{index}]") for index, item in enumerate(items, start))
+    return tuple(read_each(items, place, start, _read_message))
 
 
-def _read_message(value: Value, place: str) -> Message:
+def _read_message(value: Value, place: str) -> Iterable[Message]:
     item = expect_object(value, place, "a stored message")
     role = expect_role(item, place, _ROLES)
     message_id, created_at, head = read_head(item, place)
     parts, notes, metadata = _read_content(item, f"{place}.content")
     notes["role"] = role if role in ("tool", "signal") else None
     notes["extra"] = unknown_keys(item, _KEYS, _KEYS)
-    return Message(
+    made = Message(
         _ROLES[role],
         tuple(parts),
         id=message_id,
@@ -80,7 +81,9 @@ def _read_message(value: Value, place: str) -> Message:
         thread_id=maybe_text(item, "threadId", place) or None,
         resource_id=maybe_text(item, "resourceId", place) or None,
         metadata=with_notes(FORMAT, {**head, **notes}, metadata),
+        name=maybe_text(item, "name", place) or None,
     )
+    return [made]
 
 
 def _read_content(item: Json, place: str) -> tuple[list[Part], Json, Json]:

@@ -6,20 +6,29 @@ An error names the place and the type that was found there, never the text itsel
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
-from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.messages import (
+    AudioPart,
+    FilePart,
+    ImagePart,
+    Message,
+    ReasoningPart,
+    TextPart,
+    ToolPart,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from typing_extensions import TypeIs
 
-    from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.messages import Part, Role
 
 
 Value: TypeAlias = Any
@@ -117,6 +126,46 @@ def expect_role(item: Json, place: str, roles: Iterable[str]) -> str:
     raise MessageError(f"{place}.role", f"expected one of {', '.join(roles)}, {found}")
 
 
+def read_each(
+    items: Iterable[Value], place: str, start: int, read: Callable[[Value, str], Iterable[Message]]
+) -> Iterator[Message]:
+    """Yield the messages that a reader makes of each item. Errors of values are given the place of their item.
+
+    Raises:
+        MessageError: an item is malformed, or nested too deep.
+    """
+    for index, item in enumerate(items, start):
+        where = f"{place}[{index}]"
+        try:
+            yield from read(item, where)
+        except RecursionError:
+            raise MessageError(where, "it is nested too deep; flatten it") from None
+        except MessageError as error:
+            if error.place.startswith(where):
+                raise
+            raise MessageError(f"{where}.{error.place}" if error.place else where, error.problem) from None
+
+
+def refuse_without_content(item: Json, place: str, parts: Collection[Part], extra: Json) -> None:
+    """Refuse a message that says something, but only under keys that nobody knows: a model would be sent nothing.
+
+    Raises:
+        MessageError: the message has no content, and unknown keys.
+    """
+    if parts or "content" in item:
+        return
+    if any(_says(value) for key, value in extra.items() if key != "status"):
+        raise MessageError(place, "expected content, but there are only unknown keys; put what is said under content")
+
+
+def _says(value: Value) -> bool:
+    """Return whether there is a text in a value."""
+    if isinstance(value, str):
+        return bool(value)
+    inner = value.values() if is_object(value) else value if is_array(value) else ()
+    return any(_says(item) for item in inner)
+
+
 def read_time(value: Value) -> datetime | None:
     """Return an aware time from ISO text (without a zone: UTC), epoch milliseconds or a datetime; None for others."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -165,6 +214,63 @@ def _named(part: Part, names: dict[str, str], is_result: bool) -> Part:  # noqa:
     return part
 
 
+def split_results(message: Message, fmt: str) -> list[Message]:
+    """Return a user's message in runs: tool messages of its results, and user messages of what stands beside them.
+
+    Runs behind the first are noted as ``joined``, so that writing can put them together again (`in_turns`).
+    """
+    if message.role != "user":
+        return [message]
+    runs = [(found, tuple(run)) for found, run in groupby(message.parts, _is_result)]
+    made: list[Message] = []
+    for is_result, parts in runs or [(False, ())]:
+        role: Role = "tool" if is_result else "user"
+        if not made:
+            own = message.metadata.get(fmt)
+            notes: Json = {**(own if is_object(own) else {}), "role": "user" if is_result else None}
+            metadata = with_notes(fmt, notes, message.metadata)
+            made.append(replace(message, role=role, parts=parts, metadata=metadata))
+        else:
+            made.append(Message(role, parts, metadata=with_notes(fmt, {"joined": True})))
+    return made
+
+
+def _is_result(part: Part) -> bool:
+    return isinstance(part, ToolPart) and part.state in {"result", "error"}
+
+
+def in_turns(items: Iterable[tuple[Message, Json]], fmt: str, key: str) -> list[Json]:
+    """Return wire messages, the results of one turn in one of them.
+
+    Args:
+        items: each wire message with the message that it was written for.
+        fmt: the format. A message that was noted as ``joined`` goes into the one before it; so do the results of a tool
+            message from another format, if the one before it holds results too.
+        key: the key of a wire message's content.
+    """
+    made: list[Json] = []
+    answered = False
+    for message, item in items:
+        is_tool = message.role == "tool" or (message.role == "assistant" and item["role"] == "user")
+        joined = notes_of(message, fmt).get("joined") is True and message.role != "assistant"
+        follows = joined or (is_tool and answered and fmt not in message.metadata)
+        if follows and made and made[-1]["role"] == item["role"]:
+            if not isinstance(made[-1].get(key), list):
+                made[-1][key] = list(_as_blocks(made[-1].get(key)))
+            made[-1][key].extend(_as_blocks(item.get(key)))
+        else:
+            made.append(item)
+        answered = is_tool
+    return made
+
+
+def _as_blocks(content: Value) -> Sequence[Value]:
+    """Return a wire message's content as a list of its blocks."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return content if is_array(content) else ()
+
+
 CONTENT_PARTS = (TextPart, ImagePart, AudioPart, FilePart)
 """The parts that are the content of a message."""
 
@@ -175,6 +281,33 @@ SPOKEN_PARTS = (*CONTENT_PARTS, ReasoningPart)
 def unknown_keys(item: Json, known: Collection[str], handled: Collection[str] = ()) -> Json:
     """Return the entries with unknown keys, and those that are known but empty; without the keys in ``handled``."""
     return {key: value for key, value in item.items() if key not in handled and (key not in known or is_empty(value))}
+
+
+def respelled(item: Json, spellings: Mapping[str, str], place: str) -> tuple[Json, list[str] | None]:
+    """Return an object with its keys in one spelling, and those of them that were in the other one; None if none was.
+
+    Libraries of Python dump ``mime_type`` what is ``mimeType`` on the wire.
+
+    Args:
+        item: the object.
+        spellings: the spelling that is wanted, by the other one.
+        place: where the object stands.
+
+    Raises:
+        MessageError: a key is there in both spellings.
+    """
+    found = {spellings.get(key, key): value for key, value in item.items()}
+    if len(found) != len(item):
+        raise MessageError(place, "a key is there in two spellings, as camelCase and as snake_case; keep one of them")
+    return found, [spellings[key] for key in item if key in spellings] or None
+
+
+def spelled_back(item: Json, spellings: Mapping[str, str], keys: Value) -> Json:
+    """Return an object with those of its keys in the other spelling that were read so."""
+    if not is_array(keys):
+        return item
+    back = {name: key for key, name in spellings.items() if name in keys}
+    return {back.get(key, key): value for key, value in item.items()}
 
 
 def with_notes(fmt: str, notes: Json, metadata: Mapping[str, Value] | None = None) -> Json:

@@ -157,7 +157,7 @@ class _Diff:
         if old is new:
             return
         path = ("messages", new.id)
-        for name in ("role", "created_at", "thread_id", "resource_id"):
+        for name in ("role", "created_at", "thread_id", "resource_id", "name", "from_client"):
             if getattr(old, name) != getattr(new, name):
                 self.others[*path, name] = Put(getattr(new, name))
         self.mapping(old.metadata, new.metadata, (*path, "metadata"))

@@ -1,7 +1,7 @@
 """Whole texts in chunks (tool arguments, results, sources, data): where they are, and chunks with other texts.
 
-Names and ids that programs use are not texts, and neither is a provider's metadata. At the end: messages as chunks, for
-answers that were held.
+Names and ids that programs use, and a provider's metadata, are fixed texts: they are read, but not edited. At the end:
+messages as chunks, for answers that were held.
 """
 
 from __future__ import annotations
@@ -9,14 +9,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.text_guards.whole_texts import value_texts
+from penstock.engine.text_guards.reading import (
+    Unread,
+    fixed_texts,
+    holds_unread,
+    message_texts,
+    unread_bodies,
+    value_texts,
+)
 from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.answer_builder import parts_of
 from penstock.engine.values.chunks import CONTROL, Chunk
 from penstock.engine.values.frozen import FrozenDict, freeze, is_items, is_mapping
 from penstock.engine.values.messages import (
     AudioPart,
     DataPart,
     FilePart,
+    Message,
     ReasoningPart,
     SourcePart,
     StepStartPart,
@@ -24,15 +33,15 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
-from penstock.engine.values.texts import TextPlace, leaves, rewrite
+from penstock.engine.values.texts import KeyText, TextPlace, leaves, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.reading import Text
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.messages import ImagePart, Message, Part
+    from penstock.engine.values.messages import ImagePart, Part
 
 SNAPSHOT = "object"
 """The chunk that shows a value while it grows."""
@@ -48,6 +57,7 @@ KIND_OF: Mapping[str, str] = {
     "file": "file",
     "object": "text",
     "object-result": "text",
+    "raw": "unknown",
 }
 """By type of chunk, the kind of part that its texts are in."""
 
@@ -73,18 +83,93 @@ def chunk_texts(chunk: Chunk, kinds: Iterable[str], kind: str | None = None) -> 
     kind = kind or kind_of(chunk)
     if kind is None or kind not in kinds:
         return []
-    return [text for text in value_texts(_value_of(chunk), _PAYLOAD, _PLACE, kind) if _is_text(text, chunk)]
+    if _is_free(chunk):
+        return list(value_texts(_value_of(chunk), _PAYLOAD, _PLACE, kind))
+    return [*_named_texts(chunk, kind), *_ids_of(chunk, kind)]
 
 
 def _value_of(chunk: Chunk) -> Value:
     return chunk.payload
 
 
-def _is_text(text: Text, chunk: Chunk) -> bool:
-    """Tell whether it is a text, and neither a name nor a number of the protocol."""
-    if chunk.is_control and text.fixed and text.text.isdigit():
-        return False
-    return _is_free(chunk) or not is_name(text.place.path[1], chunk.type)
+def _named_texts(chunk: Chunk, kind: str) -> Iterator[Text]:
+    """Yield the texts under each key of a payload; those under a name are fixed."""
+    for name, value in chunk.payload.items():
+        if chunk.type == "file" and name in _BODIES:
+            continue
+        if name not in _USUAL_KEYS:
+            yield from fixed_texts(name, (*_PAYLOAD, KeyText(name)), _PLACE, kind)
+        if chunk.is_control and name in _TERMS:
+            continue
+        read = fixed_texts if is_name(name, chunk.type) else value_texts
+        for text in read(value, (*_PAYLOAD, name), _PLACE, kind):
+            if not (chunk.is_control and text.fixed and text.text.isdigit()):
+                yield text
+
+
+_USUAL_KEYS = frozenset(
+    {
+        "args",
+        "arguments",
+        "call_id",
+        "created",
+        "data",
+        "error",
+        "id",
+        "input",
+        "mediaType",
+        "media_type",
+        "metadata",
+        "mimeType",
+        "model",
+        "name",
+        "object",
+        "output",
+        "provider_metadata",
+        "provider_part",
+        "provider_sealed",
+        "provider_terms",
+        "reason",
+        "refusal",
+        "result",
+        "sourceId",
+        "state",
+        "title",
+        "toolCallId",
+        "toolName",
+        "tool_call_id",
+        "tool_name",
+        "transcript",
+        "url",
+        "usage",
+    }
+)
+_BODIES = frozenset({"data", "url"})  # of a file
+
+
+def _ids_of(chunk: Chunk, kind: str) -> Iterator[Text]:
+    """Yield what a chunk says beside its payload: the id of a call; of a file, its address or the text in it."""
+    if chunk.type in _CALLS and chunk.id not in chunk.payload.values():
+        yield from fixed_texts(chunk.id, (*_PAYLOAD, "id"), _PLACE, kind)
+    if chunk.type == "file":
+        for part in parts_of(chunk):
+            for text in message_texts(Message("assistant", (part,)), (part.type,)):
+                if text.fixed and text.key in _BODIES:
+                    yield text._replace(place=_PLACE._replace(path=(*_PAYLOAD, text.key)), kind=kind)
+
+
+_CALLS = frozenset({"tool-call", "tool-result", "tool-error"})
+
+
+def unread_in(chunk: Chunk) -> list[Unread]:
+    """Return the body in a chunk that cannot be read, in a list; an empty list if there is none."""
+    if chunk.type == "file":
+        found = unread_bodies(Message("assistant", tuple(parts_of(chunk))), ("file", "audio"))
+        return [Unread("", 0, part.kind) for part in found]
+    kind = kind_of(chunk)
+    if kind in ("tool", "data", "unknown") and chunk.type != PROBE and holds_unread(_value_of(chunk)):
+        return [Unread("", 0, kind)]
+    return []
 
 
 def _is_free(chunk: Chunk) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, with_texts
+from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, unread_in, with_texts
 from penstock.engine.streams.decisions import Decided, by_part, shifted
 from penstock.engine.text_guards.text_guard import in_places, window_of
-from penstock.engine.text_guards.whole_texts import PART_KINDS, UNREADABLE, Unread
+from penstock.engine.text_guards.whole_texts import PART_KINDS
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.chunks import Chunk
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.steps import StreamStep
+    from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.text_guard import TextGuard
-    from penstock.engine.text_guards.whole_texts import Text
     from penstock.engine.text_guards.window import Found, Scanned
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
@@ -278,7 +278,8 @@ def guard_lane(placed: StreamGuard) -> Lane:
     def open_track(subject: Subject) -> Track:
         if subject.texts is None:
             return GuardTrack(placed, subject.kind) if subject.kind in kinds else PassTrack()
-        if subject.chunk.type not in UNREADABLE and all(text.kind not in kinds for text in subject.texts):
+        is_read = any(text.kind in kinds for text in subject.texts)
+        if not is_read and not (placed.guard.on_unread != "allow" and unread_in(subject.chunk)):
             return PassTrack()
         return GuardChunkTrack(placed, subject)
 
@@ -400,8 +401,9 @@ class GuardChunkTrack:
             WrongReturnError: it edits the digits of a number.
         """
         ctx, chunk_type = self._step.ctx, self._subject.chunk.type
-        if chunk_type in UNREADABLE:
-            self._guard.unread(ctx, [Unread("", 0, chunk_type)])
+        if self._guard.on_unread != "allow":
+            kinds = self._guard.unread_kinds
+            self._guard.unread(ctx, [found for found in unread_in(self._subject.chunk) if found.kind in kinds])
         cuts: PlaceEdits = {}
         if chunk_type == SNAPSHOT:
             made, cuts = await self._so_far(texts)

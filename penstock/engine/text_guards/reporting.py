@@ -116,6 +116,13 @@ def by_place(window: TextWindow, found: Iterable[F]) -> dict[TextPlace, list[F]]
     return places
 
 
+def cannot_edit(windows: Iterable[TextWindow]) -> str:
+    """Return why findings stop the run that would be edited elsewhere: they stand in texts that can only be read."""
+    fields = ", ".join(dict.fromkeys(field_of(window.locate(0)[0]) for window in windows))
+    named = f" ({fields})" if fields else ""
+    return f"an id, an address, metadata or a number{named} cannot be edited, only blocked; "
+
+
 def field_of(place: TextPlace) -> str:
     """Return the field that a text stands in: ``text``, ``arguments``, ``result`` or another one."""
     return str(place.path[0]) if place.path else ""

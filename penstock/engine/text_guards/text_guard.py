@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from penstock.engine.processor.processor import CLAIMS, is_async
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop
-from penstock.engine.text_guards.whole_texts import Text, WholeTexts
+from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext, OutputStreamContext
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy, ProcessorRole
+    from penstock.engine.text_guards.reading import Text
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
@@ -59,6 +60,7 @@ class TextGuard(WholeTexts):
     claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "read_parts_separately")
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
+    on_unread: str = "block"
     reach: int | None = None
     lookback: int = 64
     min_hold: int = 0
@@ -243,7 +245,8 @@ def window_of(run: Sequence[Text]) -> TextWindow:
     for text in run:
         parts.append(PartStart(begin, text.place))
         begin += len(text.text)
-    return TextWindow("".join(text.text for text in run), kind=first.kind, parts=tuple(parts))
+    joined = "".join(text.text for text in run)
+    return TextWindow(joined, kind=first.kind, fixed=any(text.fixed for text in run), parts=tuple(parts))
 
 
 def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
@@ -253,6 +256,7 @@ def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
         last = run[-1] if run else None
         if last is not None and not (
             last.kind == text.kind == "text"
+            and not (last.fixed or text.fixed)
             and (last.place.message_id, last.place.part + 1) == (text.place.message_id, text.place.part)
         ):
             yield run

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from penstock.engine.processor.payload import TextEdits
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import run_without_loop
+from penstock.engine.text_guards.reading import (
+    Unread,
+    distinct,
+    holds_unread,
+    message_texts,
+    unread_bodies,
+    value_texts,
+)
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.frozen import is_items, is_mapping
-from penstock.engine.values.message_list import TEXT_KINDS
-from penstock.engine.values.texts import KeyText, TextPlace, leaves
+from penstock.engine.values.frozen import is_mapping
+from penstock.engine.values.messages import PartKind
+from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from penstock.engine.processor.context import (
         AnyContext,
@@ -31,14 +39,15 @@ if TYPE_CHECKING:
         ToolCallContext,
         ToolResultContext,
     )
+    from penstock.engine.text_guards.reading import Text
     from penstock.engine.values.edits import Edits
-    from penstock.engine.values.frozen import Layer, Value
+    from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.messages import Message, Part
-    from penstock.engine.values.texts import Path
+    from penstock.engine.values.messages import Message
 
 Phase = Literal["input", "output", "all"]
 Unscanned = Literal["allow", "flag", "block"]
+SystemMessages = Literal["client", "all", "none"]
 
 PHASES: dict[Phase, tuple[str, ...]] = {
     "input": tuple(name for name, stage in STAGES.items() if stage.guarded and stage.phase == "input"),
@@ -46,39 +55,10 @@ PHASES: dict[Phase, tuple[str, ...]] = {
 }
 PHASES["all"] = (*PHASES["input"], *PHASES["output"])
 
-PART_KINDS: tuple[str, ...] = (*sorted(TEXT_KINDS), "data")
-UNREADABLE = frozenset({"image", "audio", "file", "unknown"})
-"""Kinds of parts whose contents cannot be read as text: images, audio, files, and unknown parts."""
-_LEAST, _MOST = 10**6, 10**30  # numbers whose digits may be personal data, such as a phone number
+PART_KINDS: tuple[str, ...] = get_args(PartKind)
 
 Changes: TypeAlias = "Value"
 """What the methods of stages return: None, a changed list, or edits; awaitable if the processor is async."""
-
-
-class Text(NamedTuple):
-    """One text with its place.
-
-    Attributes:
-        place: where it is.
-        text: the text.
-        kind: the kind of its part.
-        key: the key under which it stands in a value; otherwise empty.
-        fixed: whether it cannot be edited as text, because it is the digits of a number, or not a JSON value.
-    """
-
-    place: TextPlace
-    text: str
-    kind: str
-    key: str = ""
-    fixed: bool = False
-
-
-class Unread(NamedTuple):
-    """A part that cannot be checked: where it stands, and its kind."""
-
-    message_id: str
-    part: int
-    kind: str
 
 
 class WholeTexts(Processor):
@@ -88,17 +68,19 @@ class WholeTexts(Processor):
         kinds: the kinds of parts whose texts it reads.
         phase: ``input`` (what goes to the model), ``output`` (what comes from it) or ``all``.
         history: whether it also reads the whole conversation before each model call.
-        system: whether it also reads system messages.
+        system: which system messages it also reads: those of a ``client``, ``all`` or ``none``.
         last_message_only: whether it reads only the last message of a stage.
-        unscanned: what to do with parts that cannot be read: ``allow``, ``flag`` (note them) or ``block``.
+        on_unread: what to do with bodies that cannot be read: ``allow``, ``flag`` (note them) or ``block``.
+        unread_kinds: the kinds of parts for which it does that.
     """
 
-    kinds: tuple[str, ...] = tuple(sorted(TEXT_KINDS))
+    kinds: tuple[str, ...] = PART_KINDS
     phase: str = "all"
     history: bool = False
-    system: bool = False
+    system: str = "client"
     last_message_only: bool = False
-    unscanned: str = "allow"
+    on_unread: str = "allow"
+    unread_kinds: tuple[str, ...] = PART_KINDS
     stages: Iterable[str] | None = PHASES["all"]
 
     def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
@@ -117,15 +99,19 @@ class WholeTexts(Processor):
         return ctx.message_list.edit_text(edits) if edits else None
 
     def unread(self, ctx: AnyContext, parts: Sequence[Unread]) -> None:
-        """Allow, note or block parts that cannot be read, according to ``unscanned``."""
-        if not parts or self.unscanned == "allow":
+        """Allow, note or block bodies that cannot be read, according to `on_unread`."""
+        if not parts or self.on_unread == "allow":
             return
         kinds = [part.kind for part in parts]
         ctx.note(unscanned={kind: kinds.count(kind) for kind in dict.fromkeys(kinds)})
-        if self.unscanned == "block":
+        if self.on_unread == "block":
             named = ", ".join(dict.fromkeys(kinds))
             told = [part._asdict() for part in parts[:_MOST_TOLD]]
-            ctx.abort(f"it holds what cannot be checked: {named}", metadata={"unscanned": told})
+            ctx.abort(
+                f"it holds what no guard can read, in parts of the type {named}; to let such parts pass, give "
+                f"{type(self).__name__} unscanned='flag' (which notes them) or 'allow'",
+                metadata={"unscanned": told},
+            )
 
     def __repr__(self) -> str:
         """Show the class and the options that differ from its defaults."""
@@ -146,11 +132,22 @@ class WholeTexts(Processor):
         parts: Iterable[str] | None,
         *,
         history: bool,
-        system: bool,
+        system: SystemMessages = "client",
         last_message_only: bool = False,
-        unscanned: Unscanned = "allow",
+        unscanned: Unscanned | None = None,
+        usual: Unscanned | None = None,
     ) -> None:
         """Check the options that choose texts, and declare the stages that follow from them.
+
+        Args:
+            phase: ``input``, ``output`` or ``all``.
+            parts: the kinds of parts to read; None for all. What belongs to a message itself is read in any case.
+            history: whether to read the whole conversation before each model call.
+            system: which system messages to read.
+            last_message_only: whether to read only the last message of a stage.
+            unscanned: what to do with bodies that cannot be read; None for ``usual``, in parts of the kinds that are
+                read.
+            usual: the default of ``unscanned``; None for that of the class.
 
         Raises:
             OptionError: an option has a value that is not allowed.
@@ -160,11 +157,14 @@ class WholeTexts(Processor):
         self.kinds = _kinds(name, parts)
         self.parts = None if parts is None else self.kinds
         self.history = flag(name, "history", history)
-        self.system = flag(name, "system", system)
+        self.system = one_of(name, "system", system, get_args(SystemMessages))
         self.last_message_only = flag(name, "last_message_only", last_message_only)
-        self.unscanned = one_of(name, "unscanned", unscanned, get_args(Unscanned))
-        if (history or system) and phase == "output":
-            raise OptionError(name, "phase", phase, "'input' or 'all' where history= or system= is set")
+        self.unscanned = unscanned
+        acts = usual or type(self).on_unread if unscanned is None else unscanned
+        self.on_unread = one_of(name, "unscanned", acts, get_args(Unscanned))
+        self.unread_kinds = self.kinds if unscanned is None else PART_KINDS
+        if (history or system == "all") and phase == "output":
+            raise OptionError(name, "phase", phase, "'input' or 'all' where history=True or system='all' is set")
         chosen = PHASES[phase]
         if "tool" not in self.kinds:
             chosen = tuple(stage for stage in chosen if not STAGES[stage].value)
@@ -197,8 +197,14 @@ class WholeTexts(Processor):
 
     def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
         asked = messages[-1:] if self.last_message_only else messages
-        shown = (*asked, *ctx.system_messages) if self.system and STAGES[ctx.stage].phase == "input" else asked
-        return self._run(self._messages_guarded(ctx, shown))
+        return self._run(self._messages_guarded(ctx, (*asked, *self._system_messages(ctx))))
+
+    def _system_messages(self, ctx: AnyContext) -> Sequence[Message]:
+        """Return the system messages that are read in a stage."""
+        if self.system == "none" or STAGES[ctx.stage].phase != "input":
+            return ()
+        listed = ctx.message_list.system
+        return listed if self.system == "all" else [message for message in listed if message.from_client]
 
     def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
         return work if self.awaits else run_without_loop(work, self.id)
@@ -206,28 +212,38 @@ class WholeTexts(Processor):
     async def _messages_guarded(self, ctx: AnyContext, shown: Sequence[Message]) -> Changes:
         unchanged = _unchanged(ctx)
         fresh = [message for message in shown if unchanged.get(message.id) is not message]
-        self.unread(ctx, [part for message in fresh for part in _unreadable(message)])
-        texts = [text for message in fresh for text in message_texts(message, self.kinds)]
-        edits: Mapping[TextPlace, Edits] = await self.judged(ctx, texts) if texts else {}
+        if self.on_unread != "allow":
+            self.unread(ctx, [part for message in fresh for part in unread_bodies(message, self.unread_kinds)])
+        texts = distinct(text for message in fresh for text in message_texts(message, self.kinds))
+        edits = await self._possible_edits(ctx, texts)
         touched = {place.message_id for place in edits}
         unchanged.update({message.id: message for message in fresh if message.id not in touched})
         return self.changed(ctx, edits)
 
-    async def _value_guarded(self, ctx: AnyContext, value: Value, field: str) -> Changes:
-        texts = list(value_texts(value, (field,), TextPlace("", 0)))
+    async def _possible_edits(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         edits: Mapping[TextPlace, Edits] = await self.judged(ctx, texts) if texts else {}
+        return self.possible(ctx, texts, edits) if edits else edits
+
+    def possible(
+        self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]
+    ) -> Mapping[TextPlace, Edits]:
+        """Return the edits without those of fixed texts, which cannot be made: a guard stops the run for them."""
+        fixed = [text.place for text in texts if text.fixed and edits.get(text.place)]
+        if fixed and self.role == "guard":
+            fields = ", ".join(dict.fromkeys(str(place.path[0]) for place in fixed))
+            ctx.abort(f"it would edit what can only be read: an id, an address, metadata or a number ({fields})")
+        return {place: made for place, made in edits.items() if place not in fixed} if fixed else edits
+
+    async def _value_guarded(self, ctx: AnyContext, value: Value, field: str) -> Changes:
+        if self.on_unread != "allow" and "tool" in self.unread_kinds and holds_unread(value):
+            self.unread(ctx, [Unread("", 0, "tool")])
+        texts = list(value_texts(value, (field,), TextPlace("", 0)))
+        edits = await self._possible_edits(ctx, texts)
         return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
 
 
 _UNCHANGED = "penstock.settled"
 _MOST_TOLD = 100  # parts in a tripwire's metadata
-
-
-def _unreadable(message: Message) -> Iterator[Unread]:
-    """Yield the parts of a message that cannot be checked."""
-    for index, part in enumerate(message.parts):
-        if part.type in UNREADABLE:
-            yield Unread(message.id, index, part.type)
 
 
 def _unchanged(ctx: AnyContext) -> dict[str, Message]:
@@ -239,61 +255,9 @@ def _unchanged(ctx: AnyContext) -> dict[str, Message]:
     return found
 
 
-def message_texts(message: Message, kinds: Iterable[str]) -> Iterator[Text]:
-    """Yield the texts of a message's parts of those kinds."""
-    for index, part in enumerate(message.parts):
-        if part.type in kinds:
-            yield from _part_texts(part, TextPlace(message.id, index))
-
-
-def _part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
-    for name in part.texts:
-        value = getattr(part, name)
-        if part.type in ("tool", "data"):
-            yield from value_texts(value, (name,), where, part.type)
-        elif isinstance(value, str):
-            yield Text(where._replace(path=(name,)), value, part.type)
-
-
-def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") -> Iterator[Text]:
-    """Yield the strings of a value, keys and long numbers included, each with the key that it stands under."""
-    for found, text in leaves(value, path):
-        yield Text(where._replace(path=found), text, kind, _key_of(found))
-    for found, said in _unedited(value, path):
-        yield Text(where._replace(path=found), said, kind, _key_of(found), fixed=True)
-
-
-def _key_of(path: Path) -> str:
-    """Return the key that the value at a path stands under; empty for a key itself."""
-    if isinstance(path[-1], KeyText):
-        return ""
-    return next((step for step in reversed(path[1:]) if isinstance(step, str)), "")
-
-
-def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what can be read but not edited: digits of numbers, keys that are not strings, values that are not JSON."""
-    if is_mapping(value):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                yield (*path, key), _read(key)
-            yield from _unedited(item, (*path, key))
-    elif is_items(value):
-        for index, item in enumerate(value):
-            yield from _unedited(item, (*path, index))
-    elif isinstance(value, (int, float)):
-        if not isinstance(value, bool) and _LEAST <= abs(value) < _MOST:
-            yield path, str(abs(int(value)))
-    elif value is not None and not isinstance(value, str):
-        yield path, _read(value)
-
-
-def _read(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
 def _kinds(processor: str, parts: object) -> tuple[str, ...]:
     if parts is None:
-        return tuple(sorted(TEXT_KINDS))
+        return PART_KINDS
     named = (parts,) if isinstance(parts, str) else parts
     listed = cast("Iterable[object]", named) if isinstance(named, Iterable) else ()
     given = [one_of(processor, "parts", part, PART_KINDS) for part in listed]

@@ -112,7 +112,7 @@ class Assembly:
         elif chunk.type == "finish":
             self._metadata = _values(chunk, "provider_metadata")
         else:
-            self._parts += _parts_of(chunk)
+            self._parts += parts_of(chunk)
 
     def _end(self, chunk: Chunk) -> None:
         """End a text, and take its metadata from the end chunk."""
@@ -158,7 +158,7 @@ class Block:
         return TextPart(text, self.metadata) if self.kind == "text" else ReasoningPart(text, self.metadata)
 
 
-def _parts_of(chunk: Chunk) -> list[Part]:
+def parts_of(chunk: Chunk) -> list[Part]:
     """Return the part that a chunk makes on its own, in a list; an empty list for other chunks."""
     get, metadata = chunk.payload.get, metadata_of(chunk)
     if chunk.type == "source":

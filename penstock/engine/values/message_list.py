@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import Value, is_mapping
-from penstock.engine.values.messages import Message
+from penstock.engine.values.messages import Message, TextPart
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.texts import (
     NO_KNOWN_EDITS,
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.edits import Edit, Edits
-    from penstock.engine.values.messages import PartKind
+    from penstock.engine.values.messages import Part, PartKind
     from penstock.engine.values.protocols import Clock, Ids
 
 Source = Literal["input", "memory", "response", "context", "system"]
 
-TEXT_KINDS: frozenset[str] = frozenset({"text", "reasoning", "tool", "source", "file", "audio"})
-"""The kinds of parts whose texts are read by default: all that carry any, but an application's own data."""
+TEXT_KINDS: frozenset[str] = frozenset({"text", "reasoning", "tool", "source", "file", "audio", "data", "unknown"})
+"""The kinds of parts that hold texts which can be edited."""
 
 Messages: TypeAlias = "str | Message | Iterable[Message]"
 
@@ -314,13 +314,13 @@ class MessageList:
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
         entries = list(self._entries)
         where = {entry.message.id: index for index, entry in enumerate(entries)}
-        said = {(entry.tag, entry.message.text): entry.message.id for entry in entries if entry.source == "system"}
+        said = {(entry.tag, _said(entry.message)): entry.message.id for entry in entries if entry.source == "system"}
         for given in messages:
             message = self.completed(given)
             entry = Entry(message, _source_of(message, source), tag if message.role == "system" else None)
             if message.id in where:
                 entries[where[message.id]] = entry
-            elif entry.source != "system" or said.setdefault((entry.tag, message.text), message.id) == message.id:
+            elif entry.source != "system" or said.setdefault((entry.tag, _said(message)), message.id) == message.id:
                 where[message.id] = len(entries)
                 entries.append(entry)
         return tuple(entries)
@@ -384,6 +384,12 @@ def as_items(messages: Value) -> tuple[Value, ...]:
         return tuple(messages)
     except TypeError:
         raise MessageError("messages", f"expected a str or messages, not {type(messages).__name__}") from None
+
+
+def _said(message: Message) -> str | tuple[Part, ...]:
+    """Return what a system message says: its text, or all of its parts if it has others."""
+    parts = message.parts
+    return message.text if all(type(part) is TextPart for part in parts) else parts
 
 
 def _source_of(message: Message, given: Source | None) -> Source:

@@ -192,9 +192,9 @@ class StepStartPart:
 
 @dataclass(frozen=True, slots=True)
 class UnknownPart:
-    """A part of a type that Penstock does not know; ``raw`` passes through unchanged."""
+    """A part of a type that Penstock does not know, as it was received. All strings in it, keys included, are text."""
 
-    texts: ClassVar[tuple[str, ...]] = ()
+    texts: ClassVar[tuple[str, ...]] = ("raw",)
     raw: Value
     metadata: Values = EMPTY
     type: Literal["unknown"] = field(default="unknown", repr=False)
@@ -236,6 +236,8 @@ if TYPE_CHECKING:
         thread_id: str | None
         resource_id: str | None
         metadata: Values
+        name: str | None
+        from_client: bool
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -244,6 +246,10 @@ class Message:
 
     ``id`` and ``created_at`` may be left out: the `MessageList` to which the message is added sets both. ``parts`` may
     be given as a str, which becomes one text part.
+
+    ``name`` is who speaks, for models that tell several speakers of one role apart. ``from_client`` says that the
+    message was parsed from data of a client (`parse_messages`), so that guards check it whatever its role. Messages
+    that are made in code are the application's own.
     """
 
     role: Role
@@ -253,6 +259,8 @@ class Message:
     thread_id: str | None = None
     resource_id: str | None = None
     metadata: Values = EMPTY
+    name: str | None = None
+    from_client: bool = False
 
     def __post_init__(self) -> None:
         """Check role and parts, and freeze what is inside."""
@@ -298,9 +306,16 @@ class Message:
         return "\n".join(part.text for part in parts if type(part) is TextPart)
 
     def with_parts(self, parts: Iterable[Part]) -> Message:
-        """Return the message with other parts and the same id, time and metadata."""
-        own = (self.id, self.created_at, self.thread_id, self.resource_id, self.metadata)
-        return Message(self.role, tuple(parts), *own)  # `dataclasses.replace` takes twice as long
+        """Return the message with other parts and the same other fields."""
+        return self._with(tuple(parts), from_client=self.from_client)
+
+    def as_from_client(self) -> Message:
+        """Return the message with ``from_client`` set."""
+        return self if self.from_client else self._with(self.parts, from_client=True)
+
+    def _with(self, parts: tuple[Part, ...], *, from_client: bool) -> Message:
+        own = (self.id, self.created_at, self.thread_id, self.resource_id, self.metadata, self.name)
+        return Message(self.role, parts, *own, from_client)  # `dataclasses.replace` takes twice as long
 
     def with_metadata(self, **items: Value) -> Message:
         """Return the message with the items added to its metadata; an item replaces one of the same key."""

@@ -14,11 +14,11 @@ from penstock.engine.values.model import ModelRequest
 from penstock.models.openai.failures import is_failure, kept_headers
 from penstock.models.openai.http import USUAL, EndpointClient, EndpointOptions, TimeLimits
 from penstock.models.openai.reading import AnswerReader, is_answer
-from penstock.models.openai.requests import body_of
+from penstock.models.openai.requests import KNOWN_KEYS, body_of
 from penstock.models.openai.wire import MOST_OF_AN_EVENT, EventTooLongError, SSEReader, objects_of, parsed, says
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 
     import httpx
 
@@ -225,7 +225,7 @@ class OpenAICompatibleModel(EndpointClient):
         provider: the provider, and its peculiarities.
     """
 
-    __slots__ = ("_largest", "_settings", "_stream", "_think_tags")
+    __slots__ = ("_client_keys", "_largest", "_settings", "_stream", "_think_tags")
 
     def __init__(
         self,
@@ -243,6 +243,7 @@ class OpenAICompatibleModel(EndpointClient):
         proxy: str | None = None,
         verify: bool = True,
         most_of_an_event: int = MOST_OF_AN_EVENT,
+        client_keys: Iterable[str] = (),
         client: httpx.AsyncClient | None = None,
     ) -> None:
         """Find the provider, its address and the key.
@@ -262,6 +263,8 @@ class OpenAICompatibleModel(EndpointClient):
             proxy: the address of a proxy; None: as the environment says (``HTTPS_PROXY`` …).
             verify: whether TLS certificates are checked.
             most_of_an_event: the largest event of a stream, or whole answer, in bytes, 1 or more. Default: 32 MiB.
+            client_keys: keys beyond the protocol that are sent on if a client's messages, or their parts, have them.
+                Those that providers define are, such as ``cache_control``; others are left out.
             client: an httpx client to use. It is not closed with the model.
 
         Raises:
@@ -278,6 +281,7 @@ class OpenAICompatibleModel(EndpointClient):
         self._stream = stream
         self._think_tags = think_tags
         self._largest = most_of_an_event
+        self._client_keys = KNOWN_KEYS | set(client_keys)
 
     @property
     def identity(self) -> Values:
@@ -300,7 +304,7 @@ class OpenAICompatibleModel(EndpointClient):
             request.response_format,
             request.provider_options,
         )
-        return body_of(asked, self.model, self.provider, stream=self._stream)
+        return body_of(asked, self.model, self.provider, stream=self._stream, client_keys=self._client_keys)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Yield the answer, chunk by chunk. Closing the generator (``aclose``) closes the connection.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.formats import openai_chat
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import is_items, thaw
+from penstock.engine.values.frozen import EMPTY, is_items, is_mapping, thaw
 from penstock.engine.values.messages import ReasoningPart, UnknownPart
 from penstock.models.openai.wire import FORMAT, checksum, object_of
 
@@ -21,18 +21,38 @@ if TYPE_CHECKING:
     from penstock.models.openai.providers import Provider, ReasoningReturn
     from penstock.models.openai.wire import Json
 
+KNOWN_KEYS = frozenset(
+    {"cache_control", "detail", "extra_content", "format", "index", "prefix", "signature", "thought_signature"}
+)
+"""Keys beyond the protocol that providers define for messages and their parts."""
+
 _ELSEWHERE = frozenset({"timeout", "max_tokens", "max_output_tokens", "stop_sequences"})
 _SCHEMA = "Answer with one JSON object that fits this JSON Schema, and with nothing else:\n"
 
 
-def body_of(request: ModelRequest, model: str, provider: Provider, *, stream: bool = True) -> Json:
+def body_of(
+    request: ModelRequest,
+    model: str,
+    provider: Provider,
+    *,
+    stream: bool = True,
+    client_keys: frozenset[str] = KNOWN_KEYS,
+) -> Json:
     """Return the body. The request's ``provider_options`` replace its fields, except tools, which are added.
+
+    Args:
+        request: the request.
+        model: the name of the model.
+        provider: the provider.
+        stream: whether the answer is requested as a stream.
+        client_keys: the keys beyond the protocol that a client's messages and parts may have; others are left out.
 
     Raises:
         MessageError: the arguments or the result of a tool call are not JSON values.
         UsageError: ``tool_choice`` names a tool that is not among the tools.
     """
-    messages = openai_chat.write(_with_reasoning(request.messages, provider.reasoning))
+    known = [_with_known_keys(message, client_keys) for message in request.messages]
+    messages = openai_chat.write(_with_reasoning(known, provider.reasoning))
     body: Json = {"model": model, "messages": messages, "stream": stream}
     if stream and provider.stream_options:
         body["stream_options"] = {"include_usage": True}
@@ -119,6 +139,54 @@ def _told(messages: list[Json], text: str) -> list[Json]:
     """Return the messages with a further system message after those at the beginning."""
     place = next((i for i, item in enumerate(messages) if item["role"] not in ("system", "developer")), len(messages))
     return [*messages[:place], {"role": "system", "content": text}, *messages[place:]]
+
+
+# What a client wrote beyond the protocol
+
+
+def _with_known_keys(message: Message, known: frozenset[str]) -> Message:
+    """Return a message without keys that only its client knows; one of the application itself stays as it is."""
+    if not message.from_client or (not message.metadata and not any(part.metadata for part in message.parts)):
+        return message
+    parts = [replace(part, metadata=_known(part.metadata, known)) if part.metadata else part for part in message.parts]
+    return replace(message, parts=tuple(parts), metadata=_known(message.metadata, known))
+
+
+def _known(metadata: Values, known: frozenset[str]) -> Values:
+    notes = metadata.get(FORMAT)
+    return {FORMAT: _known_notes(notes, known)} if is_mapping(notes) else EMPTY
+
+
+def _known_notes(notes: Value, known: frozenset[str]) -> Value:
+    if notes.get("field") == "reasoning_details":
+        known |= _OF_REASONING
+    made: dict[str, Value] = {}
+    for name, value in notes.items():
+        if name in ("extra", "inner") and is_mapping(value):
+            made[name] = {key: item for key, item in value.items() if key in known or _is_form(key, item)}
+        elif name == "result" and is_mapping(value):
+            made[name] = _known_notes(value, known)
+        elif name == "pieces" and is_items(value):
+            made[name] = [_piece(piece, known) for piece in value]
+        else:
+            made[name] = value
+    return made
+
+
+def _piece(piece: Value, known: frozenset[str]) -> Value:
+    return {key: item for key, item in piece.items() if key in known or key == "type"} if is_mapping(piece) else {}
+
+
+_OF_REASONING = frozenset({"type", "id"})
+_EMPTY_FORMS = frozenset(
+    {"content", "refusal", "audio", "tool_calls", "function_call", "reasoning_details", "reasoning_content"}
+    | {"reasoning", "name", "id", "tool_call_id", "url", "data", "file_id", "file_data", "file_url", "filename"}
+)
+
+
+def _is_form(key: str, value: Value) -> bool:
+    """Return whether it is a key of the protocol with an empty value, which says how the message was written."""
+    return key in _EMPTY_FORMS and (value is None or value in ("", (), {}))
 
 
 # Reasoning

@@ -30,7 +30,7 @@ from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.reporting import field_of
+from penstock.engine.text_guards.reporting import cannot_edit, field_of
 from penstock.engine.text_guards.text_guard import in_places, window_of
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values import protocols as ports
@@ -39,13 +39,20 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.judged_guard import Detection, Guard, check_count, require_complete
+from penstock.processors.guards.judged_guard import (
+    REMOVES_MESSAGES,
+    Detection,
+    Guard,
+    check_count,
+    require_complete,
+    split_fixed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
@@ -309,16 +316,19 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return the texts that are read as one: on the way to the model, all text parts of a message."""
+        listed = [*texts]
+        free, fixed = split_fixed(listed)
+        fixed += [[text] for text in listed if text.fixed and text.text.isdigit()]
         if _phase(ctx) == "output":
-            return super().runs(texts, ctx)
+            return [*super().runs(free, ctx), *fixed]
         said: dict[str, list[Text]] = {}
         others: list[Text] = []
-        for text in texts:
+        for text in free:
             if text.kind == "text":
                 said.setdefault(text.place.message_id, []).append(text)
             else:
                 others.append(text)
-        return [*said.values(), *super().runs(others, ctx)]
+        return [*said.values(), *super().runs(others, ctx), *fixed]
 
     def scan(
         self, window: TextWindow, ctx: AnyContext
@@ -439,8 +449,8 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             for one in asked:
                 self.report(ctx, self._detection(ctx, hit.window, one))
             filtered = [one for one in asked if one.filtered]
-            if filtered and hit.window.fixed:
-                self._reporter.stop(ctx, "a value that is not text cannot be filtered out", {})
+            if filtered and hit.window.fixed and ctx.stage not in REMOVES_MESSAGES:
+                self._reporter.stop(ctx, f"{cannot_edit([hit.window])}it was to be filtered out", {})
             made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
         return made
 

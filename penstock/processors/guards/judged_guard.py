@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypedDict, TypeVar, cast
 
+from penstock.detection.encoded import spoken
 from penstock.engine.processor.processor import flag, is_async, one_of
+from penstock.engine.text_guards.reading import has_words
 from penstock.engine.text_guards.reporting import GuardReporter
 from penstock.engine.text_guards.text_guard import MAX_HOLD, TextGuard
 from penstock.engine.values import protocols as ports
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from penstock.detection.spans import Span
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.text_guards.whole_texts import Phase, Unscanned
+    from penstock.engine.text_guards.reading import Text
+    from penstock.engine.text_guards.whole_texts import Phase, SystemMessages, Unscanned
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
@@ -37,6 +40,9 @@ V = TypeVar("V")
 
 REMOVES_MESSAGES = ("process_input", "process_input_step")
 """The stages in which a guard can remove a message. In other stages it removes the text that was judged."""
+
+REPORTING = ("warn", "detect")
+"""The strategies of guards that only report."""
 
 UNLISTED = "unlisted"
 """The category of a judge's findings whose category the judge was not offered."""
@@ -84,12 +90,14 @@ class GuardOptions(JudgeOptions, total=False):
             policy applies, which blocks unless it is changed. ``embedded``: the embedded detector decides.
         phase: what the guard reads: ``input`` (what goes to the model: the caller's messages and tool results),
             ``output`` (what comes from the model: answers and tool calls) or ``all``. The default depends on the guard.
-        parts: the kinds of message parts to read; None (the default) for all that hold text, except ``data``.
+        parts: the kinds of message parts to read; None (the default) for all. What belongs to a message itself, such
+            as its name, is read in any case.
         history: whether to read the whole conversation again before each model call; False by default.
-        system: whether to read system messages too; False by default.
+        system: which system messages to read: those that a ``client`` sent (the default), ``all`` or ``none``.
         last_message_only: whether to read only the last message of a stage; False by default.
-        unscanned: what to do with parts that no guard can read, such as pictures and files: ``allow`` (the default),
-            ``flag`` them in the step's record, or ``block`` the run.
+        unscanned: what to do with bodies that no guard can read, such as pictures: ``block`` the run, ``flag`` them in
+            the step's record, or ``allow`` them. The default is ``block`` for parts of the kinds that are read, and
+            ``flag`` if the guard only reports.
         on_detection: a plain function that is called with a `Detection` for each text that was judged; None by default.
         on_violation: the same, for each text that was flagged.
         include_text: whether both callbacks get the text; False by default. Nothing else gets it.
@@ -102,9 +110,9 @@ class GuardOptions(JudgeOptions, total=False):
     phase: Phase
     parts: Iterable[str] | None
     history: bool
-    system: bool
+    system: SystemMessages
     last_message_only: bool
-    unscanned: Unscanned
+    unscanned: Unscanned | None
     on_detection: Callable[[Detection], object] | None
     on_violation: Callable[[Detection], object] | None
     include_text: bool
@@ -169,11 +177,13 @@ class Guard(TextGuard, Generic[V]):
         default_phase: the default of the option ``phase``.
         embedded: whether the embedded detector is used.
         judge: the judge; None without a model.
+        removes_messages: whether an edit of a text removes its message, in the stages that can.
     """
 
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
     strategies: ClassVar[tuple[str, ...]] = ()
+    removes_messages: bool = False
     default_phase: ClassVar[Phase] = "all"
 
     def set_up(self, model: object, strategy: str, verdict: type[V], question: str, options: GuardOptions) -> None:
@@ -209,9 +219,10 @@ class Guard(TextGuard, Generic[V]):
             options.get("phase", self.default_phase),
             options.get("parts"),
             history=options.get("history", False),
-            system=options.get("system", False),
+            system=options.get("system", "client"),
             last_message_only=options.get("last_message_only", False),
-            unscanned=options.get("unscanned", "allow"),
+            unscanned=options.get("unscanned"),
+            usual="flag" if strategy in REPORTING else "block",
         )
         self.on_detection = _callback(name, "on_detection", options.get("on_detection"))
         self.on_violation = _callback(name, "on_violation", options.get("on_violation"))
@@ -219,8 +230,9 @@ class Guard(TextGuard, Generic[V]):
         callbacks = {"on_detection": self.on_detection, "on_violation": self.on_violation}
         self._reporter = GuardReporter(strategy, callbacks, shows_text=self.include_text)
         self.awaits = self.judge is not None
+        self.removes_messages = strategy in ("filter", "decide")
         self.edits = "nothing" if strategy in ("block", "warn") else "spans"
-        if strategy == "warn" and self.unscanned != "block":
+        if strategy == "warn" and self.on_unread != "block":
             self.role, self.on_error = "observer", "allow"
 
     def limit_hold(self, needed: int, usual: int = MAX_HOLD) -> None:
@@ -287,6 +299,14 @@ class Guard(TextGuard, Generic[V]):
         """Stop the run. ``why`` is the beginning of the reason, if the strategy alone does not explain it."""
         self._reporter.block(ctx, categories, metadata, why)
 
+    def possible(
+        self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]
+    ) -> Mapping[TextPlace, Edits]:
+        """Return the edits that can be made; all of them where `without_flagged` removes whole messages for them."""
+        if self.removes_messages and ctx.stage in REMOVES_MESSAGES:
+            return edits
+        return super().possible(ctx, texts, edits)
+
     def without_messages(self, ctx: AnyContext, message_ids: Iterable[str]) -> MessageList:
         """Return the conversation without messages; stop the run if no user message of the request would remain."""
         gone = set(message_ids)
@@ -306,6 +326,26 @@ class Guard(TextGuard, Generic[V]):
         if not edits or ctx.stage not in REMOVES_MESSAGES:
             return ctx.message_list.edit_text(edits) if edits else None
         return self.without_messages(ctx, {place.message_id: None for place in edits})
+
+
+# What can only be read
+
+
+def says_something(text: str) -> bool:
+    """Return whether a fixed text holds words, plain or encoded. Guards that judge what is said skip other ones."""
+    return has_words(text) or bool(spoken(text))
+
+
+def split_fixed(texts: Iterable[Text]) -> tuple[list[Text], list[list[Text]]]:
+    """Return the texts that can be edited, and the others that say something: those of a message as one."""
+    free: list[Text] = []
+    fixed: dict[str, list[Text]] = {}
+    for text in texts:
+        if not text.fixed:
+            free.append(text)
+        elif says_something(text.text):
+            fixed.setdefault(text.place.message_id, []).append(text)
+    return free, [*fixed.values()]
 
 
 # Judges

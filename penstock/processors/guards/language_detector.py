@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.detection.language import LanguageGuess
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
@@ -283,7 +283,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         facts = {"input": (LANGUAGE,), "output": (ANSWER_LANGUAGE,)}
         self.provides = (self.scores, *facts.get(self.phase, (LANGUAGE, ANSWER_LANGUAGE)))
         self.language = ANSWER_LANGUAGE if self.phase == "output" else LANGUAGE
-        self._claim(changes=strategy in ("block", "translate") or self.unscanned == "block")
+        self._claim(changes=strategy in ("block", "translate") or self.on_unread == "block")
 
     def _claim(self, *, changes: bool) -> None:
         """Declare edits and role. A detector that only reports must not hold streams, so it does not edit answers."""
@@ -312,7 +312,11 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     # WindowScores windows
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts that are read as one: on the way to the model, all text parts of a message."""
+        """Return the texts that are read as one: on the way to the model, all text parts of a message.
+
+        Ids, names and metadata have no language.
+        """
+        texts = [text for text in texts if not text.fixed]
         if STAGES[ctx.stage].phase == "output":
             return super().runs(texts, ctx)
         said: dict[str, list[Text]] = {}
@@ -320,7 +324,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         for text in texts:
             if text.kind == "text":
                 said.setdefault(text.place.message_id, []).append(text)
-            elif not text.fixed:
+            else:
                 others.append(text)
         return [*said.values(), *super().runs(others, ctx)]
 

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Unpack, cast, get_args
+from urllib.parse import unquote
 
 from penstock.detection.personal_data.detector import CONTEXTUAL, DEFAULT, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.reading import is_random
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.processors.guards.judged_guard import UNLISTED, check_score
@@ -328,6 +330,9 @@ def check_buffer_size(guard: str, given: object) -> int:
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 
+_USUAL_IN_IDS = frozenset({"api-key", "uuid", "url"})
+_PIECES = re.compile(r"[/?#&=;,\s]+")
+_CREDENTIALS = re.compile(r"://[^/?#]*:[^/?#]*@")
 _NUMBERING = "penstock.numbering"  # where a step's state keeps who gives out tokens, while it acts
 _PROCESS_KEY = os.urandom(32)
 """The key of hashes if none is given: equal values have equal hashes as long as the process lives."""
@@ -479,6 +484,19 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     def judged_values(self, judged: Judged[PIIVerdict]) -> Iterable[JudgedValue]:
         """Return the values that the model names."""
         return values_said(judged.verdict, self.looked.types)
+
+    def counts(self, window: TextWindow, type: str) -> bool:
+        """Return whether a finding counts: an id, an address or a signature is no key, no UUID and no link in itself.
+
+        What stands within it counts: the pieces of an address are searched one by one.
+        """
+        if type not in _USUAL_IN_IDS or not is_random(window.text, window.key):
+            return True
+        if _CREDENTIALS.search(window.text):
+            return True
+        pieces = _PIECES.split(unquote(window.text))
+        found = (span.type for piece in pieces for span in self.looked.detector.find(piece))
+        return any(name not in _USUAL_IN_IDS for name in found)
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
         """Return what replaces a value of a type."""

@@ -119,7 +119,7 @@ class Restore(TextGuard):
 
     Args:
         phase: what it reads: ``output`` (the default: answers and tool calls), ``input`` or ``all``.
-        parts: the kinds of message parts to read; None (the default) for all that hold text, except ``data``.
+        parts: the kinds of message parts to read; None (the default) for all that hold text.
         id: the name of the step in the graph.
 
     Raises:
@@ -129,6 +129,7 @@ class Restore(TextGuard):
     id = "restore"
     role: ProcessorRole = "transform"
     on_error: ErrorPolicy = "allow"
+    on_unread = "allow"
     reach = LONGEST_TOKEN + 1
     lookback = LONGEST_TOKEN
 
@@ -143,8 +144,7 @@ class Restore(TextGuard):
 
         Args:
             phase: where it looks: ``output`` (the default: answers and tool calls), ``input`` or ``all``.
-            parts: the kinds of message parts that are read; None (the default) for all that carry text, except
-                ``data``.
+            parts: the kinds of message parts that are read; None (the default) for all that carry text.
             id: the name of the step in the graph.
 
         Raises:
@@ -152,7 +152,7 @@ class Restore(TextGuard):
         """
         if id is not None:
             self.id = id
-        self.place(phase, parts, history=False, system=False)
+        self.place(phase, parts, history=False, system="none")
         self.edits = "spans"
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> list[Edit]:

@@ -14,19 +14,26 @@ from penstock.detection.encoded import spoken
 from penstock.detection.windows import Windows
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.reporting import MOST_LISTED, field_of, listed_place
+from penstock.engine.text_guards.reporting import MOST_LISTED, cannot_edit, field_of, listed_place
 from penstock.engine.text_guards.text_guard import neighbours
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.model import JudgeError
-from penstock.processors.guards.judged_guard import Detection, Guard, require_complete, unquoted
+from penstock.processors.guards.judged_guard import (
+    REMOVES_MESSAGES,
+    Detection,
+    Guard,
+    require_complete,
+    split_fixed,
+    unquoted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.text_guards.whole_texts import Text
+    from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
@@ -175,17 +182,18 @@ class ScoreGuard(Guard[V]):
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return the texts that are read as one: neighbouring parts, and all texts of one value of a tool.
 
-        The arguments of a tool call are one value, and its result is another, as they are in a stream. The digits of
-        numbers are left out, since they tell these guards nothing.
+        The arguments of a tool call are one value, and its result is another, as they are in a stream. What can only
+        be read, such as ids, is read as one text of its message, without what has no words.
         """
         del ctx
+        free, fixed = split_fixed(texts)
         runs: list[list[Text]] = []
-        for run in neighbours(text for text in texts if not (text.fixed and text.text.isdigit())):
+        for run in neighbours(free):
             if runs and _of_one_value(runs[-1][-1], run[0]):
                 runs[-1] += run
             else:
                 runs.append(run)
-        return runs
+        return [*runs, *fixed]
 
     def scan(
         self, window: TextWindow, ctx: AnyContext
@@ -278,9 +286,11 @@ class ScoreGuard(Guard[V]):
             self.warn(ctx, warned)
         blocked = [(window, verdict) for action, window, verdict in done if action == "block"]
         stuck = [(window, verdict) for action, window, verdict in done if window.fixed and action != "warn"]
-        if blocked or (stuck and self.edits != "nothing"):
-            why = "" if blocked else "a value that is not text cannot be edited; "
-            found = blocked or stuck
+        if self.edits == "nothing" or (self.removes_messages and ctx.stage in REMOVES_MESSAGES):
+            stuck = []
+        found = blocked or stuck
+        if found:
+            why = "" if blocked else cannot_edit([window for window, _ in stuck])
             names = [name for _, verdict in found for name in verdict.scored.flagged]
             self.block(ctx, names, self._metadata(found), why)
 
@@ -344,8 +354,7 @@ class ScoreGuard(Guard[V]):
 def _of_one_value(one: Text, other: Text) -> bool:
     """Return whether both texts stand in the same value of a tool, its arguments or its result, and can be edited."""
     same = one.kind == other.kind == "tool" and one.place[:2] == other.place[:2]
-    same = same and one.place.path[:1] == other.place.path[:1]
-    return same and not one.fixed and not other.fixed
+    return same and one.place.path[:1] == other.place.path[:1]
 
 
 def _view(window: TextWindow, before: int, start: int, end: int) -> str:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from penstock.detection.windows import Windows
 from penstock.engine.tasks import gather
-from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, field_of, listed_place
+from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, cannot_edit, field_of, listed_place
 from penstock.engine.text_guards.text_guard import MAX_HOLD
 from penstock.engine.values.edits import Edit, apply
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.model import JudgeError
-from penstock.processors.guards.judged_guard import Detection, Guard, require_complete
+from penstock.processors.guards.judged_guard import REMOVES_MESSAGES, Detection, Guard, require_complete, says_something
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -211,6 +211,9 @@ class SpanGuard(Guard[V]):
         self, window: TextWindow, search: _SpanSearch, ctx: AnyContext
     ) -> tuple[Sequence[SpanFinding], int]:
         begin = search.judged.at - window.base
+        if window.fixed and not says_something(window.text):
+            search.judged.advance((), window.base, len(window.text), final=window.final)
+            return self._decided(window, search)
         cuts = self.windows.cuts(window.text, begin, final=window.final)
         sentences = itertools.pairwise([begin, *cuts])
         found = await gather([partial(self._ask_about, window.text, start, end, ctx) for start, end in sentences])
@@ -274,7 +277,7 @@ class SpanGuard(Guard[V]):
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Report what was found; then return the edits of the strategy, or stop the run."""
-        found = [(hit.window, self._groups(_real(hit))) for hit in hits]
+        found = [(hit.window, self._groups(self._counting(hit))) for hit in hits]
         listed = [(window, group) for window, groups in found for group in groups]
         for window, groups in found:
             self._report_places(ctx, window, groups)
@@ -286,11 +289,20 @@ class SpanGuard(Guard[V]):
         if warned:
             self.warn(ctx, warned)
         edited = [(window, group) for window, group in listed if group.action not in ("block", "warn")]
-        stuck = self._why_not_edited(edited)
+        stuck = self._why_not_edited(edited, ctx)
         stops = [(window, group) for window, group in listed if group.action == "block"] or (edited if stuck else [])
         if stops:
             self.block(ctx, [group.owner.type for _, group in stops], self._metadata(stops), stuck)
         return [self._edits(window, groups, ctx) for window, groups in found]
+
+    def counts(self, window: TextWindow, type: str) -> bool:
+        """Return whether a finding of a type counts where it stands; by default everywhere."""
+        del window, type
+        return True
+
+    def _counting(self, hit: Hit) -> list[SpanFinding]:
+        found = [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
+        return [item for item in found if self.counts(hit.window, item.type)] if hit.window.fixed else found
 
     def _groups(self, found: Sequence[SpanFinding]) -> list[FindingGroup]:
         """Return findings, which are in order, as stretches; those of different strategies may overlap."""
@@ -302,10 +314,13 @@ class SpanGuard(Guard[V]):
         ]
         return sorted(groups, key=lambda group: group.start)
 
-    def _why_not_edited(self, found: Sequence[tuple[TextWindow, FindingGroup]]) -> str:
+    def _why_not_edited(self, found: Sequence[tuple[TextWindow, FindingGroup]], ctx: AnyContext) -> str:
         """Return why the findings cannot be edited; an empty text if they can."""
-        if any(window.fixed for window, _ in found):
-            return "a value that is not text cannot be edited in place; "
+        if self.edits == "nothing":
+            return ""
+        fixed = [window for window, _ in found if window.fixed]
+        if fixed and not (self.removes_messages and ctx.stage in REMOVES_MESSAGES):
+            return cannot_edit(fixed)
         if self.strategy != "filter" and any(not group.owner.located for _, group in found):
             return "what the judge found does not stand in the text as it says, so it cannot be hidden; "
         return ""
@@ -490,10 +505,6 @@ class _SpanSearch:
             if lower == limit:
                 return limit
             limit = lower
-
-
-def _real(hit: Hit) -> list[SpanFinding]:
-    return [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
 
 
 def _at_places(

@@ -112,7 +112,7 @@ def error_texts(error: BaseException) -> tuple[str, ...]:
 
 _PYDANTIC = "pydantic-ai"
 _CHAT = "openai-chat"
-_FORMATS = frozenset({_PYDANTIC, _CHAT, "openai-responses", "ai-sdk-model", "ai-sdk-ui", "stored"})
+_FORMATS = frozenset({_PYDANTIC, _CHAT, "openai-responses", "ai-sdk-model", "ai-sdk-ui", "stored", "langchain", "mcp"})
 _SDK = ("ai-sdk-model", "ai-sdk-ui", "stored")
 _HOSTED = ("builtin-tool-call", "builtin-tool-return")
 _NOT_SENT = (StepStartPart, DataPart, SourcePart)

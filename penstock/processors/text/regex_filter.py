@@ -11,7 +11,8 @@ from penstock.detection.patterns.matching import Finder, FinderState, UnitedMatc
 from penstock.detection.patterns.rules import checked, seconds
 from penstock.detection.unicode.disguises import read
 from penstock.engine.processor.processor import flag, is_async, one_of
-from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, field_of
+from penstock.engine.text_guards.reading import is_random
+from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, cannot_edit, field_of
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.detection.patterns.rules import RegexRule
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.text_guards.whole_texts import Phase
+    from penstock.engine.text_guards.whole_texts import Phase, SystemMessages, Unscanned
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.frozen import Value
 
@@ -37,6 +38,7 @@ PRESETS: tuple[str, ...] = ("pii", "secrets", "urls")
 HIDDEN = "[hidden]"
 """What stands for the matched text in a tripwire's metadata."""
 
+_USUAL_IN_IDS = frozenset({"url", "uuid", "secret-value"})
 _STATE = "state"
 _HIDDEN_WORD = "[REDACTED]"
 
@@ -113,7 +115,8 @@ class RegexFilterProcessor(TextGuard):
         stream_carryover_size: int | None = None,
         parts: Iterable[str] | None = None,
         history: bool = False,
-        system: bool = False,
+        system: SystemMessages = "client",
+        unscanned: Unscanned | None = None,
         timeout: float = 0.5,
         on_violation: Callable[[Violation], object] | None = None,
         id: str | None = None,
@@ -133,10 +136,14 @@ class RegexFilterProcessor(TextGuard):
             stream_carryover_size: how many characters of a stream are held back at least, from 1 to ``max_hold``
                 (4,096 unless a subclass declares more); None (the default) for no more than the rules need. A match
                 that reaches into them is held back whole, so leave room for the longest one.
-            parts: the kinds of message parts that are read; None (the default) for all that carry text, except
-                ``data``.
+            parts: the kinds of message parts that are read; None (the default) for all. What belongs to a message
+                itself, such as its name, is read in any case.
             history: whether the whole conversation is read again before each model call; False by default.
-            system: whether system messages are read, too; False by default.
+            system: which system messages are read, too: those that a ``client`` sent (the default), ``all`` or
+                ``none``.
+            unscanned: what happens to bodies that no rule can read, such as pictures: ``block``, ``flag`` (a note in
+                the step's record) or ``allow``. None (the default): ``block`` in parts of the kinds that are read,
+                ``flag`` with ``strategy="warn"``.
             timeout: how many seconds one of your own rules may take on one text, more than 0; 0.5 by default.
             on_violation: a plain function that is called with a `Violation` for each text with a match; None by
                 default.
@@ -159,7 +166,8 @@ class RegexFilterProcessor(TextGuard):
             raise OptionError(
                 name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}, or banned_words="
             )
-        self.place(phase, parts, history=history, system=system)
+        usual: Unscanned = "flag" if strategy == "warn" else "block"
+        self.place(phase, parts, history=history, system=system, unscanned=unscanned, usual=usual)
         self.include_redacted_values = flag(name, "include_redacted_values", include_redacted_values)
         self.stream_carryover_size = _carryover(name, stream_carryover_size, self.max_hold)
         self.min_hold = self.stream_carryover_size or 0
@@ -210,22 +218,30 @@ class RegexFilterProcessor(TextGuard):
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Report the matches; then return the edits that redact them, or stop the run."""
         redacts = self.strategy == "redact"
-        found = [(hit.window, cast("list[Match]", hit.found)) for hit in hits]
+        found = [(hit.window, self._counting(hit)) for hit in hits]
         united = [(window, self.finder.unite(window.text, matches)) for window, matches in found] if redacts else []
         shown: Sequence[tuple[TextWindow, Sequence[Match | UnitedMatches]]] = united if redacts else found
         counts = Counter(self._name(item) for _, items in shown for item in items)
         self._reporter.count(ctx, self.findings, counts, note="matches")
         for window, items in shown:
             self._report(ctx, window, items)
-        fixed = [(window, matches) for window, matches in found if window.fixed] if redacts else []
+        fixed = [(window, matches) for window, matches in found if window.fixed and matches] if redacts else []
         if self.strategy == "block":
             self._block(ctx, found, counts)
         if fixed:
-            self._block(ctx, fixed, counts, "a number cannot be redacted in place; ")
+            self._block(ctx, fixed, counts, cannot_edit(window for window, _ in fixed))
         if self.strategy == "warn":
             self._reporter.warn(ctx, counts, "rules matched")
             return [()] * len(hits)
         return [[Edit(item.start, item.end, item.replacement, "redact") for item in items] for _, items in united]
+
+    def _counting(self, hit: Hit) -> list[Match]:
+        """Return the matches that count: an id, an address or a signature is no key and no link in itself."""
+        found = cast("list[Match]", hit.found)
+        if not hit.window.fixed or not is_random(hit.window.text, hit.window.key):
+            return found
+        built_in = len(self.finder.rules) - len(self.rules)
+        return [item for item in found if item.rule >= built_in or self._name(item) not in _USUAL_IN_IDS]
 
     def _block(
         self,

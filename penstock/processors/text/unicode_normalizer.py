@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import Context
     from penstock.engine.processor.processor import EditsClaim
-    from penstock.engine.text_guards.whole_texts import Phase, Text
+    from penstock.engine.text_guards.reading import Text
+    from penstock.engine.text_guards.whole_texts import Phase, SystemMessages
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.texts import TextPlace
 
@@ -56,7 +57,7 @@ class UnicodeNormalizer(WholeTexts):
         phase: Phase = "input",
         parts: Iterable[str] | None = None,
         history: bool = False,
-        system: bool = False,
+        system: SystemMessages = "client",
         id: str | None = None,
     ) -> None:
         """Check the options.
@@ -79,10 +80,10 @@ class UnicodeNormalizer(WholeTexts):
             preserve_emojis: whether the joiners, selectors and tags that emoji consist of stay; True by default.
             phase: where it works: ``input`` (the default: the caller's messages and tools' results), ``output``
                 (answers and tool calls) or ``all``.
-            parts: the kinds of message parts that are read; None (the default) for all that carry text, except
-                ``data``.
+            parts: the kinds of message parts that are normalized; None (the default) for all that carry text.
             history: whether the whole conversation is normalized again before each model call; False by default.
-            system: whether system messages are normalized, too; False by default.
+            system: which system messages are normalized, too: those that a ``client`` sent (the default), ``all`` or
+                ``none``.
             id: the name of the step in the graph.
 
         Raises:

@@ -326,7 +326,7 @@ def _value(number: int, line: bytes) -> dict[str, Any]:
 
 def _message(number: int, value: Any) -> Message:
     try:
-        (message,) = parse_messages([value], "penstock")
+        (message,) = parse_messages([value], "penstock", trusted=True)
     except MessageError as error:
         raise BadLineError(f"line {number}: it is not a valid message ({error.place})") from error
     if not message.id or not message.thread_id:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.engine.processor.context import InputContext, View
+    from penstock.engine.text_guards.whole_texts import Phase, SystemMessages, Unscanned
     from penstock.engine.values.facts import Key
     from penstock.engine.values.message_list import MessageList
 
@@ -30,7 +31,14 @@ _PLACEHOLDER = re.compile(r"\[[A-Z][A-Z0-9_-]*\]")
 _WORD = re.compile(r"\w+")
 
 
-def hygiene(*, personal: Strategy = "redact", secrets: Strategy = "redact", links: Strategy = "redact") -> Workflow:
+def hygiene(
+    *,
+    personal: Strategy = "redact",
+    secrets: Strategy = "redact",
+    links: Strategy = "redact",
+    system: SystemMessages = "client",
+    unscanned: Unscanned | None = None,
+) -> Workflow:
     """Normalise texts, and hide personal data, secrets and links.
 
     Invisible characters are removed first, because they hide values from patterns. Then three filters run in parallel
@@ -43,31 +51,41 @@ def hygiene(*, personal: Strategy = "redact", secrets: Strategy = "redact", link
             ``warn``.
         secrets: the same for keys, tokens and passwords.
         links: the same for web addresses on the way to the model.
+        system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
+        unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
+            None: ``block``, except in guards that only warn.
 
     Raises:
         OptionError: an option is not allowed.
     """
-    filters = (
-        RegexFilterProcessor(presets=["pii"], strategy=personal, id="personal-data"),
-        RegexFilterProcessor(presets=["secrets"], strategy=secrets, id="secrets"),
-        RegexFilterProcessor(presets=["urls"], strategy=links, phase="input", id="links"),
-    )
+    chosen: Mapping[str, tuple[str, Strategy, Phase]] = {
+        "personal-data": ("pii", personal, "all"),
+        "secrets": ("secrets", secrets, "all"),
+        "links": ("urls", links, "input"),
+    }
+    filters = [
+        RegexFilterProcessor(presets=[name], strategy=strategy, phase=phase, system=system, unscanned=unscanned, id=id)
+        for id, (name, strategy, phase) in chosen.items()
+    ]
     hidden = tuple(one.findings for one in filters if one.strategy == "redact")
     return (
         Workflow("hygiene")
-        .then(UnicodeNormalizer())
+        .then(UnicodeNormalizer(system=system))
         .parallel(*filters)
         .branch((MostlyHidden(hidden), RefuseMostlyHidden()), (SomethingHidden(hidden), ExplainPlaceholders()))
     )
 
 
-def plain_letters() -> UnicodeNormalizer:
+def plain_letters(system: SystemMessages) -> UnicodeNormalizer:
     """Return the normaliser that comes first in the presets of guards.
 
     It replaces full-width and styled letters and look-alikes by plain ones, and removes invisible characters. Guards
     read through such disguises themselves; with this step, the model and your own steps get plain letters, too.
+
+    Args:
+        system: which system messages it normalises.
     """
-    return UnicodeNormalizer(form="NFKC", confusables="fold")
+    return UnicodeNormalizer(form="NFKC", confusables="fold", system=system)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,13 +9,21 @@ from penstock.processors.guards import PromptInjectionDetector, SystemPromptScru
 from penstock.workflows.presets.hygiene import plain_letters
 
 if TYPE_CHECKING:
+    from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
     from penstock.engine.values.protocols import Model
 
 Strategy = Literal["block", "warn", "filter"]
 LeakStrategy = Literal["redact", "block", "warn", "filter"]
 
 
-def injection(model: Model | None = None, *, strategy: Strategy = "block", leaks: LeakStrategy = "redact") -> Workflow:
+def injection(
+    model: Model | None = None,
+    *,
+    strategy: Strategy = "block",
+    leaks: LeakStrategy = "redact",
+    system: SystemMessages = "client",
+    unscanned: Unscanned | None = None,
+) -> Workflow:
     """Detect injected instructions in messages and tool results, and the system prompt in answers and tool calls.
 
     Most attacks want the system prompt, so finding it in an answer also shows that an attack was missed.
@@ -24,10 +32,13 @@ def injection(model: Model | None = None, *, strategy: Strategy = "block", leaks
         model: asked where the embedded detector is not sure. None: the embedded detector only.
         strategy: what to do with an attack: ``block``, ``warn`` or ``filter``.
         leaks: what to do with passages of the system prompt: ``redact``, ``block``, ``warn`` or ``filter``.
+        system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
+        unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
+            None: ``block``, except in guards that only warn.
 
     Raises:
         OptionError: an option is not allowed.
     """
-    detector = PromptInjectionDetector(model, strategy=strategy)
-    scrubber = SystemPromptScrubber(strategy=leaks, redaction_method="placeholder")
-    return Workflow("injection").then(plain_letters()).parallel(detector, scrubber)
+    detector = PromptInjectionDetector(model, strategy=strategy, system=system, unscanned=unscanned)
+    scrubber = SystemPromptScrubber(strategy=leaks, redaction_method="placeholder", unscanned=unscanned)
+    return Workflow("injection").then(plain_letters(system)).parallel(detector, scrubber)

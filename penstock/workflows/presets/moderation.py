@@ -11,6 +11,7 @@ from penstock.workflows.presets.hygiene import plain_letters
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
     from penstock.engine.values.protocols import Model
 
 Strategy = Literal["block", "warn", "filter"]
@@ -22,6 +23,8 @@ def moderation(
     strategy: Strategy | None = None,
     categories: Iterable[str] | None = None,
     threshold: float | Mapping[str, float] | None = None,
+    system: SystemMessages = "client",
+    unscanned: Unscanned | None = None,
 ) -> Workflow:
     """Judge messages, answers, and arguments and results of tools by categories of harmful content.
 
@@ -31,9 +34,14 @@ def moderation(
         categories: the categories to look for. None: all.
         threshold: the score from which a category counts, 0 to 1: one number, or a mapping by category. None: the
             default of `ModerationProcessor`.
+        system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
+        unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
+            None: ``block``, except in guards that only warn.
 
     Raises:
         OptionError: an option is not allowed.
     """
-    judge = ModerationProcessor(model, strategy=strategy, categories=categories, threshold=threshold)
-    return Workflow("moderation").then(plain_letters()).then(judge)
+    judge = ModerationProcessor(
+        model, strategy=strategy, categories=categories, threshold=threshold, system=system, unscanned=unscanned
+    )
+    return Workflow("moderation").then(plain_letters(system)).then(judge)

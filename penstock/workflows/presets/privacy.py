@@ -12,6 +12,7 @@ from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHid
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
     from penstock.engine.values.protocols import Model
 
 Strategy = Literal["redact", "block", "warn", "filter"]
@@ -23,6 +24,8 @@ def privacy(
     strategy: Strategy = "redact",
     types: Iterable[str] | None = None,
     restore: bool = False,
+    system: SystemMessages = "client",
+    unscanned: Unscanned | None = None,
 ) -> Workflow:
     """Hide personal data and keys in messages, answers, and arguments and results of tools.
 
@@ -37,6 +40,9 @@ def privacy(
         types: the types to look for, with the names of `PIIDetector`. None: all that can be found, except links
             and UUIDs.
         restore: whether to put the values back in answers and in calls to tools; needs ``redact``.
+        system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
+        unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
+            None: ``block``, except in guards that only warn.
 
     Raises:
         OptionError: an option is not allowed, a type needs a model and there is none, or ``restore`` is combined with
@@ -52,9 +58,11 @@ def privacy(
         strategy=strategy,
         redaction_method="token" if restore else "placeholder",
         phase="input" if restore else "all",
+        system=system,
+        unscanned=unscanned,
         id="personal-data",
     )
-    workflow = Workflow("privacy").then(plain_letters()).then(detector)
+    workflow = Workflow("privacy").then(plain_letters(system)).then(detector)
     if strategy == "redact":
         workflow = workflow.branch((SomethingHidden((detector.found,)), ExplainPlaceholders()))
     return workflow.then(Restore()) if restore else workflow

@@ -17,6 +17,7 @@ from penstock.workflows.presets.hygiene import plain_letters
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
     from penstock.engine.values.protocols import Model
 
 Strategy = Literal["block", "warn", "filter"]
@@ -31,6 +32,8 @@ def safety(
     attacks: Strategy = "block",
     leaks: Hiding = "redact",
     languages: Iterable[str] | None = None,
+    system: SystemMessages = "client",
+    unscanned: Unscanned | None = None,
 ) -> Workflow:
     """Hide personal data, judge content, detect injected instructions, and keep the system prompt out of answers.
 
@@ -46,16 +49,26 @@ def safety(
         leaks: what to do with passages of the system prompt in answers: ``redact``, ``block``, ``warn`` or ``filter``.
         languages: the languages in which users may write, as codes or names; others are blocked. None: any language,
             without a check.
+        system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
+        unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
+            None: ``block``, except in guards that only warn.
 
     Raises:
         OptionError: an option is not allowed.
         MissingExtraError: ``languages`` is given, and the extra ``language`` is not installed.
     """
     guards = (
-        PIIDetector(model, strategy=personal, redaction_method="placeholder", id="personal-data"),
-        ModerationProcessor(model, strategy=harm),
-        PromptInjectionDetector(model, strategy=attacks),
-        SystemPromptScrubber(strategy=leaks, redaction_method="placeholder"),
+        PIIDetector(
+            model,
+            strategy=personal,
+            redaction_method="placeholder",
+            system=system,
+            unscanned=unscanned,
+            id="personal-data",
+        ),
+        ModerationProcessor(model, strategy=harm, system=system, unscanned=unscanned),
+        PromptInjectionDetector(model, strategy=attacks, system=system, unscanned=unscanned),
+        SystemPromptScrubber(strategy=leaks, redaction_method="placeholder", unscanned=unscanned),
     )
     language_guard = () if languages is None else (LanguageDetector(target_languages=languages, strategy="block"),)
-    return Workflow("safety").then(plain_letters()).parallel(*guards, *language_guard)
+    return Workflow("safety").then(plain_letters(system)).parallel(*guards, *language_guard)

@@ -24,7 +24,9 @@ def run(given: Given) -> Fields:
 
     def made() -> ClassifierProcessor[str]:
         decide = decided(given.input.get("policy") or {}, callbacks)
-        return ClassifierProcessor(scripted(given.input.get("verdict_script", [{}]), seen), decide, **options)
+        return ClassifierProcessor(
+            scripted(given.input.get("verdict_script", [{}]), seen), decide, unscanned="allow", **options
+        )
 
     refused = constructed(made)
     if refused or given.method == "construct":

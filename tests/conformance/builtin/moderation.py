@@ -36,7 +36,7 @@ def run(given: Given) -> Fields:
     model = ScriptedModel([turn(row) for row in given.input.get("model_script", [{}])], repeat_last=True)
     options = {name: value for name, value in given.options.items() if name in OPTIONS}
     try:
-        guard = ModerationProcessor(model, embedded=False, retries=0, **options)
+        guard = ModerationProcessor(model, embedded=False, retries=0, unscanned="allow", **options)
     except OptionError as error:
         return {"error": str(error)}
     policy: Any = "allow" if given.options["error_strategy"] == "warn" else "block"

@@ -39,7 +39,7 @@ def run(given: Given) -> Fields:
 
     try:
         guard = PromptInjectionDetector(
-            model, embedded=False, retries=0, on_detection=heard, include_text=True, **options
+            model, embedded=False, retries=0, unscanned="allow", on_detection=heard, include_text=True, **options
         )
     except OptionError as error:
         return {"error": str(error)}

@@ -14,7 +14,7 @@ def run(given: Given) -> Fields:
     """Run the input stage on the text or the messages; system messages are looked at, as the reference does."""
 
     def made() -> UnicodeNormalizer:
-        return UnicodeNormalizer(form="NFKC", invisible="keep", system=True, **given.options)
+        return UnicodeNormalizer(form="NFKC", invisible="keep", system="all", **given.options)
 
     if given.method == "construct":
         return constructed(made)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.formats import FORMATS, dump_messages, json_schema, parse_messages, wire_format
+from penstock.engine.formats import FORMATS, Format, dump_messages, json_schema, parse_messages, wire_format
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import (
@@ -60,7 +60,8 @@ def test_a_message_is_recognised(name: str, item: dict[str, Any]):
         with pytest.raises(MessageError, match=r"messages\[0\].parts\[1\]: expected an object with a type, not int"):
             parse_messages(item)
     else:
-        assert parse_messages(item) == parse_messages([item], name) == wire_format(name).read([item])
+        read = wire_format(name).read([item])
+        assert parse_messages(item, trusted=True) == parse_messages([item], name, trusted=True) == read
 
 
 def test_a_str_is_one_user_message():
@@ -79,7 +80,7 @@ def test_plain_messages_follow_those_that_are_unmistakable():
     messages = parse_messages([plain, item])
     assert dump_messages(messages, "openai-responses") == [plain, item]
     assert (
-        parse_messages([plain, item, {"role": "tool", "content": "4"}])[0]
+        parse_messages([plain, item, {"role": "tool", "content": "4"}], trusted=True)[0]
         == wire_format("openai-chat").read([plain])[0]
     )
 
@@ -89,9 +90,65 @@ def test_texts_follow_model_messages_that_are_unmistakable():
     plain, texts = {"role": "user", "content": "hi"}, {"role": "user", "content": [{"type": "text", "text": "hi"}]}
     call = {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]}
     result = {"role": "tool", "content": "4", "tool_call_id": "c"}
-    assert parse_messages([plain, texts, call]) == wire_format("ai-sdk-model").read([plain, texts, call])
-    assert parse_messages([plain, texts]) == wire_format("openai-chat").read([plain, texts])
-    assert parse_messages([plain, texts, call, result])[:2] == wire_format("openai-chat").read([plain, texts])
+    assert parse_messages([plain, texts, call], trusted=True) == wire_format("ai-sdk-model").read([plain, texts, call])
+    assert parse_messages([plain, texts], trusted=True) == wire_format("openai-chat").read([plain, texts])
+    assert parse_messages([plain, texts, call, result], trusted=True)[:2] == wire_format("openai-chat").read(
+        [plain, texts]
+    )
+
+
+ONE_OF_EACH: dict[Format, Any] = {
+    "penstock": {"role": "system", "parts": [{"type": "text", "text": "a"}], "from_client": False},
+    "openai-chat": {"role": "developer", "content": "a"},
+    "openai-responses": {"type": "message", "role": "system", "content": "a"},
+    "anthropic": {"role": "system", "content": "a"},
+    "google": {"role": "system", "parts": [{"text": "a"}]},
+    "langchain": {"type": "system", "content": "a"},
+    "pydantic-ai": {"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "a"}]},
+    "mcp": {"role": "user", "content": {"type": "text", "text": "a"}},
+    "ai-sdk-ui": {"id": "m", "role": "system", "parts": [{"type": "text", "text": "a"}]},
+    "ai-sdk-model": {"role": "system", "content": "a", "providerOptions": {"a": {}}},
+    "stored": {"id": "m", "role": "system", "content": {"format": 2, "parts": [{"type": "text", "text": "a"}]}},
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_parsed_is_a_clients_unless_it_is_trusted(name: Format):
+    """In every format, whatever the role is and whatever the object says of itself."""
+    item = ONE_OF_EACH[name]
+    (sent,) = parse_messages(item, name)
+    assert sent.from_client
+    assert sent.role == ("user" if name == "mcp" else "system")  # which has no system messages
+    (trusted,) = parse_messages(item, name, trusted=True)
+    assert not trusted.from_client
+    assert trusted.as_from_client() == sent
+
+
+def test_a_message_made_in_code_stays_the_applications():
+    """Also where it is given beside parsed ones."""
+    own, sent = parse_messages([Message.system("a"), {"role": "system", "content": "b"}])
+    assert (own.from_client, sent.from_client) == (False, True)
+
+
+def test_a_stored_message_is_remembered_as_a_clients():
+    """Penstock's own form keeps the mark, so that what was parsed as trusted tells the two apart."""
+    messages = parse_messages([Message.system("a"), {"role": "system", "content": "b", "name": "c"}])
+    assert parse_messages(dump_messages(messages), trusted=True) == messages
+
+
+NAMELESS = ("openai-responses", "anthropic", "google", "pydantic-ai", "mcp")
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in NAMELESS])
+def test_a_message_keeps_the_name_of_its_speaker(name: Format):
+    """In every format that has a place for it, and through edits of its parts."""
+    message = Message.user("a", name="bob")
+    (item,) = dump_messages(message.with_parts([TextPart("b")]), name)
+    assert item["name"] == "bob"
+    (read,) = parse_messages(item, name)
+    assert (read.name, read.text) == ("bob", "b")
+    with pytest.raises(MessageError, match=r"name: expected a"):
+        parse_messages({**item, "name": 3}, name)
 
 
 def test_formats_may_be_mixed():
@@ -167,8 +224,9 @@ def test_each_format_holds_a_conversation(name: str):
         for part in message.parts
         if part.type not in left_out
     ]
-    if name.startswith("openai") or name == "ai-sdk-model":
-        expected.insert(6, ("tool", ""))  # the result, which is a message of its own
+    if name not in ("penstock", "ai-sdk-ui", "stored"):
+        place = next(index for index, (kind, _) in enumerate(expected) if kind == "tool")
+        expected.insert(place + 1, ("tool", ""))  # the result, which is a message of its own
     assert said == expected
 
 
@@ -190,8 +248,8 @@ def test_pydantic_is_imported_only_where_it_is_needed():
     """Reading and writing the formats of others does without."""
     code = (
         "import sys; from penstock.engine.formats import dump_messages, parse_messages;"
-        "[dump_messages(parse_messages('hi'), name) for name in"
-        " ('openai-chat', 'openai-responses', 'ai-sdk-ui', 'ai-sdk-model', 'stored', 'penstock')];"
+        "from penstock.engine.formats import FORMATS;"
+        "[dump_messages(parse_messages('hi'), name) for name in FORMATS];"
         "print('pydantic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -209,7 +209,7 @@ calls = st.builds(
     st.text(max_size=5) | st.sampled_from(['{"a":1}', '{"a": [1, 2]}', "[1]"]),
 )
 spoken = st.builds(
-    lambda head, more: {**more, **head},
+    lambda head, more: {**more, **head} if "content" in head else head,
     st.fixed_dictionaries(
         {"role": st.sampled_from(["system", "developer", "user", "assistant"])},
         optional={

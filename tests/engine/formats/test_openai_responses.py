@@ -1,12 +1,14 @@
 """Whether OpenAI responses items are read, written and read again without a loss."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock.engine.formats import openai_responses
+from penstock.engine.formats import openai_chat, openai_responses
 from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import (
     AudioPart,
     DataPart,
@@ -85,7 +87,107 @@ EXAMPLES: list[dict[str, Any]] = [
     {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}},
     {"type": "item_reference", "id": "msg_1"},
     {"type": "computer_call_output", "call_id": "c1", "output": {"type": "computer_screenshot"}},
+    {"type": "compaction", "encrypted_content": "gAAA"},
+    {"type": "image_generation_call", "id": "ig_1", "result": "AAAA", "status": "completed"},
+    {"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "f"}]},
 ]
+
+BUILT_IN: list[tuple[dict[str, Any], str, Any, Any]] = [
+    ({"type": "web_search_call", "id": "1", "status": "in_progress", "action": {"query": "q"}}, "call", None, None),
+    ({"type": "web_search_call", "id": "1", "status": "completed", "action": {"query": "q"}}, "result", None, None),
+    (
+        {"type": "file_search_call", "id": "1", "queries": ["q"], "results": [{"text": "a"}]},
+        "result",
+        [{"text": "a"}],
+        None,
+    ),
+    ({"type": "file_search_call", "id": "1", "queries": ["q"], "results": None}, "result", None, None),
+    (
+        {"type": "code_interpreter_call", "id": "1", "code": None, "container_id": "c", "outputs": []},
+        "result",
+        [],
+        None,
+    ),
+    (
+        {"type": "mcp_call", "id": "1", "name": "f", "server_label": "s", "arguments": "{}", "output": "a"},
+        "result",
+        "a",
+        None,
+    ),
+    (
+        {"type": "mcp_call", "id": "1", "name": "f", "arguments": '{"a": 1}', "output": None, "error": "e"},
+        "error",
+        None,
+        "e",
+    ),
+    ({"type": "mcp_call", "id": "1", "name": "f", "arguments": "{}", "error": {"message": "e"}}, "error", None, None),
+    (
+        {"type": "mcp_list_tools", "id": "1", "server_label": "s", "tools": [{"name": "n"}]},
+        "result",
+        [{"name": "n"}],
+        None,
+    ),
+    (
+        {"type": "mcp_approval_request", "id": "1", "server_label": "s", "name": "n", "arguments": "{}"},
+        "call",
+        None,
+        None,
+    ),
+    (
+        {"type": "mcp_approval_response", "approval_request_id": "1", "approve": True, "reason": "r"},
+        "result",
+        "r",
+        None,
+    ),
+    ({"type": "computer_call", "id": "1", "call_id": "c", "action": {"type": "wait"}}, "call", None, None),
+    ({"type": "local_shell_call", "id": "1", "call_id": "c", "action": {"command": ["ls"]}}, "call", None, None),
+    ({"type": "local_shell_call_output", "id": "1", "output": "a"}, "result", "a", None),
+    ({"type": "shell_call_output", "call_id": "1", "output": [{"stdout": "a"}]}, "result", [{"stdout": "a"}], None),
+    ({"type": "apply_patch_call", "call_id": "c", "operation": {"diff": "d"}}, "call", None, None),
+    ({"type": "apply_patch_call_output", "call_id": "c", "status": "failed", "output": None}, "result", None, None),
+    ({"type": "tool_search_call", "arguments": {"q": 1}, "execution": "server"}, "call", None, None),
+    ({"type": "program_output", "id": "1", "call_id": "c", "result": "a"}, "result", "a", None),
+]
+
+
+@pytest.mark.parametrize(("item", "state", "result", "error"), BUILT_IN)
+def test_a_tool_that_the_provider_has_built_in_is_a_tools_part(
+    item: dict[str, Any], state: str, result: Any, error: Any
+):
+    """With what it gave as the result, which guards read and edit; it is written as the same item."""
+    (message,) = messages = openai_responses.read([item])
+    (part,) = message.parts
+    assert isinstance(part, ToolPart)
+    assert (part.state, thaw(part.result), part.error) == (state, result, error)
+    assert message.role == ("tool" if item["type"].endswith(("_output", "_response")) else "assistant")
+    assert openai_responses.write(messages) == [item]
+
+
+def test_a_result_of_a_built_in_tool_can_be_edited():
+    """And goes elsewhere as any result."""
+    item = BUILT_IN[5][0]
+    (message,) = openai_responses.read([item])
+    (part,) = message.parts
+    assert isinstance(part, ToolPart)
+    edited = message.with_parts([replace(part, result="[SECRET]")])
+    assert openai_responses.write([edited]) == [{**item, "output": "[SECRET]"}]
+    (call, result) = openai_chat.write([edited])
+    assert (call["tool_calls"][0]["function"]["name"], result["content"]) == ("f", "[SECRET]")
+
+
+def test_what_both_of_openais_formats_know_goes_from_one_to_the_other():
+    """The role ``developer``, and in what detail an image is seen."""
+    chat = [
+        {"role": "developer", "content": "be terse"},
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "https://x.test/a.png", "detail": "low"}}],
+        },
+    ]
+    items = openai_responses.write(openai_chat.read(chat))
+    assert [item["role"] for item in items] == ["developer", "user"]
+    assert items[1]["content"] == [{"type": "input_image", "image_url": "https://x.test/a.png", "detail": "low"}]
+    assert openai_chat.write(openai_responses.read(items)) == chat
 
 
 @pytest.mark.parametrize("item", EXAMPLES)

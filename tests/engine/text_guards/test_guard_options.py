@@ -30,7 +30,7 @@ class Hider(TextGuard):
     reach = 6
 
     def __init__(self, **options: object) -> None:
-        self.place("all", None, history=False, system=False, **options)
+        self.place("all", None, history=False, system="none", **options)
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> list[Edit] | None:
         at = text.find("secret")
@@ -50,17 +50,18 @@ def test_the_last_message_alone_is_looked_at_if_asked() -> None:
     assert [message.text for message in outcome.messages] == ["a secret", "my ***"]
 
 
-PICTURE = Message("user", (TextPart("look"), ImagePart(url="https://x/y.png"), FilePart(data="aGk=", name="a.txt")))
+PICTURE = Message("user", (TextPart("look"), ImagePart(url="https://x/y.png"), FilePart(data="/9j/4A==", name="a.jpg")))
 
 
-def test_parts_that_cannot_be_checked_pass_unless_said_otherwise() -> None:
-    """They are noted, or stop the run."""
-    assert not run_stage(Hider(), "process_input", [PICTURE]).blocked
+def test_bodies_that_cannot_be_read_stop_the_run_unless_said_otherwise() -> None:
+    """They are noted, or pass; the reason says what to set."""
+    assert not run_stage(Hider(unscanned="allow"), "process_input", [PICTURE]).blocked
     flagged = run_stage(Hider(unscanned="flag"), "process_input", [PICTURE])
     assert not flagged.blocked
     assert flagged.records[0].details["unscanned"] == {"image": 1, "file": 1}
-    blocked = run_stage(Hider(unscanned="block"), "process_input", [PICTURE])
+    blocked = run_stage(Hider(), "process_input", [PICTURE])
     assert blocked.tripwire is not None
+    assert "unscanned='flag'" in blocked.tripwire.reason
     assert [part["kind"] for part in blocked.tripwire.metadata["unscanned"]] == ["image", "file"]
     with pytest.raises(OptionError, match="unscanned"):
         Hider(unscanned="perhaps")
@@ -68,8 +69,8 @@ def test_parts_that_cannot_be_checked_pass_unless_said_otherwise() -> None:
 
 def test_a_file_in_a_stream_is_stopped_too() -> None:
     """Nothing of it leaves."""
-    file = Chunk("file", payload={"data": "aGk=", "media_type": "text/plain"})
-    with Workflow("w").then(Hider(unscanned="block")).start_sync().process_output_stream([file]) as chunks:
+    file = Chunk("file", payload={"data": "/9j/4A==", "media_type": "image/jpeg"})
+    with Workflow("w").then(Hider()).start_sync().process_output_stream([file]) as chunks:
         assert [chunk.type for chunk in chunks] == ["tripwire"]
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.text_guards.whole_texts import Phase, Text
+    from penstock.engine.text_guards.reading import Text
+    from penstock.engine.text_guards.whole_texts import Phase
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.texts import TextPlace
 
@@ -30,7 +31,7 @@ class Hider(WholeTexts):
         phase: Phase = "all",
         parts: Any = None,
         history: bool = False,
-        system: bool = False,
+        system: Any = "none",
         id: str | None = None,
     ) -> None:
         self.word = word
@@ -77,12 +78,13 @@ def test_a_processor_is_for_the_phase_and_the_parts_that_are_chosen() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"phase": "output", "history": True}, "'input' or 'all' where history= or system= is set"),
-        ({"phase": "output", "system": True}, "'input' or 'all'"),
+        ({"phase": "output", "history": True}, "'input' or 'all' where history=True or system='all' is set"),
+        ({"phase": "output", "system": "all"}, "'input' or 'all'"),
         ({"phase": "always"}, "'phase'"),
         ({"parts": []}, "one or more of"),
         ({"parts": ["picture"]}, "'parts'"),
         ({"history": "yes"}, "True or False"),
+        ({"system": True}, "client"),
     ],
 )
 def test_where_it_is_to_look_is_checked_when_it_is_made(options: dict[str, Any], told: str) -> None:

@@ -128,13 +128,13 @@ PARTS = [
 
 
 def test_texts_are_found_wherever_they_stand() -> None:
-    """Keys of mappings included; an application's own data only where it is asked for."""
+    """Keys of mappings included, and an application's own data."""
     messages = MessageList([Message.user(PARTS, id="1")])
     found = dict(messages.texts())
     assert found[TextPlace("1", 0)] == "t"
     assert found[TextPlace("1", 2, ("arguments", "q", 1, "k"))] == "v"
     assert found[TextPlace("1", 2, ("result", KeyText("s")))] == "s"
-    assert sorted(found.values()) == sorted(["t", "r", "q", "a", "k", "v", "n", "s", "x", "e", "f"])
+    assert sorted(found.values()) == sorted(["t", "r", "q", "a", "k", "v", "n", "s", "x", "e", "f", "x", "y"])
     assert [text for _, text in messages.texts(kinds=["data"])] == ["x", "y"]
     assert list(messages.texts([])) == []
 
@@ -283,3 +283,10 @@ def test_a_step_that_edits_spans_may_take_messages_out_anywhere_but_not_put_othe
     for hook in (turns_round, doubles):
         with pytest.raises(StepFailedError, match="changed more"):
             Workflow("w").then(hook).check_sync([Message.user("a"), Message.user("b")])
+
+
+def test_system_messages_that_say_the_same_are_one_and_others_stay() -> None:
+    """What they say is their text, or their parts if these are no texts."""
+    notes = [Message.system([DataPart("n", number)]) for number in (1, 2)]
+    messages = MessageList([Message.system("a"), Message.system("a"), *notes])
+    assert [message.parts for message in messages.system] == [(TextPart("a"),), notes[0].parts, notes[1].parts]

@@ -145,7 +145,7 @@ def test_a_rewriting_takes_the_text_s_place_and_keeps_what_else_there_is() -> No
     model = ScriptedModel([{"text": says(("injection", 0.9), rewritten=CLEAN)}])
     message = Message("user", (TextPart(ATTACK), part))
 
-    outcome = checked(PromptInjectionDetector(model, strategy="rewrite"), message)
+    outcome = checked(PromptInjectionDetector(model, strategy="rewrite", unscanned="allow"), message)
 
     assert outcome.messages[0].parts == (TextPart(CLEAN), part)
 

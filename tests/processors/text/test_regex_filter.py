@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from penstock import Message, OptionError, TextPart, ToolPart, Workflow
-from penstock.engine import DataPart, FilePart, ReasoningPart, SourcePart
+from penstock.engine import DataPart, FilePart, ReasoningPart, SourcePart, UnknownPart
 from penstock.processors.text import PatternMatch, RegexFilterProcessor, RegexRule, UnicodeNormalizer, Violation
 
 MAIL = "a@b.io"
@@ -115,17 +115,18 @@ def test_every_kind_of_part_is_read() -> None:
         ToolPart("c", "t", {"to": [MAIL], MAIL: 1}, "result", {"from": MAIL}),
         ToolPart("d", "t", {}, "error", error=MAIL),
         SourcePart(url=f"mailto:{MAIL}", title=MAIL),
-        FilePart(data="x", name=f"{MAIL}.txt"),
+        FilePart(data="eA==", name=f"{MAIL}.txt"),
         DataPart("own", {"from": MAIL}),
+        UnknownPart({"type": "new", "of": [MAIL]}),
     ]
     (message,) = pii().check_sync([Message.assistant(parts)], stage="process_output_result").messages
-    assert repr(message.parts[:-1]).count(MAIL) == 0
+    assert repr(message.parts).count(MAIL) == 0
     assert message.parts[2] == ToolPart("c", "t", {"to": ["[EMAIL]"], "[EMAIL]": 1}, "result", {"from": "[EMAIL]"})
-    assert message.parts[-1] == parts[-1]
+    assert message.parts[-1] == UnknownPart({"type": "new", "of": ["[EMAIL]"]})
 
 
-def test_an_applications_data_is_read_on_request() -> None:
-    """And then only what was asked for."""
+def test_only_parts_of_the_kinds_that_were_asked_for_are_read() -> None:
+    """An application's data here."""
     message = Message.user([DataPart("own", {"from": MAIL}), TextPart(MAIL)])
     outcome = pii(parts=["data"]).check_sync([message])
     assert outcome.messages[0].parts == (DataPart("own", {"from": "[EMAIL]"}), TextPart(MAIL))
@@ -151,7 +152,7 @@ def test_a_secret_split_over_parts_is_found() -> None:
 
 def test_parts_that_are_no_neighbours_are_not_read_as_one() -> None:
     """A picture stands between them."""
-    parts = [TextPart("a@"), FilePart(data="x"), TextPart("b.io")]
+    parts = [TextPart("a@"), FilePart(data="eA=="), TextPart("b.io")]
     assert pii().check_sync([Message.user(parts)]).messages[0].parts == tuple(parts)
 
 
@@ -213,7 +214,7 @@ def test_the_phase_chooses_the_stages(phase: str, guarded: set[str]) -> None:
 async def test_history_is_guarded_on_request() -> None:
     """Before a model call the whole conversation is shown, system messages where asked for."""
     messages = [Message.system(MAIL), Message.user(MAIL), Message.assistant(MAIL)]
-    async with pii(history=True, system=True).start() as run:
+    async with pii(history=True, system="all").start() as run:
         outcome = await run.process_input_step(messages)
     assert [message.text for message in outcome.message_list] == ["[EMAIL]"] * 3
     async with pii(history=True).start() as run:
@@ -282,7 +283,7 @@ def test_a_validator_that_raises_blocks() -> None:
 def test_the_callback_is_told_of_each_text() -> None:
     """What, where and what stands there now; the values only on request."""
     seen: list[Violation] = []
-    message = Message.user([TextPart(MAIL), FilePart(data="x"), TextPart(f"z {MAIL}")], id="m")
+    message = Message.user([TextPart(MAIL), FilePart(data="eA=="), TextPart(f"z {MAIL}")], id="m")
     pii(on_violation=seen.append).check_sync([message])
     assert [(v.stage, v.message_id, v.part, v.field, v.strategy) for v in seen] == [
         ("process_input", "m", 0, "text", "redact"),

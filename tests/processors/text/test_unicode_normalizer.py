@@ -56,7 +56,7 @@ def test_the_phase_chooses_the_stages(phase: str, stages: set[str]) -> None:
 
 async def test_history_is_reached_on_request() -> None:
     """Remembered messages are shown before a model call only; system messages where asked for."""
-    async with flow(history=True, system=True).start() as run:
+    async with flow(history=True, system="all").start() as run:
         messages = [Message.system("s\u200b"), Message.user("u\u200b"), Message.assistant("a\u200b")]
         outcome = await run.process_input_step(messages)
     assert [message.text for message in outcome.message_list] == ["s", "u", "a"]

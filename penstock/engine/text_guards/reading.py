@@ -1,0 +1,528 @@
+"""What guards read: every string of a message, a part or a JSON value, and the bodies that no guard can read.
+
+A `Text` can be edited, or it is *fixed*: an id, an address, a media type, a name, metadata, the digits of a number, or
+a body that was decoded. A fixed text is read like any other, but nothing in it can be replaced, so a guard that finds
+something there must stop the run. A body that is no text (a picture, a sound) is an `Unread`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import codecs
+import re
+from base64 import urlsafe_b64decode
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.engine.values.messages import AudioPart, DataPart, FilePart, ImagePart, SourcePart, ToolPart
+from penstock.engine.values.texts import KeyText, TextPlace, leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from penstock.engine.values.frozen import Layer, Value
+    from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.texts import Path
+
+
+OF_MESSAGE = "message"
+"""The kind of the texts that belong to a message itself: its name, its ids, its metadata."""
+
+OUTSIDE = -1
+"""The index that stands for a part in the places of such texts."""
+
+_LEAST, _MOST = 10**6, 10**30  # numbers whose digits may be personal data, such as a phone number
+
+
+class Text(NamedTuple):
+    """One text with its place.
+
+    Attributes:
+        place: where it is.
+        text: the text.
+        kind: the kind of its part.
+        key: the key under which it stands in a value, or the name of its field if it is fixed; otherwise empty.
+        fixed: whether it can only be read, and not be edited.
+    """
+
+    place: TextPlace
+    text: str
+    kind: str
+    key: str = ""
+    fixed: bool = False
+
+
+class Unread(NamedTuple):
+    """A body that cannot be read: where it stands, and the kind of its part."""
+
+    message_id: str
+    part: int
+    kind: str
+
+
+# Messages
+
+
+def message_texts(message: Message, kinds: Collection[str]) -> Iterator[Text]:
+    """Yield the texts of a message: of its parts of those kinds, then the fixed ones of these parts, then its own.
+
+    Neighbouring text parts are then neighbours here, too, whatever their metadata hold.
+    """
+    parts = [(part, TextPlace(message.id, index)) for index, part in enumerate(message.parts) if part.type in kinds]
+    for part, where in parts:
+        yield from part_texts(part, where)
+    for part, where in parts:
+        if part.type != "text" or part.metadata:
+            yield from _fixed_part_texts(part, where)
+    if message.name is not None or message.metadata or message.from_client:
+        yield from _own_texts(message)
+
+
+def unread_bodies(message: Message, kinds: Collection[str]) -> Iterator[Unread]:
+    """Yield the parts of a message, of those kinds, with a body that cannot be read."""
+    for index, part in enumerate(message.parts):
+        if part.type != "text" and part.type in kinds and _is_unread(part):
+            yield Unread(message.id, index, part.type)
+
+
+_IDS = ("id", "thread_id", "resource_id")
+
+
+def _own_texts(message: Message) -> Iterator[Text]:
+    """Yield the texts that belong to no part. Ids are read if they came from a client."""
+    where = TextPlace(message.id, OUTSIDE)
+    if message.name:
+        yield _fixed(where, "name", message.name, OF_MESSAGE)
+    for field in _IDS if message.from_client else ():
+        text: str | None = getattr(message, field)
+        if text and _MINTED.fullmatch(text) is None:
+            yield _fixed(where, field, text, OF_MESSAGE)
+    yield from fixed_texts(message.metadata, ("metadata",), where, OF_MESSAGE)
+
+
+_MINTED = re.compile(r"(?=.*[a-f])(?:[0-9a-f]{24}|[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+"""An id that nobody wrote: 24 or 32 hexadecimal digits, or a UUID."""
+
+
+# Parts
+
+_FIXED_FIELDS: Mapping[type[Part], tuple[str, ...]] = {
+    ImagePart: ("url", "media_type"),
+    AudioPart: ("url", "media_type"),
+    FilePart: ("url", "file_id", "media_type"),
+    ToolPart: ("call_id", "name"),
+    SourcePart: ("id",),
+    DataPart: ("name",),
+}
+
+
+def part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
+    """Yield the texts of a part's content."""
+    kind = part.type
+    for name in part.texts:
+        value = getattr(part, name)
+        if kind in _VALUES and value is not None:
+            yield from value_texts(value, (name,), where, kind)
+        elif isinstance(value, str):
+            yield Text(where._replace(path=(name,)), value, kind)
+
+
+def _fixed_part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
+    kind = part.type
+    for name in _FIXED_FIELDS.get(type(part), ()):
+        text: str | None = getattr(part, name)
+        if text and not (name == "url" and _is_data_url(text)) and _MINTED.fullmatch(text) is None:
+            yield _fixed(where, name, text, kind)
+    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+        for name, body in _bodies(part):
+            if body.text:
+                yield _fixed(where, name, body.text, kind)
+            if body.head:
+                yield _fixed(where, "media_type", body.head, kind)
+    yield from fixed_texts(part.metadata, ("metadata",), where, kind)
+
+
+def _fixed(where: TextPlace, field: str, text: str, kind: str) -> Text:
+    return Text(where._replace(path=(field,)), text, kind, field, fixed=True)
+
+
+def _is_unread(part: Part) -> bool:
+    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+        remote = part.url is not None and not _is_data_url(part.url)
+        return remote or getattr(part, "file_id", None) is not None or any(not body.known for _, body in _bodies(part))
+    return part.type in _VALUES and any(holds_unread(getattr(part, name)) for name in part.texts)
+
+
+_VALUES = frozenset({"tool", "data", "unknown"})
+"""The kinds of parts that hold JSON values."""
+
+
+def _bodies(part: ImagePart | AudioPart | FilePart) -> Iterator[tuple[str, _Body]]:
+    if part.data is not None:
+        yield "data", _body(part.data, part.media_type)
+    if part.url is not None and _is_data_url(part.url):
+        yield "url", _linked_body(part.url, part.media_type)
+
+
+# JSON values
+
+
+def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") -> Iterator[Text]:
+    """Yield the strings of a value, keys and long numbers included, each with the key that it stands under."""
+    for found, text in leaves(value, path):
+        yield Text(where._replace(path=found), text, kind, _key_of(found), kind == "unknown" and _is_sealed(text))
+    for found, said in _unedited(value, path):
+        yield Text(where._replace(path=found), said, kind, _key_of(found), fixed=True)
+
+
+def fixed_texts(value: Value, path: Path, where: TextPlace, kind: str) -> Iterator[Text]:
+    """Yield the texts of a value that cannot be edited, without the words that formats use for their notes."""
+    for text in value_texts(value, path, where, kind):
+        if text.text and text.text not in NOTE_WORDS and _MINTED.fullmatch(text.text) is None:
+            yield text._replace(fixed=True)
+
+
+NOTE_WORDS = frozenset(
+    {
+        "absent",
+        "ai-sdk-model",
+        "ai-sdk-ui",
+        "alone",
+        "anthropic",
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "args",
+        "arguments",
+        "as",
+        "assistant",
+        "bare",
+        "base64",
+        "bash_code_execution_tool_result",
+        "binary",
+        "blank",
+        "block",
+        "blocks",
+        "by_role",
+        "call_id",
+        "calls",
+        "code",
+        "code_execution_tool_result",
+        "code_interpreter_call",
+        "compact",
+        "compact-ascii",
+        "computer_call",
+        "computer_call_output",
+        "container_upload",
+        "content",
+        "copies",
+        "copy",
+        "copy_in",
+        "custom",
+        "data",
+        "developer",
+        "document",
+        "document-url",
+        "dynamic",
+        "empty",
+        "extra",
+        "field",
+        "file",
+        "file_search_call",
+        "first",
+        "flag",
+        "function",
+        "given",
+        "google",
+        "human",
+        "id",
+        "image",
+        "image-url",
+        "indented",
+        "inner",
+        "inner_snake",
+        "input",
+        "instructions",
+        "invalid",
+        "invocation",
+        "item",
+        "joined",
+        "key",
+        "kind",
+        "langchain",
+        "last",
+        "lc",
+        "lengths",
+        "lines",
+        "list",
+        "local_shell_call",
+        "local_shell_call_output",
+        "mcp",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "mcp_list_tools",
+        "mcp_tool_result",
+        "mcp_tool_use",
+        "model",
+        "name",
+        "named",
+        "new",
+        "null",
+        "odd",
+        "of",
+        "old",
+        "openai-chat",
+        "openai-responses",
+        "outcome",
+        "output",
+        "own",
+        "paragraphs",
+        "part",
+        "parts",
+        "penstock",
+        "pieces",
+        "plain",
+        "program",
+        "program_output",
+        "pydantic-ai",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "redactedData",
+        "refusal",
+        "request",
+        "resource",
+        "resource_link",
+        "response",
+        "result",
+        "retry-prompt",
+        "role",
+        "search_result",
+        "server",
+        "server_tool_use",
+        "shape",
+        "shell_call",
+        "shell_call_output",
+        "signal",
+        "signature",
+        "snake",
+        "source",
+        "spaced",
+        "spaced-ascii",
+        "state",
+        "stored",
+        "str",
+        "structured",
+        "style",
+        "summary",
+        "system",
+        "system-prompt",
+        "text",
+        "text_editor_code_execution_tool_result",
+        "thoughtSignature",
+        "time",
+        "tool",
+        "tool_call",
+        "tool_search_call",
+        "tool_search_output",
+        "tool_search_tool_result",
+        "tool_use",
+        "type",
+        "untyped",
+        "url",
+        "user",
+        "user-prompt",
+        "video",
+        "web_fetch_tool_result",
+        "web_search_call",
+        "web_search_tool_result",
+        "words",
+    }
+)
+"""Words that formats write into metadata by themselves. They carry nothing, whoever wrote them."""
+
+
+def _key_of(path: Path) -> str:
+    """Return the key that the value at a path stands under; empty for a key itself."""
+    if isinstance(path[-1], KeyText):
+        return ""
+    return next((step for step in reversed(path[1:]) if isinstance(step, str)), "")
+
+
+def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield what can be read but not edited: digits of numbers, odd keys and values, and bodies that hold text."""
+    if is_mapping(value):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                yield (*path, key), _read(key)
+            yield from _unedited(item, (*path, key))
+        yield from (((*path, key), body.text) for key, body in _bodies_in(value) if body.text)
+    elif is_items(value):
+        for index, item in enumerate(value):
+            yield from _unedited(item, (*path, index))
+    else:
+        said = _said(value)
+        if said:
+            yield path, said
+
+
+def _said(value: object) -> str:
+    """Return what a value says that is not a text of its own; an empty text if that is nothing."""
+    if isinstance(value, str):
+        return (_linked_body(value, None).text or "") if _DATA_URL.match(value) is not None else ""
+    if isinstance(value, (int, float)):
+        is_long = not isinstance(value, bool) and _LEAST <= abs(value) < _MOST
+        return str(abs(int(value))) if is_long else ""
+    return "" if value is None else _read(value)
+
+
+def _read(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def holds_unread(value: Value) -> bool:
+    """Return whether a JSON value holds a body that cannot be read."""
+    if is_mapping(value):
+        return any(not body.known for _, body in _bodies_in(value)) or any(map(holds_unread, value.values()))
+    if is_items(value):
+        return any(map(holds_unread, value))
+    return isinstance(value, str) and _DATA_URL.match(value) is not None and not _linked_body(value, None).known
+
+
+_TYPE_KEYS = ("media_type", "mediaType", "mimeType", "mime_type")
+
+
+def _bodies_in(value: dict[Value, Value]) -> Iterator[tuple[str, _Body]]:
+    """Yield the bodies that stand in an object beside their media type, by key."""
+    named = next((value[key] for key in _TYPE_KEYS if isinstance(value.get(key), str)), None)
+    if named is not None:
+        for key, item in value.items():
+            if key not in _TYPE_KEYS and isinstance(item, str) and _is_base64(item):
+                yield key, _body(item, named)
+
+
+# Bodies
+
+
+class _Body(NamedTuple):
+    """A body.
+
+    Attributes:
+        known: whether it can be read: it is text, or empty.
+        text: the text; None if there is none to read beside what stands in the message.
+        head: what a ``data:`` address says before the body.
+    """
+
+    known: bool
+    text: str | None = None
+    head: str = ""
+
+
+_LEAST_BASE64 = 16  # characters: shorter ones are words
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}", re.ASCII)
+_SPACE = re.compile(r"\s+")
+_DATA_URL = re.compile(r"data:[^,\s]*,", re.IGNORECASE)
+_TEXTUAL = re.compile(
+    r"text/|[^;]*[/+](?:json|xml|csv|yaml|x-yaml|toml|sql|javascript|ecmascript|typescript|x-sh|graphql|rtf|ndjson"
+    r"|jsonl|x-ndjson|x-python|markdown|html|xhtml|x-www-form-urlencoded|x-subrip|x-tex|tex|x-latex|message/rfc822)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_data_url(url: str) -> bool:
+    return url[:5].lower() == "data:"
+
+
+def _is_base64(text: str) -> bool:
+    return len(text) >= _LEAST_BASE64 and _BASE64.fullmatch(_SPACE.sub("", text)) is not None
+
+
+def _linked_body(url: str, media_type: str | None) -> _Body:
+    """Return the body of a ``data:`` address. Its text is read if the address or the part says that it is text."""
+    head, _, written = url[5:].partition(",")
+    named = f"{head};{media_type or ''}"
+    if head.lower().endswith(";base64"):
+        return _body(written, named)._replace(head=head)
+    return _decoded(unquote_to_bytes(written), named)._replace(head=head)
+
+
+def _body(written: str, media_type: str | None) -> _Body:
+    packed = _SPACE.sub("", written).replace("+", "-").replace("/", "_").rstrip("=")
+    try:
+        raw = urlsafe_b64decode(packed + "=" * (-len(packed) % 4)) if _is_plain(packed) else None
+    except (binascii.Error, ValueError):
+        raw = None
+    if raw is None:
+        return _Body(known=False, text=written)
+    made = _decoded(raw, media_type)
+    # words between spaces are no base64, though they could be read as such
+    return made._replace(text=written) if made.text is None and " " in written.strip() else made
+
+
+def _is_plain(packed: str) -> bool:
+    return not packed or _BASE64.fullmatch(packed) is not None
+
+
+def _decoded(raw: bytes, media_type: str | None) -> _Body:
+    if not raw:
+        return _Body(known=True)
+    types = [named for named in (media_type or "").split(";") if "/" in named]
+    if types and not any(_TEXTUAL.match(named) for named in types):
+        return _Body(known=False)
+    encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError:
+        return _Body(known=False, text=raw.decode("latin-1") if types else None)
+    return _Body(known="\0" not in text, text=text)
+
+
+# What only machines read
+
+
+def _is_sealed(text: str) -> bool:
+    """Return whether a text is one long random token, such as a signature: edited, it would be worth nothing."""
+    return len(text) >= _LEAST_SEALED and _BASE64.fullmatch(text) is not None and not text.isalpha()
+
+
+_LEAST_SEALED = 64  # characters
+_ID_KEY = re.compile(
+    r"(?:^|_)(?:id|ids|url|uri|signature|href|hash|fingerprint)$|(?:[a-z](?:Id|Ids|Url|Uri|Signature))$"
+)
+
+
+def is_random(text: str, key: str) -> bool:
+    """Return whether random characters are usual in a fixed text: an id, an address, or something sealed."""
+    return _ID_KEY.search(key) is not None or _is_sealed(text)
+
+
+_URL_HEAD = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]*")
+_BREAKS = re.compile(r"[^A-Za-z\d\u0080-\U0010ffff]+|(?<=[a-z])(?=[A-Z])")
+_FEWEST_WORDS = 4
+_SHORTEST_WORD = 3  # letters
+
+
+def has_words(text: str) -> bool:
+    """Return whether a fixed text could say something: it has spaces, or four words and more joined in some way.
+
+    Others are ids, addresses and terms, which tell nothing to a guard that judges what is said.
+    """
+    if any(map(str.isspace, text)):
+        return True
+    words = {word for word in _BREAKS.split(_URL_HEAD.sub("", text)) if len(word) >= _SHORTEST_WORD and word.isalpha()}
+    return len(words) >= _FEWEST_WORDS
+
+
+def distinct(texts: Iterable[Text]) -> list[Text]:
+    """Return the texts, each fixed one once: ids and names stand in many places."""
+    made: list[Text] = []
+    known: set[tuple[str, str]] = set()
+    for text in texts:
+        if text.fixed:
+            same = (text.text, text.key)
+            if same in known:
+                continue
+            known.add(same)
+        made.append(text)
+    return made
