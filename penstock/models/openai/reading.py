@@ -169,6 +169,18 @@ def image(item: Json) -> Iterator[Chunk]:
         yield Chunk("file", payload=freeze({"media_type": "image/*", "url": url}))
 
 
+AUDIO_TYPES = {
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "pcm": "audio/pcm",
+    "pcm16": "audio/pcm",
+    "wav": "audio/wav",
+}
+"""The media type of each format of audio that can be requested."""
+
+
 @dataclass(slots=True)
 class Audio:
     """The audio of one answer. Data and transcript come in pieces.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from binascii import crc_hqx
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, cast
 
 from penstock.engine.values.errors import PenstockError
@@ -101,10 +102,10 @@ def gather(kept: Json, item: Json, besides: Iterable[str], *, repeats: bool = Tr
 
 
 def _merged(before: Value, value: Value, *, repeats: bool) -> Value:
-    if isinstance(before, list) and is_items(value):
+    if is_items(before) and is_items(value):
         known = cast("list[Value]", before)
         again = repeats and _begins_with(value, known)
-        known.extend(map(_own, value[len(known) :] if again else value))
+        known += map(_own, islice(value, len(known) if again else 0, None))
         return known
     if is_mapping(before) and is_mapping(value):
         gather(before, value, (), repeats=repeats)
@@ -176,6 +177,9 @@ class PieceJoiner:
 
 MOST_OF_AN_EVENT = 32 * 1024 * 1024
 """The default limit of an event, in bytes: an image in base64 fits, a stream that never ends an event does not."""
+
+MOST_OF_AN_ANSWER = 128 * 1024 * 1024
+"""The default limit of all that comes of one answer, unpacked, in bytes."""
 
 _BOM = b"\xef\xbb\xbf"
 _CR = 13
