@@ -18,7 +18,14 @@ from penstock.engine.values.model import JudgeError, Usage
 from penstock.engine.values.protocols import RANDOM_IDS, Cache, LRUCache, Model
 from penstock.models.judges.lenient_json import UnreadableError
 from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
-from penstock.models.judges.verdict_requests import AskOptions, Caller, JudgeReply, Structured, wait_before
+from penstock.models.judges.verdict_requests import (
+    AskOptions,
+    Caller,
+    JudgeReply,
+    Structured,
+    has_fixed_temperature,
+    wait_before,
+)
 from penstock.models.single_flight import PerEventLoop, SingleFlight
 
 if TYPE_CHECKING:
@@ -102,7 +109,8 @@ class Judge(Generic[V]):
         verdict: the type of the verdicts: a pydantic model, or any other type that pydantic can validate. Fields
             without defaults are safer: if the model leaves one out, it is asked again.
         instructions: what to judge, and how, as a non-empty str. The judge adds the content and the form of the answer.
-        settings: model settings. ``temperature`` is 0 unless it is set here; a setting that is None is not sent.
+        settings: model settings. ``temperature`` is 0 unless it is set here, or the model refuses it, as OpenAI's
+            reasoning models do; a setting that is None is not sent.
         provider_options: passed to the provider unchanged.
         structured: how the provider learns the form of the answer: ``schema`` (the JSON Schema; if the provider rejects
             it, later requests go without), ``json`` (any JSON object), ``prompt`` (not at all). The prompt states the
@@ -158,9 +166,11 @@ class Judge(Generic[V]):
         self.instructions = instructions
         self._one = _form(verdict, several=False)
         self._many = _form(verdict, several=True)
-        asked = {"temperature": 0, **settings}
-        kept = freeze({name: value for name, value in asked.items() if value is not None})
-        options = AskOptions(instructions, kept, freeze(provider_options), timeout, retries, backoff, ids)
+        own = {} if "temperature" in settings or has_fixed_temperature(model.name) else {"temperature": 0}
+        kept = freeze({name: value for name, value in {**own, **settings}.items() if value is not None})
+        options = AskOptions(
+            instructions, kept, frozenset(own), freeze(provider_options), timeout, retries, backoff, ids
+        )
         self._caller = Caller(model, options, structured)
         self._limiter = PerEventLoop(lambda: anyio.CapacityLimiter(limit))
         self._calls = SingleFlight[str, JudgeReply]()
