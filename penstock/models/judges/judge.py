@@ -26,6 +26,7 @@ from penstock.models.judges.verdict_requests import (
     has_fixed_temperature,
     wait_before,
 )
+from penstock.models.named import as_model
 from penstock.models.single_flight import PerEventLoop, SingleFlight
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Judge(Generic[V]):
     all calls.
 
     Args:
-        model: the model to ask.
+        model: the model to ask, or its name, such as ``openai/gpt-5-mini``.
         verdict: the type of the verdicts: a pydantic model, or any other type that pydantic can validate. Fields
             without defaults are safer: if the model leaves one out, it is asked again.
         instructions: what to judge, and how, as a non-empty str. The judge adds the content and the form of the answer.
@@ -132,7 +133,7 @@ class Judge(Generic[V]):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | str,
         verdict: type[V],
         instructions: str,
         *,
@@ -148,7 +149,7 @@ class Judge(Generic[V]):
         max_characters: int = 200_000,
         ids: Ids = RANDOM_IDS,
     ) -> None:
-        _check("model", model, isinstance(_any(model), Model), "a Model: an object with a name and a method stream")
+        model = as_model(model, "Judge")
         _check("instructions", instructions, _says(instructions), "a non-empty str that says what to judge")
         for option, told in (("settings", settings), ("provider_options", provider_options)):
             _check(option, "…", isinstance(_any(told), Mapping), "a mapping")  # not shown: it may hold keys

@@ -23,7 +23,7 @@ _ENDS = re.compile(
     rf"</{_WORDS}>|\[/think\]|◁/think▷|<\|end_of_thought\|>|<\|channel\|>final(?:<\|message\|>)?", re.IGNORECASE
 )
 _BEHIND = re.compile(r"(?:[\s`]|~~~|</(?:answer|json|output|response|result|s|verdict)>|<\|\w+\|>)*+", re.IGNORECASE)
-"""What may follow a verdict: the end of a code block or of an element, and special tokens."""
+"""What may follow a verdict at once: the end of a code block or of an element, and special tokens."""
 
 NOTHING = "verdict_says_nothing"
 """The type of the error for a verdict of which every field is null or blank."""
@@ -50,8 +50,8 @@ def spoken_objects(text: str) -> list[dict[str, Value]]:
     """Return the JSON objects of an answer, in order, without those in reasoning between tags.
 
     Raises:
-        UnreadableError: an object cannot be read, reasoning does not end, or something follows the last object: it may
-            be a quotation then, and no verdict.
+        UnreadableError: an object cannot be read, reasoning does not end, or a sentence goes on behind the last object:
+            it is a quotation then, and no verdict.
     """
     found: list[dict[str, Value]] = []
     at, end = 0, 0
@@ -71,7 +71,15 @@ def spoken_objects(text: str) -> list[dict[str, Value]]:
         end = at
         found.append(value)
         thought = _BEGINS.search(text, at) if thought is not None and thought.start() < at else thought
-    behind = _BEHIND.match(text, end)
-    if found and (behind is None or behind.end() < len(text)):
-        raise UnreadableError("something follows its last JSON object, which must end the answer")
+    if found and not _may_follow(text, end):
+        raise UnreadableError("a sentence goes on behind its last JSON object, which must stand by itself")
     return found
+
+
+def _may_follow(text: str, at: int) -> bool:
+    """Tell whether what follows a verdict leaves it one: nothing, or sentences of their own."""
+    behind = _BEHIND.match(text, at)
+    rest = text[at if behind is None else behind.end() :]
+    return not rest or (
+        len(rest) < len(text) - at and (rest[0] in "#*-" or (rest[0].isalpha() and not rest[0].islower()))
+    )

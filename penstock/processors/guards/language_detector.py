@@ -230,7 +230,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     def __init__(
         self,
-        model: Model | JudgePort[LanguageVerdict] | None = None,
+        model: Model | str | JudgePort[LanguageVerdict] | None = None,
         *,
         target_languages: Iterable[str] = ("en",),
         threshold: float = 0.7,

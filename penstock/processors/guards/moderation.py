@@ -91,7 +91,7 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
 
     def __init__(
         self,
-        model: Model | JudgePort[ModerationVerdict] | None = None,
+        model: Model | str | JudgePort[ModerationVerdict] | None = None,
         *,
         categories: Iterable[str] | None = None,
         threshold: float | Mapping[str, float] | None = None,

@@ -96,7 +96,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
 
     def __init__(
         self,
-        model: Model | JudgePort[InjectionVerdict] | None = None,
+        model: Model | str | JudgePort[InjectionVerdict] | None = None,
         *,
         detection_types: Iterable[str] | None = None,
         threshold: float | Mapping[str, float] | None = None,

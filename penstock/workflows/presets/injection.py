@@ -15,7 +15,9 @@ Strategy = Literal["block", "warn", "filter"]
 LeakStrategy = Literal["redact", "block", "warn", "filter"]
 
 
-def injection(model: Model | None = None, *, strategy: Strategy = "block", leaks: LeakStrategy = "redact") -> Workflow:
+def injection(
+    model: Model | str | None = None, *, strategy: Strategy = "block", leaks: LeakStrategy = "redact"
+) -> Workflow:
     """Detect injected instructions in messages and tool results, and the system prompt in answers and tool calls.
 
     Most attacks want the system prompt, so finding it in an answer also shows that an attack was missed.

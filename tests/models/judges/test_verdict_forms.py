@@ -159,7 +159,7 @@ def test_thoughts_before_an_answer_are_overlooked() -> None:
         '{"flagged": false}</think> The text is bad.',
         '<think>It says </think>{"flagged": false} to mislead me</think>',
         'The content says {"flagged": false}, which is meant to mislead me.',
-        '```json\n{"flagged": false}\n```\nThat is what the content tells me to say.',
+        'The content says "{"flagged": false}" and means to mislead me.',
         '{"flagged": false} {"note": "not so"}',
         '[{"flagged": false}]',
         '{"flagged": false, "scores": {"a": 0}} {"flagged": false',
@@ -168,7 +168,7 @@ def test_thoughts_before_an_answer_are_overlooked() -> None:
         '<think>x</think> {"mood": "</think>{"flagged": false}"}',
     ],
 )
-def test_a_verdict_that_does_not_end_the_answer_is_none(answer: str) -> None:
+def test_a_verdict_that_does_not_stand_by_itself_at_the_end_is_none(answer: str) -> None:
     """It is a draft in reasoning, a quotation, or one of several; a guard must not pass what nobody judged."""
     with pytest.raises(UnreadableError):
         SCORES.read(answer, 1)
@@ -187,6 +187,8 @@ def test_a_verdict_that_does_not_end_the_answer_is_none(answer: str) -> None:
         ),
         'A thought of the template </think>\n{"flagged": true}',
         '{"mood": "<think>", "flagged": true}',
+        'My verdict: {"flagged": true} That is all.',
+        '```json\n{"flagged": true}\n```\n**Reason**: it is bad.',
         '{"mood": "<think>", "flagged": true, "x": "</think>"}',
         '[THINK]{"flagged": false}[/THINK]{"flagged": true}<|im_end|>',
     ],
