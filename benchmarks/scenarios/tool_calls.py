@@ -1,4 +1,7 @@
-"""The tool calls of one answer, read and put together, against four answers with a quarter of them each."""
+"""The tool calls of one answer, read and put together, against four answers with a quarter of them each.
+
+The ratio is above 1, since the garbage collector looks through what is alive; work that is quadratic makes it 4.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ async def contests() -> list[Contest]:
             floor_is,
             _work([event(CALLS, indexed=indexed)]),
             _work([event(CALLS // PARTS, indexed=indexed)] * PARTS),
-            target=1.4,
+            target=2.5,
         )
         for told, indexed in (("index", True), ("id", False))
     ]
