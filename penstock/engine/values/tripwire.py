@@ -80,6 +80,8 @@ class Record:
         tripwire: the verdict, if it tripped, or if its failure blocks; else None.
         error: the name of the error's type, if the step failed; else None.
         details: what the processor added with ``ctx.note``, read-only.
+        flagged: the names of what it found and let pass (``ctx.flag``), for example those of a guard with
+            ``strategy="warn"``.
     """
 
     step: str
@@ -92,6 +94,7 @@ class Record:
     tripwire: Tripwire | None = None
     error: str | None = None
     details: Values = EMPTY
+    flagged: tuple[str, ...] = ()
 
     @property
     def status_text(self) -> str:
