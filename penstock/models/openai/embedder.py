@@ -17,7 +17,7 @@ from penstock.models.openai.failures import MOST_OF_A_FAILURE, is_failure
 from penstock.models.openai.http import USUAL, EndpointClient, EndpointOptions, TimeLimits, close_pieces, raw_pieces
 from penstock.models.openai.reading import usage_from
 from penstock.models.openai.unpacking import UnpackingError
-from penstock.models.openai.wire import object_of, objects_of, parsed, says
+from penstock.models.openai.wire import object_of, objects_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -157,7 +157,7 @@ class OpenAICompatibleEmbedder(EndpointClient):
             item, status = parsed(text), answer.status_code
             if is_failure(status):
                 raise http.failures.of_status(status, answer.headers, text, item)
-            if says(object_of(item).get("error")):
+            if object_of(item).get("error"):
                 raise http.failures.of_error(status, answer.headers, text, item)
             self.usage += Usage(**usage_from(object_of(object_of(item).get("usage"))))
             vectors = _vectors(item, len(texts))

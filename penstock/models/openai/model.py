@@ -403,8 +403,9 @@ class OpenAICompatibleModel(EndpointClient):
             try:
                 async for chunk in chunks:
                     yield chunk
-            except MessageError as error:
-                raise http.failures.made(f"the answer is malformed: {error}", status=answer.status_code) from error
+            except (MessageError, RecursionError) as error:
+                told = error if isinstance(error, MessageError) else "it is nested too deeply"
+                raise http.failures.made(f"the answer is malformed: {told}", status=answer.status_code) from error
             finally:
                 await chunks.aclose()
 

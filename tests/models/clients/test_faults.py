@@ -586,3 +586,32 @@ async def test_audio_has_the_media_type_of_the_format_that_was_asked_for(asking:
                 options = {"audio": {"voice": "alloy", "format": name}}
                 answer = await model.ask(ModelRequest((Message.user("hi"),), provider_options=options))
                 assert [part.media_type for part in answer.message.parts if isinstance(part, AudioPart)] == [kind]
+
+
+DEEP = "[" * 900 + "]" * 900
+ODD = (
+    '{"error": "deep"}',
+    '{"choices": [{"error": "deep"}]}',
+    '{"choices": [{"delta": "deep"}]}',
+    '{"choices": [{"delta": {"content": "a", "x": "deep"}, "finish_reason": "stop"}]}',
+    '{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": NaN, "x": NaN}}',
+    '{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 1e999}}',
+    '{"choices": [{"delta": {"tool_calls": [{"function": {"name": {}, "arguments": "deep"}}]}}]}',
+    '{"choices": [{"delta": {"tool_calls": [{"index": 1000000000000000000000000000000, "id": [], "function": 3}]}}]}',
+    '{"choices": [{"finish_reason": {}, "index": []}]}',
+    '{"choices": {}}',
+    "[" * 100_000,
+    "NaN",
+    '"\\ud800"',
+)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_whatever_a_server_sends_is_an_answer_or_an_error_of_the_model(odd: str, kind: str) -> None:
+    """No other exception, whatever the JSON holds."""
+    odd = odd.replace('"deep"', DEEP)
+    body = f"data: {odd}\n\ndata: [DONE]\n\n" if kind == "text/event-stream" else odd
+    head = f"content-type: {kind}\r\ncontent-length: {len(body)}"
+    found = await answered(body.encode(), head)
+    assert isinstance(found, (ModelError, ModelAnswer))
