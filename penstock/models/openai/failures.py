@@ -59,7 +59,7 @@ class Failures:
     def hide(self, secrets: Iterable[str]) -> None:
         """Hide further secrets, which belong to single requests: the latest 100 of them."""
         for secret in secrets:
-            self._latest[secret] = self._latest.pop(secret, None) or _spelled([secret])
+            self._latest[secret] = self._latest.pop(secret, []) or _spelled([secret])
         for secret in list(self._latest)[:-_MOST_LATEST]:
             del self._latest[secret]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING or _IS_INSTALLED:
     from penstock.models.pydantic_ai.requests import parameters, settings, written
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import StreamedResponse
@@ -78,7 +78,7 @@ class PydanticAIModel:
         shown = {name: value for name, value in own.items() if name != "extra_headers"}
         return {"url": self._model.base_url, "settings": shown}
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         """Yield the answer.
 
         Raises:
@@ -103,8 +103,12 @@ class PydanticAIModel:
             return
         if begun or not streamed or self._streaming:
             raise failure  # outside the handler: a context could show what the cause must not
-        async for chunk in self.stream(request):
-            yield chunk
+        again = self.stream(request)
+        try:
+            async for chunk in again:
+                yield chunk
+        finally:
+            await again.aclose()
 
     async def _streamed(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         answer = EventReader()
