@@ -24,6 +24,7 @@ NAMES = (
     "imports",
     "processors",
     "token_limiter",
+    "tool_calls",
     "storage",
     "stream_hooks",
     "stream_async_hooks",

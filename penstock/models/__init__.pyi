@@ -3,6 +3,7 @@ from penstock.models.embedders.hashing import HashingEmbedder as HashingEmbedder
 from penstock.models.embedders.sentences import SentenceEmbedder as SentenceEmbedder
 from penstock.models.judges.judge import Judge as Judge, Judgement as Judgement
 from penstock.models.judges.scores import Score as Score
+from penstock.models.judges.spoken import SpokenVerdict as SpokenVerdict
 from penstock.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
 from penstock.models.openai.http import TimeLimits as TimeLimits
 from penstock.models.openai.model import OpenAICompatibleModel as OpenAICompatibleModel, model as model

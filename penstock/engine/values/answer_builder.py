@@ -49,13 +49,15 @@ _ENDS: Mapping[str, str] = {"text-end": "text-delta", "reasoning-end": "reasonin
 class Assembly:
     """The answer assembled from the chunks so far. Lives as long as the stream."""
 
-    __slots__ = ("_announced", "_metadata", "_parts", "_writing")
+    __slots__ = ("_announced", "_bare", "_calls", "_metadata", "_parts", "_writing")
 
     def __init__(self) -> None:
         self._announced: set[tuple[str, str]] = set()
+        self._bare: dict[str, tuple[str, str]] = {}  # by type, the text that began without a start chunk
+        self._calls: dict[str, int] = {}  # where in the parts a call stands, by its id
         self._metadata: Values = EMPTY
         self._parts: list[Block | Part] = []
-        self._writing: dict[tuple[str, str], Callable[[str], object]] = {}
+        self._writing: dict[tuple[str, str], Block] = {}
 
     def add(self, chunk: Chunk) -> None:
         """Add a chunk."""
@@ -67,24 +69,28 @@ class Assembly:
     def write(self, chunk: Chunk) -> None:
         """Add a chunk with text."""
         key = (chunk.type, chunk.id)
-        write = self._writing.get(key)
-        if write is None:
-            self._end_bare(chunk.type)
-            block = Block(_DELTAS[chunk.type], chunk.id)
-            write = self._writing[key] = block.text.write
-            self._parts.append(block)
-        write(chunk.text)
+        block = self._writing.get(key)
+        if block is None:
+            block = self._begun(key)
+        block.text.write(chunk.text)
 
-    def _end_bare(self, type: str) -> None:
-        """End the texts that began without a start chunk: no end chunk will come for them."""
-        for key in [key for key in self._writing if key[0] == type and key not in self._announced]:
-            del self._writing[key]
+    def _begun(self, key: tuple[str, str]) -> Block:
+        """Begin a text. One of its type that began without a start chunk ends: no end chunk will come for it."""
+        bare = self._bare.pop(key[0], None)
+        if bare is not None and bare not in self._announced:
+            self._writing.pop(bare, None)
+        if key not in self._announced:
+            self._bare[key[0]] = key
+        block = self._writing[key] = Block(_DELTAS[key[0]], key[1])
+        self._parts.append(block)
+        return block
 
     @property
     def at_hand(self) -> tuple[str | None, Callable[[str], object]]:
         """The id of the text that was written to last, and the function that appends to it; None if no text is open."""
-        key, write = next(reversed(self._writing.items()), (("", None), _unwritten))
-        return (key[1], write) if key[0] == "text-delta" else (None, write)
+        for (type, id), block in reversed(self._writing.items()):
+            return (id if type == "text-delta" else None), block.text.write
+        return None, _unwritten
 
     @property
     def text(self) -> str:
@@ -118,27 +124,20 @@ class Assembly:
         """End a text, and take its metadata from the end chunk."""
         key = (_ENDS[chunk.type], chunk.id)
         self._announced.discard(key)
-        if self._writing.pop(key, None) is not None and chunk.payload:
-            blocks = (part for part in reversed(self._parts) if isinstance(part, Block))
-            kind = _DELTAS[key[0]]
-            block = next(block for block in blocks if block.kind == kind and block.id == chunk.id)
+        block = self._writing.pop(key, None)
+        if block is not None and chunk.payload:
             block.metadata = metadata_of(chunk)
 
     def _tool(self, chunk: Chunk) -> None:
         """Add a tool call, or the result or error of one."""
         call_id = str(named(chunk, "call_id") or chunk.id)
-        known = next(
-            (part for part in self._parts if isinstance(part, ToolPart) and part.call_id == call_id),
-            None,
-        )
+        place = self._calls.setdefault(call_id, len(self._parts))
+        known = cast("ToolPart", self._parts[place]) if place < len(self._parts) else None
         name = str(named(chunk, "name") or (known.name if known is not None else ""))
         arguments = named(chunk, "arguments") if known is None else known.arguments
         metadata = metadata_of(chunk) if known is None else known.metadata
         made = _tool_part(chunk, ToolPart(call_id, name, EMPTY if arguments is None else arguments, metadata=metadata))
-        if known is None:
-            self._parts.append(made)
-        else:
-            self._parts[self._parts.index(known)] = made
+        self._parts[place : place + 1] = [made]
 
 
 class Block:

@@ -1,2 +1,3 @@
 from penstock.models.judges.judge import Judge as Judge, Judgement as Judgement
 from penstock.models.judges.scores import Score as Score
+from penstock.models.judges.spoken import SpokenVerdict as SpokenVerdict

@@ -18,7 +18,16 @@ from penstock.engine.values.model import JudgeError, Usage
 from penstock.engine.values.protocols import RANDOM_IDS, Cache, LRUCache, Model
 from penstock.models.judges.lenient_json import UnreadableError
 from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
-from penstock.models.judges.verdict_requests import AskOptions, Caller, JudgeCosts, JudgeReply, Structured, wait_before
+from penstock.models.judges.verdict_requests import (
+    AskOptions,
+    Caller,
+    JudgeCosts,
+    JudgeReply,
+    Structured,
+    has_fixed_temperature,
+    wait_before,
+)
+from penstock.models.named import as_model
 from penstock.models.single_flight import PerEventLoop, SingleFlight
 
 if TYPE_CHECKING:
@@ -99,11 +108,12 @@ class Judge(Generic[V]):
     all calls.
 
     Args:
-        model: the model to ask.
+        model: the model to ask, or its name, such as ``openai/gpt-5-mini``.
         verdict: the type of the verdicts: a pydantic model, or any other type that pydantic can validate. Fields
             without defaults are safer: if the model leaves one out, it is asked again.
         instructions: what to judge, and how, as a non-empty str. The judge adds the content and the form of the answer.
-        settings: model settings. ``temperature`` is 0 unless it is set here; a setting that is None is not sent.
+        settings: model settings. ``temperature`` is 0 unless it is set here, or the model refuses it, as OpenAI's
+            reasoning models do; a setting that is None is not sent.
         provider_options: passed to the provider unchanged.
         structured: how the provider learns the form of the answer: ``schema`` (the JSON Schema; if the provider rejects
             it, later requests go without), ``json`` (any JSON object), ``prompt`` (not at all). The prompt states the
@@ -125,7 +135,7 @@ class Judge(Generic[V]):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | str,
         verdict: type[V],
         instructions: str,
         *,
@@ -141,7 +151,7 @@ class Judge(Generic[V]):
         max_characters: int = 200_000,
         ids: Ids = RANDOM_IDS,
     ) -> None:
-        _check("model", model, isinstance(_any(model), Model), "a Model: an object with a name and a method stream")
+        model = as_model(model, "Judge")
         _check("instructions", instructions, _says(instructions), "a non-empty str that says what to judge")
         for option, told in (("settings", settings), ("provider_options", provider_options)):
             _check(option, "…", isinstance(_any(told), Mapping), "a mapping")  # not shown: it may hold keys
@@ -159,9 +169,11 @@ class Judge(Generic[V]):
         self.instructions = instructions
         self._one = _form(verdict, several=False)
         self._many = _form(verdict, several=True)
-        asked = {"temperature": 0, **settings}
-        kept = freeze({name: value for name, value in asked.items() if value is not None})
-        options = AskOptions(instructions, kept, freeze(provider_options), timeout, retries, backoff, ids)
+        own = {} if "temperature" in settings or has_fixed_temperature(model.name) else {"temperature": 0}
+        kept = freeze({name: value for name, value in {**own, **settings}.items() if value is not None})
+        options = AskOptions(
+            instructions, kept, frozenset(own), freeze(provider_options), timeout, retries, backoff, ids
+        )
         self._caller = Caller(model, options, structured)
         self._limiter = PerEventLoop(lambda: anyio.CapacityLimiter(limit))
         self._calls = SingleFlight[str, JudgeReply]()

@@ -38,18 +38,30 @@ def objects(text: str) -> list[dict[str, Value]]:
         UnreadableError: an object begins, but cannot be read.
     """
     found: list[dict[str, Value]] = []
-    at = text.find("{")
-    while at >= 0:
-        if _BEGINS.match(text, at):
-            value, at = _object(text, at)
-            found.append(value)
-        else:
-            at += 1
-        at = text.find("{", at)
+    at = begin_of_object(text, 0)
+    while at is not None:
+        value, end = object_at(text, at)
+        found.append(value)
+        at = begin_of_object(text, end)
     return found
 
 
-def _object(text: str, at: int) -> tuple[dict[str, Value], int]:
+def begin_of_object(text: str, at: int) -> int | None:
+    """Return where the next object begins; None if none does. A brace in prose is none."""
+    at = text.find("{", at)
+    while at >= 0:
+        if _BEGINS.match(text, at):
+            return at
+        at = text.find("{", at + 1)
+    return None
+
+
+def object_at(text: str, at: int) -> tuple[dict[str, Value], int]:
+    """Return the object that begins at a place, and where it ends.
+
+    Raises:
+        UnreadableError: it cannot be read.
+    """
     try:
         return _DECODER.raw_decode(text, at)
     except (ValueError, RecursionError):

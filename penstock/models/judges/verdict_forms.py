@@ -14,8 +14,9 @@ from pydantic import TypeAdapter, ValidationError, create_model
 from pydantic_core.core_schema import ErrorType
 
 from penstock.engine.values.frozen import Value, is_mapping
-from penstock.models.judges.lenient_json import UnreadableError, objects
+from penstock.models.judges.lenient_json import UnreadableError
 from penstock.models.judges.schemas import SchemaPaths, is_strict, tightened
+from penstock.models.judges.spoken import NOTHING, spoken_objects
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -28,7 +29,7 @@ ROUNDS = 10
 union."""
 
 _TOLD = 5  # the errors that a model is told
-_TELLING = frozenset(get_args(ErrorType)) - {
+_TELLING = frozenset({NOTHING, *get_args(ErrorType)}) - {
     "value_error",
     "assertion_error",
     "union_tag_invalid",
@@ -64,10 +65,10 @@ class VerdictForm(Generic[V]):
         """Return the verdict in an answer.
 
         Raises:
-            UnreadableError: there is no verdict, or there are several that differ. Its text tells the model what is
-                wrong.
+            UnreadableError: the answer does not end with a verdict, or there are several that differ. Its text tells
+                the model what is wrong.
         """
-        data = _only(objects(_spoken(text)), self._keys)
+        data = _last(spoken_objects(text), self._keys)
         dropped: list[str] = []
         for _ in range(ROUNDS):
             errors = self._errors(data)
@@ -145,23 +146,16 @@ def _holder(verdict: type[object], *, several: bool) -> type:
     return create_model("Answer", verdicts=(list[entry], ...))  # type: ignore[valid-type]
 
 
-def _spoken(text: str) -> str:
-    """Remove the reasoning that an open model writes before its answer."""
-    thought, end, said = text.partition("</think>")
-    return said if end and thought.lstrip().startswith("<think>") else text
-
-
-def _only(found: list[dict[str, Value]], keys: frozenset[str]) -> dict[str, Value]:
-    """Return the one object that is the verdict.
+def _last(found: list[dict[str, Value]], keys: frozenset[str]) -> dict[str, Value]:
+    """Return the last object, which is the verdict.
 
     Raises:
-        UnreadableError: there is none; or there are several that differ: one may be quoted from the content.
+        UnreadableError: there is none, or it is no verdict; or another one differs: one may be quoted from the content.
     """
     if not found:
         raise UnreadableError("there is no JSON object in it")
-    meant = [item for item in found if not keys.isdisjoint(item)]
-    if not meant:
-        raise UnreadableError(f"it holds none of the fields {', '.join(sorted(keys))}")
-    if any(item != meant[0] for item in meant):
+    if keys.isdisjoint(found[-1]):
+        raise UnreadableError(f"its last object holds none of the fields {', '.join(sorted(keys))}")
+    if any(item != found[-1] for item in found if not keys.isdisjoint(item)):
         raise UnreadableError("there are several verdicts in it, and they differ")
-    return meant[0]
+    return found[-1]

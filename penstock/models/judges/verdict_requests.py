@@ -21,6 +21,7 @@ from penstock.engine.values.messages import Message
 from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat, Usage
 from penstock.engine.values.usage import is_unbilled
 from penstock.models.judges.lenient_json import UnreadableError
+from penstock.models.openai.failures import refused_field
 from penstock.models.tokens.rough_usage import rough_usage
 
 if TYPE_CHECKING:
@@ -102,6 +103,14 @@ def _fenced(contents: Sequence[str], fence: str) -> list[str]:
 def _reminder(problem: str) -> str:
     told = f" Your last answer could not be used: {problem}." if problem else ""
     return f"Judge the content above by your instructions, and answer with the JSON object alone.{told}"
+
+
+_FIXED_TEMPERATURE = re.compile(r"(?:^|[/:])(?:o[1-9](?![0-9a-z])|gpt-5(?!.*chat))", re.IGNORECASE)
+
+
+def has_fixed_temperature(model: str) -> bool:
+    """Tell by its name whether a model refuses to be given a temperature: OpenAI's reasoning models do."""
+    return _FIXED_TEMPERATURE.search(model) is not None
 
 
 _REJECTED = (400, 404, 415, 422, 501)
@@ -189,10 +198,11 @@ def wait_before(attempt: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AskOptions:
-    """The options of `Judge` that say how it asks."""
+    """The options of `Judge` that say how it asks. ``own_settings``: the settings that nobody chose, by name."""
 
     instructions: str
     settings: Values
+    own_settings: frozenset[str]
     provider_options: Values
     timeout: float
     retries: int
@@ -245,14 +255,31 @@ class _FailedError(Exception):
 
 
 class Caller:
-    """Asks one model. It lives as long as its judge, and remembers whether the provider accepts a schema."""
+    """Asks one model. It lives as long as its judge, and remembers what the provider refuses: a schema, a setting."""
 
-    __slots__ = ("model", "options", "structured")
+    __slots__ = ("model", "options", "settings", "structured")
 
     def __init__(self, model: Model, options: AskOptions, structured: Structured) -> None:
         self.model = model
         self.options = options
+        self.settings = options.settings
         self.structured: Structured = structured
+
+    @property
+    def way(self) -> tuple[Structured, Values]:
+        """How requests are made now."""
+        return self.structured, self.settings
+
+    def learn(self, error: ModelError) -> None:
+        """Make later requests without what an error says that the provider refuses.
+
+        Settings that the user chose stay: without them, the answers could be others.
+        """
+        refused = refused_field(error, self.options.own_settings)
+        if refused is not None:
+            self.settings = {name: value for name, value in self.settings.items() if name != refused}
+        elif self.structured != "prompt" and rejects_format(error):
+            self.structured = "prompt"
 
     async def ask(
         self, form: VerdictForm[V], contents: Sequence[str], limiter: anyio.CapacityLimiter, costs: JudgeCosts
@@ -280,14 +307,14 @@ class _Attempts(Generic[V]):
     async def answered(self, limiter: anyio.CapacityLimiter) -> JudgeReply:
         retries = self._options.retries
         while True:
-            structured = self._caller.structured
+            way = self._caller.way
             try:
                 async with _slot(limiter):
                     reading = await self._attempt()
                 return JudgeReply(reading, self._costs.attempts, self._costs.usage, self._costs.unreported)
             except _FailedError as failed:
-                if self._caller.structured != structured:
-                    continue  # the form of the request was refused: that does not count as an attempt
+                if self._caller.way != way:
+                    continue  # something in the request was refused: that does not count as an attempt
                 if failed.hopeless or retries == 0:
                     raise self._given_up(failed) from self._shown(failed)
                 retries -= 1
@@ -346,7 +373,7 @@ class _Attempts(Generic[V]):
         messages = prompt(options.instructions, self._form.schema, self._contents, fence, self._problem)
         return ModelRequest(
             messages,
-            settings=options.settings,
+            settings=self._caller.settings,
             response_format=self._format(),
             provider_options=options.provider_options,
         )
@@ -359,20 +386,52 @@ class _Attempts(Generic[V]):
 
     def _read(self, answer: ModelAnswer) -> VerdictData:
         _refuse_unfinished(answer)
+        if not _ended(answer):
+            raise self._unread(_CUT.get(answer.finish_reason, "it did not end by itself"))
         try:
             return self._form.read(answer.text, len(self._contents))
         except UnreadableError as error:
-            cut = answer.finish_reason == "length"
-            self._problem = "it was cut off because it was too long" if cut else str(error)
-            raise _FailedError("unreadable", f"the answer is not a verdict: {self._problem}", wait=0.0) from error
+            raise self._unread(str(error)) from error
+
+    def _unread(self, problem: str) -> _FailedError:
+        """Return the failure of an answer that is no verdict. The model is told what is wrong, and asked again."""
+        self._problem = problem
+        return _FailedError("unreadable", f"the answer is not a verdict: {problem}", wait=0.0)
 
     def _unanswered(self, error: ModelError) -> _FailedError:
-        if self._caller.structured != "prompt" and rejects_format(error):
-            self._caller.structured = "prompt"
+        self._caller.learn(error)
+        if error.code in _BROKEN_JSON:
+            return self._unread("it was not valid JSON")
         wait = error.retry_after
         hopeless = not error.retryable or (wait is not None and wait > LONGEST_WAIT)
-        told = f" (HTTP {error.status})" if error.status else ""
-        return _FailedError("model", f"the call of the model failed{told}", wait=wait, hopeless=hopeless)
+        return _FailedError("model", f"the call of the model failed{self._told(error)}", wait=wait, hopeless=hopeless)
+
+    def _told(self, error: ModelError) -> str:
+        """Return what an error says in words of which none can be quoted from the content."""
+        code = error.code if error.code is not None and _CODE.fullmatch(error.code) else None
+        if code is not None and any(quotes(code, content) for content in self._contents):
+            code = None
+        refused = refused_field(error, self._caller.settings)
+        facts = [f"HTTP {error.status}" if error.status else "", code or ""]
+        told = ", ".join(filter(None, facts))
+        why = f": it refuses the setting {refused!r}; settings={{{refused!r}: None}} leaves it out" if refused else ""
+        return f"{f' ({told})' if told else ''}{why}"
+
+
+def _ended(answer: ModelAnswer) -> bool:
+    """Tell whether an answer ended by itself. Of any other one, the end may be missing, and with it the verdict.
+
+    A model that gives no finish chunk says nothing of it; then its stream has ended.
+    """
+    told = any(chunk.type == "finish" for chunk in answer.chunks)
+    return answer.finish_reason in ("stop", "tool-calls") or (answer.finish_reason == "other" and not told)
+
+
+_CUT = {"length": "it was cut off because it was too long"}
+_BROKEN_JSON = frozenset({"json_validate_failed"})
+"""Codes of errors that say that the model wrote no valid JSON (Groq)."""
+
+_CODE = re.compile(r"[A-Za-z][\w.-]{0,63}")
 
 
 def _refuse_unfinished(answer: ModelAnswer) -> None:

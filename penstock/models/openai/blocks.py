@@ -4,12 +4,15 @@ It reads the fields in which providers send them. What must go back to the provi
 end, in the same form as in messages that are read by `penstock.engine.formats.openai_chat`.
 
 Pieces of a tool call belong together by their index; without an index, by their id. A piece with neither continues the
-last call, unless it names a tool and the last call has a name already.
+last call, unless it names a tool and the last call has a name already. A piece that names a tool begins another call if
+the arguments so far are a complete JSON object. A name can come in pieces, too. Each call gets an id of its own, even
+if the provider gives one id to several.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,12 +21,22 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import ReasoningPart, ToolPart, UnknownPart
 from penstock.engine.values.protocols import RANDOM_IDS
-from penstock.models.openai.wire import FORMAT, checksum, gather, object_of, parsed, says, text_of
+from penstock.models.openai.wire import (
+    FORMAT,
+    PieceJoiner,
+    checksum,
+    gather,
+    object_of,
+    says,
+    strict_json,
+    text_of,
+    well_formed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Part
     from penstock.models.openai.wire import Json
 
@@ -42,6 +55,7 @@ class _OpenBlock:
     id: str
     pieces: list[str] = field(default_factory=list[str])
     rest: Json = field(default_factory=dict[str, "object"])
+    joiner: PieceJoiner = field(default_factory=PieceJoiner)
 
     @property
     def kind(self) -> str:
@@ -76,17 +90,14 @@ class Blocks:
             self._count += 1
         block = self._open
         gather(block.rest, rest or {}, ())
-        if text:
-            if not block.pieces:
-                yield Chunk(f"{block.kind}-start", id=block.id, payload=_start(place))
-            block.pieces.append(text)
-            yield Chunk(f"{block.kind}-delta", text, block.id)
+        yield from _text_chunks(block, block.joiner.feed(text))
 
     def close(self) -> Iterator[Chunk]:
         """Yield the end of the open block, if there is one."""
         block, self._open = self._open, None
         if block is None:
             return
+        yield from _text_chunks(block, block.joiner.end())
         more = {name: value for name, value in block.rest.items() if name not in _SEALED_FIELDS}
         if not block.pieces:
             yield from _raw_chunk(block, sealed=not more)
@@ -97,6 +108,15 @@ class Blocks:
         metadata = EMPTY if part is None else _part_metadata(part)
         payload: Json = {"provider_metadata": metadata} if metadata else {}
         yield Chunk(f"{block.kind}-end", id=block.id, payload=freeze(payload | ({"metadata": more} if more else {})))
+
+
+def _text_chunks(block: _OpenBlock, text: str) -> Iterator[Chunk]:
+    if not text:
+        return
+    if not block.pieces:
+        yield Chunk(f"{block.kind}-start", id=block.id, payload=_start(block.place))
+    block.pieces.append(text)
+    yield Chunk(f"{block.kind}-delta", text, block.id)
 
 
 def _raw_chunk(block: _OpenBlock, *, sealed: bool) -> Iterator[Chunk]:
@@ -138,26 +158,74 @@ _CALL_FIELDS = frozenset({"extra_content", "thought_signature"})
 """The fields beside a call that only its provider (Gemini) can read, and needs back. Guards must read all others."""
 
 
+_JSON_SIGNS = re.compile(r'\\(?:.|\Z)|["{}\[\]]', re.DOTALL)
+
+
+class _ObjectEnd:
+    """Sees where a JSON object ends that comes in pieces."""
+
+    __slots__ = ("_depth", "_escaped", "_quoted", "reached")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._escaped = False
+        self._quoted = False
+        self.reached = False
+
+    def feed(self, piece: str) -> None:
+        """Read a piece."""
+        signs: list[str] = _JSON_SIGNS.findall(piece, int(self._escaped))
+        self._escaped = self._escaped and not piece
+        for sign in signs:
+            if sign == "\\":
+                self._escaped = True  # the character that it escapes is in the next piece
+            elif sign == '"':
+                self._quoted = not self._quoted
+            elif len(sign) == 1 and not self._quoted:
+                self._depth += 1 if sign in "{[" else -1
+                self.reached = self._depth <= 0
+
+
 @dataclass(slots=True)
 class _StreamedCall:
-    index: int | None
     own_id: str = ""
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
+    size: int = 0
+    end: _ObjectEnd = field(default_factory=_ObjectEnd)
+    joiner: PieceJoiner = field(default_factory=PieceJoiner)
     rest: Json = field(default_factory=dict[str, "object"])
     inner: Json = field(default_factory=dict[str, "object"])
     kind: str = "function"
     begun: bool = False
 
+    def add_name(self, name: str) -> None:
+        """Add a piece of the name, or the name again, as some providers send it with each piece of the arguments."""
+        if not self.begun and name != self.name:
+            self.name += name
+
+    def add_arguments(self, piece: str) -> str:
+        """Add a piece of the arguments; return the text of it that is complete."""
+        text = self.joiner.feed(piece)
+        if text:
+            self.arguments.append(text)
+            self.size += len(text)
+            self.end.feed(text)
+        return text
+
 
 class Calls:
-    """The tool calls of one answer, in the order in which they began."""
+    """The tool calls of one answer, in the order in which they began. Each piece takes time proportional to itself."""
 
-    __slots__ = ("_calls",)
+    __slots__ = ("_by_id", "_by_index", "_calls", "_ids", "_waiting")
 
     def __init__(self) -> None:
         self._calls: list[_StreamedCall] = []
+        self._by_index: dict[int, _StreamedCall] = {}
+        self._by_id: dict[str, _StreamedCall] = {}
+        self._ids: set[str] = set()
+        self._waiting: _StreamedCall | None = None  # the last one, if the rest of its name may follow
 
     def __bool__(self) -> bool:
         """Whether a tool is called."""
@@ -172,52 +240,89 @@ class Calls:
             text_of(inner.get("name")),
             _arguments_text(inner.get("input" if kind == "custom" else "arguments")),
         )
-        call = self._of(piece, name)
+        call = self._of(piece, name, text)
+        if call is None:
+            return
+        if self._waiting is not call:
+            yield from self._begin_waiting()
         call.kind = kind if says(inner) else call.kind
-        call.own_id = call.own_id or text_of(piece.get("id"))
-        call.name = call.name or name
+        call.own_id = call.own_id or well_formed(text_of(piece.get("id")))
+        self._by_id.setdefault(call.own_id, call)
+        call.add_name(name)
         gather(call.rest, piece, {"index", "id", "type", "function", "custom"})
         gather(call.inner, inner, {"name", "arguments", "input"})
-        yield from _call_chunks(call, text)
+        yield from self._call_chunks(call, call.add_arguments(text))
 
-    def _of(self, piece: Json, name: str) -> _StreamedCall:
-        """Return the call that a piece belongs to; a new one if there is none."""
-        index, own_id = piece.get("index"), text_of(piece.get("id"))
+    def _of(self, piece: Json, name: str, text: str) -> _StreamedCall | None:
+        """Return the call that a piece belongs to, a new one if there is none; None if it repeats a whole call."""
+        index, own_id = piece.get("index"), well_formed(text_of(piece.get("id")))
         if isinstance(index, int):
-            found = next((call for call in reversed(self._calls) if call.index == index), None)
-            anew = found is not None and own_id and found.own_id not in ("", own_id) and name
-            found = None if anew else found  # two complete calls with one index
+            found = self._by_index.get(index)
         elif own_id:
-            found = next((call for call in self._calls if call.own_id == own_id), None)
+            found = self._by_id.get(own_id)
         else:
-            last = self._calls[-1] if self._calls else None
-            found = None if last is not None and name and last.name else last
-        if found is None:
-            found = _StreamedCall(index if isinstance(index, int) else None)
-            self._calls.append(found)
-        return found
+            found = self._calls[-1] if self._calls else None
+            found = None if found is not None and name and found.name else found
+        if found is not None and name:
+            if found.end.reached and own_id and own_id == found.own_id and _repeats(found, name, text):
+                return None
+            found = None if _is_another(found, own_id, text) else found
+        return found if found is not None else self._added(index)
+
+    def _added(self, index: Value) -> _StreamedCall:
+        made = _StreamedCall()
+        self._calls.append(made)
+        if isinstance(index, int):
+            self._by_index[index] = made
+        return made
 
     def end(self) -> Iterator[Chunk]:
         """Yield the ends of all calls, then each whole call."""
         for call in self._calls:
-            yield from _call_chunks(call, "", named=True)
+            yield from self._call_chunks(call, call.joiner.end(), named=True)
             yield Chunk("tool-input-end", id=call.id)
             yield _call_chunk(call)
 
+    def _begin_waiting(self) -> Iterator[Chunk]:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            yield from self._call_chunks(waiting, "", named=True)
 
-def _call_chunks(call: _StreamedCall, text: str, *, named: bool = False) -> Iterator[Chunk]:
-    """Yield the start of a call once its name is known, and the arguments as they come."""
-    call.arguments += [text] if text else []
-    if call.begun:
-        written = text
-    elif call.name or named:
-        call.begun, written = True, "".join(call.arguments)
-        call.id = call.own_id or f"call_{RANDOM_IDS.next()}"
-        yield Chunk("tool-input-start", id=call.id, payload=freeze({"call_id": call.id, "name": call.name}))
-    else:
-        return
-    if written:
-        yield Chunk("tool-input-delta", written, call.id)
+    def _call_chunks(self, call: _StreamedCall, text: str, *, named: bool = False) -> Iterator[Chunk]:
+        """Yield the start of a call once its name is known, and the arguments as they come.
+
+        The name is known when arguments follow it, or a piece of another call.
+        """
+        if call.begun:
+            written = text
+        elif named or (call.name and call.arguments):
+            call.begun, written = True, "".join(call.arguments)
+            call.id = self._own_id(call.own_id)
+            yield Chunk("tool-input-start", id=call.id, payload=freeze({"call_id": call.id, "name": call.name}))
+        else:
+            self._waiting = call if call.name else self._waiting
+            return
+        if written:
+            yield Chunk("tool-input-delta", written, call.id)
+
+    def _own_id(self, given: str) -> str:
+        """Return the id that the provider gave to a call; a new one if it gave none, or gave it to another call too."""
+        while not given or given in self._ids:
+            given = f"call_{RANDOM_IDS.next()}"
+        self._ids.add(given)
+        return given
+
+
+def _repeats(call: _StreamedCall, name: str, text: str) -> bool:
+    """Whether a piece is a whole call once more."""
+    return name == call.name and len(text) == call.size and text == "".join(call.arguments)
+
+
+def _is_another(call: _StreamedCall, own_id: str, text: str) -> bool:
+    """Whether a piece that names a tool begins another call than the one with its index or its id."""
+    if own_id and call.own_id and own_id != call.own_id:
+        return True
+    return call.end.reached and bool(text.strip())
 
 
 def _call_chunk(call: _StreamedCall) -> Chunk:
@@ -237,7 +342,7 @@ def _odd_arguments(text: str) -> Json:
     """Return what is noted about arguments that are not a JSON object: another value, nothing, or invalid JSON."""
     if text.strip() in ("", "null"):
         return {"arguments": {}}
-    value = parsed(text)
+    value = strict_json(text)
     return {"invalid": True} if value is None or is_mapping(value) else {"arguments": value}
 
 

@@ -12,9 +12,12 @@ import anyio
 
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze, is_items, is_mapping, thaw
-from penstock.models.openai.failures import is_failure
-from penstock.models.openai.http import USUAL, EndpointClient, EndpointOptions, TimeLimits
-from penstock.models.openai.wire import object_of, objects_of, parsed, says
+from penstock.engine.values.model import Usage
+from penstock.models.openai.failures import MOST_OF_A_FAILURE, is_failure
+from penstock.models.openai.http import USUAL, EndpointClient, EndpointOptions, TimeLimits, close_pieces, raw_pieces
+from penstock.models.openai.reading import usage_from
+from penstock.models.openai.unpacking import UnpackingError
+from penstock.models.openai.wire import object_of, objects_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +25,14 @@ if TYPE_CHECKING:
     import httpx
 
     from penstock.engine.values.frozen import Value, Values
-    from penstock.models.openai.http import Deadline
+    from penstock.models.openai.http import ApiKey, Deadline
     from penstock.models.openai.providers import Provider
     from penstock.models.openai.wire import Json
 
 _FLOAT_BYTES = 4
-_MOST_OF_AN_ANSWER = 256 * 1024 * 1024
+MOST_OF_VECTORS = 256 * 1024 * 1024
+"""The default limit of the answer to one batch, unpacked, in bytes: 2,048 vectors of 4,096 numbers fit."""
+
 _MOST_OF_A_BATCH = 2048
 
 
@@ -41,16 +46,17 @@ class OpenAICompatibleEmbedder(EndpointClient):
         name: the provider and the model, for people and records: ``openai/text-embedding-3-small``.
         model: the provider's name of the model.
         provider: the provider.
+        usage: the tokens of all requests so far, as far as the provider reports them.
     """
 
-    __slots__ = ("_batch", "_options", "_together")
+    __slots__ = ("_batch", "_largest", "_options", "_together", "usage")
 
     def __init__(
         self,
         name: str,
         *,
         base_url: str | None = None,
-        api_key: str | None = None,
+        api_key: ApiKey | None = None,
         provider: str | Provider | None = None,
         dimensions: int | None = None,
         batch_size: int = 128,
@@ -61,6 +67,7 @@ class OpenAICompatibleEmbedder(EndpointClient):
         timeout: TimeLimits = USUAL,
         proxy: str | None = None,
         verify: bool = True,
+        most_of_an_answer: int = MOST_OF_VECTORS,
         client: httpx.AsyncClient | None = None,
     ) -> None:
         """Find the provider, its address and the key. Options that are not explained here: see `OpenAICompatibleModel`.
@@ -68,7 +75,7 @@ class OpenAICompatibleEmbedder(EndpointClient):
         Args:
             name: ``<provider>/<model>``; if ``base_url`` or ``provider`` is given, the model's name alone.
             base_url: the address before ``/embeddings``; None: the provider's.
-            api_key: the key; None: the one in the environment.
+            api_key: the key, or a function that returns it; None: the one in the environment.
             provider: the provider whose rules apply to your own base URL.
             dimensions: the length of the vectors, 1 or more, if the model supports a choice; None: the model's own.
             batch_size: how many texts are sent in one request, 1 to 2,048. Default: 128.
@@ -79,6 +86,7 @@ class OpenAICompatibleEmbedder(EndpointClient):
             timeout: the time limits of each batch.
             proxy: the address of a proxy; None: as the environment says.
             verify: whether TLS certificates are checked.
+            most_of_an_answer: the largest answer to one batch, in bytes, 1 or more. Default: 256 MiB.
             client: an httpx client to use. It is not closed with the embedder.
 
         Raises:
@@ -92,12 +100,16 @@ class OpenAICompatibleEmbedder(EndpointClient):
             raise OptionError(what, "concurrency", concurrency, "a number of requests, 1 or more")
         if dimensions is not None and dimensions < 1:
             raise OptionError(what, "dimensions", dimensions, "a number of dimensions, 1 or more")
+        if most_of_an_answer < 1:
+            raise OptionError(what, "most_of_an_answer", most_of_an_answer, "a number of bytes, 1 or more")
         reach = EndpointOptions(provider, base_url, api_key, headers, query, timeout, proxy, verify, client)
         super().__init__(name, reach)
         chosen = {} if dimensions is None else {"dimensions": dimensions}
         self._options: Values = freeze({**chosen, **(options or {})})
         self._batch = batch_size
         self._together = concurrency
+        self._largest = most_of_an_answer
+        self.usage = Usage(requests=0)
 
     def body(self, texts: Sequence[str]) -> Json:
         """Return the body of the request for a batch of texts, without headers."""
@@ -145,8 +157,9 @@ class OpenAICompatibleEmbedder(EndpointClient):
             item, status = parsed(text), answer.status_code
             if is_failure(status):
                 raise http.failures.of_status(status, answer.headers, text, item)
-            if says(object_of(item).get("error")):
+            if object_of(item).get("error"):
                 raise http.failures.of_error(status, answer.headers, text, item)
+            self.usage += Usage(**usage_from(object_of(object_of(item).get("usage"))))
             vectors = _vectors(item, len(texts))
             if vectors is None:
                 problem = f"it was asked for {len(texts)} vectors, but returned something else"
@@ -155,12 +168,22 @@ class OpenAICompatibleEmbedder(EndpointClient):
         return vectors
 
     async def _read(self, answer: httpx.Response, deadline: Deadline) -> bytes:
-        body = bytearray()
-        pieces = answer.aiter_bytes()
-        while piece := await deadline.keep(anext(pieces, b"")):
-            body += piece
-            if len(body) > _MOST_OF_AN_ANSWER:
-                raise self._http.failures.made(f"the answer has more than {_MOST_OF_AN_ANSWER} bytes")
+        http = self._http
+        unpacker, body = http.unpacker(answer), bytearray()
+        pieces = raw_pieces(answer)
+        try:
+            while packed := await deadline.keep(anext(pieces, b"")):
+                for piece in unpacker.feed(packed):
+                    body += piece
+                    if is_failure(answer.status_code) and len(body) >= MOST_OF_A_FAILURE:
+                        return bytes(body)
+                    if len(body) > self._largest:
+                        problem = f"the answer has more than {self._largest} bytes; most_of_an_answer= allows more"
+                        raise http.failures.made(problem, status=answer.status_code)
+        except UnpackingError as error:
+            raise http.failures.made(error.problem, status=answer.status_code) from error
+        finally:
+            await close_pieces(answer, pieces)
         return bytes(body)
 
     def _check_lengths(self, vectors: list[list[float]]) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from penstock.engine.values.errors import ModelError
-from penstock.engine.values.frozen import is_items
-from penstock.models.openai.wire import object_of, text_of
+from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.models.openai.wire import object_of, parsed, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 RETRYABLE = frozenset({408, 409, 425, 429})
 """The statuses below 500 after which the same request may succeed: timeout, conflict, too early, too many requests."""
+
+MOST_OF_A_FAILURE = 64 * 1024
+"""How many bytes are read of an answer that is an error."""
 
 _SERVER_ERROR, _FIRST_ERROR, _STATUSES = 500, 400, range(400, 600)
 _MILLISECONDS = 1000.0
@@ -43,20 +46,28 @@ _KEPT_BEGINNINGS = (
 class Failures:
     """Makes the errors of one model, and removes its secrets from them. It lives as long as the model."""
 
-    __slots__ = ("_model", "_secrets")
+    __slots__ = ("_latest", "_model", "_secrets")
 
     def __init__(self, model: str, secrets: Iterable[str]) -> None:
         self._model = model
-        found = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
-        self._secrets = sorted(found, key=len, reverse=True)
+        self._secrets = _spelled(secrets)
+        self._latest: dict[str, list[str]] = {}  # the spellings of secrets of single requests
 
     def __repr__(self) -> str:
         return f"Failures({self._model!r})"
 
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Hide further secrets, which belong to single requests: the latest 100 of them."""
+        for secret in secrets:
+            self._latest[secret] = self._latest.pop(secret, []) or _spelled([secret])
+        for secret in list(self._latest)[:-_MOST_LATEST]:
+            del self._latest[secret]
+
     def hidden(self, text: str) -> str:
         """Return a text with every secret in it replaced."""
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
+        for spellings in (self._secrets, *self._latest.values()):
+            for secret in spellings:
+                text = text.replace(secret, _HIDDEN)
         return text
 
     def made(
@@ -85,8 +96,9 @@ class Failures:
     def of_status(self, status: int, headers: Mapping[str, str], body: str, value: Value) -> ModelError:
         """Return the error for an answer whose status is an error, from its body as text and as JSON."""
         message, code = told(value)
+        message = message or (_plain_text(body) if value is None else "")
         problem = f"the provider says: {message}" if message else _SAYS.get(status, "the provider did not answer")
-        retryable = is_retryable(status) and headers.get("x-should-retry") != "false"
+        retryable = is_retryable(status) and headers.get("x-should-retry") != "false" and not is_spent(value)
         return self.made(problem, status=status, code=code, headers=headers, body=body, retryable=retryable)
 
     def of_error(self, status: int, headers: Mapping[str, str], body: str, value: Value) -> ModelError:
@@ -99,8 +111,17 @@ class Failures:
             code=code,
             headers=headers,
             body=body,
-            retryable=_may_pass(code) if number is None else is_retryable(number),
+            retryable=(_may_pass(code) if number is None else is_retryable(number)) and not is_spent(value),
         )
+
+
+_MOST_LATEST = 100
+
+
+def _spelled(secrets: Iterable[str]) -> list[str]:
+    """Return all forms of the secrets, the longest first."""
+    found = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
+    return sorted(found, key=len, reverse=True)
 
 
 def _spellings(secret: str) -> Iterator[str]:
@@ -130,23 +151,120 @@ def is_failure(status: int) -> bool:
     return status >= _FIRST_ERROR or status < 200 or status >= 300  # noqa: PLR2004 - the class of statuses that say yes
 
 
+_SPENT = frozenset(
+    {
+        "insufficient_quota",
+        "insufficient_balance",
+        "insufficient_funds",
+        "insufficient_credits",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "quota_exceeded",
+        "quota_exhausted",
+        "credits_exhausted",
+        "exceeded_current_quota_error",
+        "access_terminated",
+        "account_deactivated",
+    }
+)
+"""Codes that say that the account must be paid or unlocked first: waiting does not help."""
+
+
+def is_spent(value: Value) -> bool:
+    """Whether an error says that nothing more can be spent, which some providers report like too many requests."""
+    item = _error_of(value)
+    found = object_of(item.get("error", item))
+    said = [found.get(key) for key in ("code", "type", "status", "reason")]
+    return any(str(word).lower().replace("-", "_") in _SPENT for word in said)
+
+
 def told(value: Value) -> tuple[str, str | None]:
-    """Return the message and the code of an error: an object, an object in ``error``, a list of them, or a text."""
-    if is_items(value):
-        value = next(iter(value), None)
-    item = object_of(value)
+    """Return the message and the code of an error.
+
+    It is an object, an object in ``error``, a list of them, or a text; what FastAPI's servers (vLLM, LiteLLM, TGI) say
+    of a wrong request is a list in ``detail``.
+    """
+    item = _error_of(value)
     inner = item.get("error", item)
     if isinstance(inner, str):
         return inner, _code(item)
     found = object_of(inner)
-    message = next((text for key in ("message", "detail", "msg") if (text := text_of(found.get(key)))), "")
+    message = next((text for key in ("message", "detail", "msg") if (text := _said(found.get(key)))), "")
     raw = text_of(object_of(found.get("metadata")).get("raw"))
     return f"{message}: {raw}" if message and raw else message, _code(found)
+
+
+def _error_of(value: Value) -> Json:
+    """Return the object of an error: the first of a list, and what is in ``errors`` or in an object ``detail``."""
+    item = _first_object(value)
+    detail = object_of(item.get("detail"))
+    if "error" in detail:
+        return detail
+    bare = "error" not in item and "message" not in item
+    return _first_object(item.get("errors")) or item if bare else item
+
+
+def _first_object(value: Value) -> Json:
+    if is_items(value):
+        value = next(iter(value), None)
+    return object_of(value)
+
+
+def _said(value: Value) -> str:
+    """Return a message: a text, or one for each entry of a list, with the place of what is wrong."""
+    if isinstance(value, str):
+        return value
+    if is_mapping(value):
+        return _said(value.get("message") or value.get("msg"))
+    entries: list[Value] = list(value)[:_MOST_ENTRIES] if is_items(value) else []
+    return "; ".join(filter(None, map(_entry, entries)))
+
+
+def _entry(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    item = object_of(value)
+    place = item.get("loc")
+    named = ".".join(map(str, place)) if is_items(place) else text_of(place)
+    text = text_of(item.get("msg")) or text_of(item.get("message"))
+    return f"{named}: {text}" if named and text else text
+
+
+def _plain_text(body: str) -> str:
+    """Return the first line of a body that is a short text, and no page."""
+    line = body.strip().partition("\n")[0].strip()
+    return "" if line.startswith(("<", "{", "[")) or len(body) > _MOST_SHOWN else line
+
+
+_MOST_ENTRIES, _MOST_SHOWN = 5, 500
 
 
 def _code(item: Json) -> str | None:
     given = next((item[key] for key in ("code", "type", "status") if item.get(key)), None)
     return str(given) if isinstance(given, (str, int)) else None
+
+
+_REFUSING = frozenset({400, 404, 405, 415, 422, 501})
+_UNSUPPORTED = re.compile(
+    r"support|unrecognized|unrecognised|unknown|unexpected|not allowed|not permitted|not available|not implemented"
+    r"|deprecated|invalid|extra inputs|forbidden|only the default",
+    re.IGNORECASE,
+)
+
+
+def refused_field(error: ModelError, names: Iterable[str]) -> str | None:
+    """Return which of these fields of the request the provider refused; None if it refused none of them."""
+    if error.status not in _REFUSING:
+        return None
+    names = list(names)
+    item = _error_of(parsed(error.body))
+    blamed = object_of(item.get("error", item)).get("param")
+    if blamed:
+        return blamed if blamed in names else None
+    if not _UNSUPPORTED.search(error.problem):
+        return None
+    found = (name for name in names if re.search(rf"(?<![\w]){re.escape(name)}(?:ing)?(?![\w])", error.problem))
+    return next(found, None)
 
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:

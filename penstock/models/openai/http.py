@@ -6,23 +6,27 @@ the headers of requests: in no `repr`, no error and no log.
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 import anyio
 from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import MissingExtraError, OptionError
+from penstock.engine.values.frozen import is_mapping
 from penstock.models.openai.failures import Failures
 from penstock.models.openai.providers import ANY, filled, key_for, provider_named
+from penstock.models.openai.unpacking import ACCEPTED, Unpacker, UnpackingError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Mapping
+    from collections.abc import AsyncGenerator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+ApiKey: TypeAlias = str | Callable[[], str | Awaitable[str]]
+"""An API key, or a function that returns the key to use now, sync or async; it is called before each request."""
 
 _NUMBERS = count()
 _CLOSING_SECONDS = 2.0
@@ -111,10 +118,16 @@ class Deadline:
 class Http:
     """Sends requests to one endpoint. Each event loop has its own connections, which stay open until it is closed."""
 
-    __slots__ = ("_client", "_given", "failures", "place")
+    __slots__ = ("_client", "_given", "_key", "failures", "place")
 
-    def __init__(self, place: Endpoint, failures: Failures, client: httpx.AsyncClient | None = None) -> None:
-        """Use an endpoint. A client that is given is used, and never closed.
+    def __init__(
+        self,
+        place: Endpoint,
+        failures: Failures,
+        client: httpx.AsyncClient | None = None,
+        key: KeyHeader | None = None,
+    ) -> None:
+        """Use an endpoint. A client that is given is used, and never closed. ``key`` makes the header of each request.
 
         Raises:
             MissingExtraError: httpx is not installed.
@@ -124,6 +137,7 @@ class Http:
         self.place = place
         self.failures = failures
         self._given = client
+        self._key = key
         self._client: RunVar[httpx.AsyncClient | None] = RunVar(f"penstock client {next(_NUMBERS)}", None)
 
     def __repr__(self) -> str:
@@ -145,14 +159,20 @@ class Http:
         return Deadline(self.place.limits.whole if seconds is None else seconds, self.failures)
 
     @asynccontextmanager
-    async def answer(self, path: str, body: Value, deadline: Deadline) -> AsyncGenerator[httpx.Response, None]:
+    async def answer(
+        self, path: str, body: Value, deadline: Deadline, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[httpx.Response, None]:
         """Send a request and yield its answer, whose body is not read yet. The connection is always given back.
 
         Raises:
-            ModelError: the request could not be written or sent.
+            ModelError: the request could not be written or sent, or the function for the key failed.
+            OptionError: a header of this request cannot be sent.
         """
         client = self._ready()
-        request = self._written(client, path, body)
+        own = request_headers(headers or {})
+        self.failures.hide(_secrets(None, own, {}, None))
+        key = {} if self._key is None else await deadline.keep(self._key.header(self.failures))
+        request = self._written(client, path, body, {"Accept-Encoding": ACCEPTED, **self.place.headers, **key, **own})
         answer = await deadline.keep(client.send(request, stream=True))
         try:
             yield answer
@@ -178,7 +198,7 @@ class Http:
             problem = "the address of a proxy is invalid; check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
         raise self.failures.made(f"no connection can be made: {problem}")
 
-    def _written(self, client: httpx.AsyncClient, path: str, body: Value) -> httpx.Request:
+    def _written(self, client: httpx.AsyncClient, path: str, body: Value, headers: Mapping[str, str]) -> httpx.Request:
         """Return the request. Errors do not quote its content.
 
         Raises:
@@ -189,7 +209,7 @@ class Http:
         place = self.place
         url, query = f"{place.url}/{path}", place.query or None
         try:
-            return client.build_request("POST", url, json=body, headers=place.headers, params=query)
+            return client.build_request("POST", url, json=body, headers=headers, params=query)
         except httpx.InvalidURL:
             problem = "the address is invalid"
         except UnicodeEncodeError:
@@ -198,12 +218,42 @@ class Http:
             problem = f"the request cannot be written as JSON ({type(error).__name__})"
         raise self.failures.made(problem)
 
+    def unpacker(self, answer: httpx.Response) -> Unpacker:
+        """Return what unpacks the body of an answer.
+
+        Raises:
+            ModelError: the body is compressed in a way that is not accepted.
+        """
+        try:
+            return Unpacker("" if answer.is_stream_consumed else answer.headers.get("content-encoding", ""))
+        except UnpackingError as error:
+            raise self.failures.made(error.problem, status=answer.status_code, headers=answer.headers) from error
+
     async def aclose(self) -> None:
         """Close the connections of the running event loop. A later request opens new ones."""
         client = self._client.get()
         if client is not None:
             self._client.set(None)
             await client.aclose()
+
+
+async def raw_pieces(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """Yield the body of an answer as it came over the wire; unpacked, if a hook of the user's client has read it."""
+    import httpx
+
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    except httpx.StreamConsumed:
+        yield answer.content
+
+
+async def close_pieces(answer: httpx.Response, pieces: AsyncGenerator[bytes, None]) -> None:
+    """Close the connection, and run its generator to the end: trio complains of generators that are not."""
+    with anyio.move_on_after(_CLOSING_SECONDS, shield=True), suppress(Exception):
+        await answer.aclose()
+        async for _ in pieces:
+            pass
 
 
 def _client(place: Endpoint) -> httpx.AsyncClient:
@@ -228,6 +278,14 @@ def _broken(error: httpx.HTTPError, failures: Failures) -> ModelError:
     return failures.made(f"the connection failed ({type(error).__name__}{told})", retryable=not final)
 
 
+def is_broken(error: ModelError) -> bool:
+    """Whether an error says that the connection broke, and not that a time limit has passed."""
+    import httpx
+
+    cause = error.__cause__
+    return isinstance(cause, httpx.TransportError) and not isinstance(cause, httpx.TimeoutException)
+
+
 _TIMEOUTS = {
     "ConnectTimeout": "no connection within the time limit",
     "ReadTimeout": "no data came within the time limit between two pieces",
@@ -244,12 +302,44 @@ _HIDDEN = "(not shown)"
 
 
 @dataclass(frozen=True, slots=True)
+class KeyHeader:
+    """The header with the key that a function returns.
+
+    Attributes:
+        what: the class whose option the function is, for errors.
+        provider: the provider, which names the header.
+        function: the function.
+    """
+
+    what: str
+    provider: Provider
+    function: Callable[[], str | Awaitable[str]] = field(repr=False)
+
+    async def header(self, failures: Failures) -> dict[str, str]:
+        """Return the header for a request that is sent now. Later errors do not show its key.
+
+        Raises:
+            ModelError: the function failed, or returned something that cannot be a key.
+        """
+        try:
+            key = self.function()
+            if inspect.isawaitable(key):
+                key = await key
+        except Exception as error:
+            raise failures.made(f"the function api_key= failed ({type(error).__name__})") from error
+        if not isinstance(cast("object", key), str) or not _KEY.fullmatch(key.strip()):
+            raise failures.made("the function api_key= returned no key: visible ASCII characters without blanks")
+        failures.hide({key.strip()})
+        return _key_header(self.what, self.provider, key)
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointOptions:
     """The options by which users say how a model is reached."""
 
     provider: str | Provider | None = None
     base_url: str | None = None
-    api_key: str | None = None
+    api_key: ApiKey | None = field(default=None, repr=False)
     headers: Mapping[str, str] | None = None
     query: Mapping[str, str] | None = None
     limits: TimeLimits = USUAL
@@ -289,17 +379,19 @@ def find_endpoint(what: str, name: str, reach: EndpointOptions) -> FoundEndpoint
     """
     provider, model = _provider(what, name, reach)
     url = _url(what, filled(reach.base_url or provider.url, what))
-    key = reach.api_key
-    if key is None and (reach.base_url is None or reach.provider is not None):
+    key = reach.api_key if isinstance(reach.api_key, str) else None
+    function = reach.api_key if callable(reach.api_key) else None
+    if reach.api_key is None and (reach.base_url is None or reach.provider is not None):
         key = key_for(provider if reach.base_url is None else replace(provider, keyless=True), what)
-    headers = {**_key_header(what, provider, key), **_headers(what, reach.headers or {})}
+    headers = {**_key_header(what, provider, key), **_headers(what, "headers", reach.headers or {})}
     query = {name: filled(value, what) for name, value in provider.query} | dict(reach.query or {})
     shown = name if reach.provider is None and provider is not ANY else f"{provider.name}/{model}"
     if reach.proxy is not None:
         _check_proxy(what, reach.proxy)
     failures = Failures(shown, _secrets(key, headers, query, reach.proxy))
     place = Endpoint(url, headers, query, reach.limits, reach.proxy, reach.verify)
-    return FoundEndpoint(shown, model, provider, Http(place, failures, reach.client))
+    made = None if function is None else KeyHeader(what, provider, function)
+    return FoundEndpoint(shown, model, provider, Http(place, failures, reach.client, made))
 
 
 def _provider(what: str, name: str, reach: EndpointOptions) -> tuple[Provider, str]:
@@ -340,12 +432,23 @@ def _key_header(what: str, provider: Provider, key: str | None) -> dict[str, str
     return {provider.header: f"Bearer {key}" if provider.header == "Authorization" else key}
 
 
-def _headers(what: str, given: Mapping[str, str]) -> dict[str, str]:
+def request_headers(given: object) -> dict[str, str]:
+    """Return the headers of one request, from its setting ``extra_headers``.
+
+    Raises:
+        OptionError: they are no mapping, or cannot be sent.
+    """
+    if not is_mapping(given):
+        raise OptionError("a request", "extra_headers", _HIDDEN, "a mapping of names to texts")
+    return _headers("a request", "extra_headers", given)
+
+
+def _headers(what: str, option: str, given: Mapping[str, str]) -> dict[str, str]:
     for name, value in given.items():
-        if not _HEADER_NAME.fullmatch(name):
-            raise OptionError(what, "headers", name, "names of letters, digits and hyphens")
-        if not _HEADER.fullmatch(value):
-            raise OptionError(what, f"headers[{name!r}]", _HIDDEN, "a text of one line, of ASCII characters")
+        if not isinstance(cast("object", name), str) or not _HEADER_NAME.fullmatch(name):
+            raise OptionError(what, option, name, "names of letters, digits and hyphens")
+        if not isinstance(cast("object", value), str) or not _HEADER.fullmatch(value):
+            raise OptionError(what, f"{option}[{name!r}]", _HIDDEN, "a text of one line, of ASCII characters")
     return {name: value.strip() for name, value in given.items()}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
 
 import anyio
 
@@ -11,11 +12,30 @@ from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import MessageError, ModelError, OptionError
 from penstock.engine.values.frozen import FrozenDict, freeze, is_mapping
 from penstock.engine.values.model import ModelRequest
-from penstock.models.openai.failures import is_failure, kept_headers
-from penstock.models.openai.http import USUAL, EndpointClient, EndpointOptions, TimeLimits
-from penstock.models.openai.reading import AnswerReader, is_answer
-from penstock.models.openai.requests import KNOWN_KEYS, body_of
-from penstock.models.openai.wire import MOST_OF_AN_EVENT, EventTooLongError, SSEReader, objects_of, parsed, says
+from penstock.models.openai.failures import MOST_OF_A_FAILURE, is_failure, kept_headers, refused_field
+from penstock.models.openai.http import (
+    USUAL,
+    EndpointClient,
+    EndpointOptions,
+    TimeLimits,
+    close_pieces,
+    is_broken,
+    raw_pieces,
+)
+from penstock.models.openai.reading import AUDIO_TYPES, AnswerReader, ThinkTagMode, is_answer
+from penstock.models.openai.requests import KNOWN_KEYS, SystemRole, body_of
+from penstock.models.openai.unpacking import UnpackingError
+from penstock.models.openai.wire import (
+    MOST_OF_AN_ANSWER,
+    MOST_OF_AN_EVENT,
+    EventTooLongError,
+    SSEReader,
+    object_of,
+    objects_of,
+    parsed,
+    says,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -27,64 +47,70 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ModelAnswer
     from penstock.engine.values.protocols import Model
     from penstock.models.openai.failures import Failures
-    from penstock.models.openai.http import Deadline
+    from penstock.models.openai.http import ApiKey, Deadline, Http
     from penstock.models.openai.providers import Provider
+    from penstock.models.openai.unpacking import Unpacker
     from penstock.models.openai.wire import Json
 
 
-_MOST_OF_A_FAILURE = 64 * 1024
 _DONE = "[DONE]"
-_LINGERING_SECONDS, _CLOSING_SECONDS = 0.25, 2.0
+_LINGERING_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """The largest answers that are read, in bytes, after they were unpacked.
+
+    Attributes:
+        event: the largest event of a stream, or answer that is not streamed.
+        answer: the largest answer, all of its events together.
+    """
+
+    event: int = MOST_OF_AN_EVENT
+    answer: int = MOST_OF_AN_ANSWER
 
 
 async def chunks_of(
-    answer: httpx.Response, deadline: Deadline, failures: Failures, reader: AnswerReader, largest: int
+    answer: httpx.Response, deadline: Deadline, http: Http, reader: AnswerReader, limits: SizeLimits
 ) -> AsyncGenerator[Chunk, None]:
     """Yield the chunks of an HTTP answer: a stream of events, or one JSON object.
 
     Args:
         answer: the answer, whose body is not read yet.
         deadline: when it must be complete.
-        failures: makes the errors.
+        http: what requested it; it unpacks the answer, and makes the errors.
         reader: makes the chunks.
-        largest: the largest event, or whole answer, in bytes.
+        limits: the largest event, and the largest answer.
 
     Raises:
-        ModelError: the answer is an error, or broke off.
+        ModelError: the answer is an error, is too large, or broke off before its finish reason.
         MessageError: it is malformed.
     """
-    reading = _BodyReader(answer, failures, reader, largest)
-    pieces = cast("AsyncGenerator[bytes, None]", answer.aiter_bytes())
+    reading = _BodyReader(answer, http.failures, reader, limits)
+    unpacker = http.unpacker(answer)
+    pieces = raw_pieces(answer)
     try:
         while not reading.done:
             try:
-                piece = await deadline.keep(anext(pieces))
+                packed = await deadline.keep(anext(pieces))
             except StopAsyncIteration:
                 break
-            except ModelError:
-                if reading.is_failure and reading.rest:
-                    break  # the part of the error that arrived says more than the broken connection
+            except ModelError as error:
+                if (reader.complete and is_broken(error)) or (reading.is_failure and reading.rest):
+                    break  # nothing of the answer is lost; of an error, the part that arrived says more
                 raise
-            for chunk in reading.feed(piece):
+            for chunk in reading.unpack(unpacker, packed):
                 yield chunk
         for chunk in reading.end():
             yield chunk
         await _drained(pieces)
     finally:
-        await _closed(answer, pieces)
+        await close_pieces(answer, pieces)
 
 
 async def _drained(pieces: AsyncGenerator[bytes, None]) -> None:
     """Read the few bytes after the end, so that the connection can be used again; stop after 0.25 seconds."""
     with anyio.move_on_after(_LINGERING_SECONDS), suppress(Exception):
-        async for _ in pieces:
-            pass
-
-
-async def _closed(answer: httpx.Response, pieces: AsyncGenerator[bytes, None]) -> None:
-    """Close the connection, and run its generator to the end: trio complains of generators that are not."""
-    with anyio.move_on_after(_CLOSING_SECONDS, shield=True), suppress(Exception):
-        await answer.aclose()
         async for _ in pieces:
             pass
 
@@ -96,15 +122,16 @@ class _BodyReader:
         done: whether no more of the body is needed.
     """
 
-    __slots__ = ("_answer", "_events", "_failures", "_largest", "_reader", "_told", "done", "rest")
+    __slots__ = ("_answer", "_events", "_failures", "_left", "_limits", "_reader", "_told", "done", "rest")
 
-    def __init__(self, answer: httpx.Response, failures: Failures, reader: AnswerReader, largest: int) -> None:
+    def __init__(self, answer: httpx.Response, failures: Failures, reader: AnswerReader, limits: SizeLimits) -> None:
         self._answer = answer
         self._failures = failures
-        self._largest = largest
+        self._limits = limits
+        self._left = limits.answer
         self._reader = reader
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        self._events = SSEReader(largest) if kind == "text/event-stream" and not self.is_failure else None
+        self._events = SSEReader(limits.event) if kind == "text/event-stream" and not self.is_failure else None
         self._told = False
         self.done = False
         self.rest = bytearray()
@@ -114,8 +141,24 @@ class _BodyReader:
         """Whether the status is an error."""
         return is_failure(self._answer.status_code)
 
-    def feed(self, piece: bytes) -> Iterator[Chunk]:
-        """Yield the chunks that a piece of the body completes."""
+    def unpack(self, unpacker: Unpacker, packed: bytes) -> Iterator[Chunk]:
+        """Yield the chunks that a piece of the body completes, as it came over the wire.
+
+        Raises:
+            ModelError: the piece is broken, or the answer is too large.
+        """
+        try:
+            for piece in unpacker.feed(packed):
+                yield from self._feed(piece)
+                if self.done:
+                    return
+        except UnpackingError as error:
+            raise self._failed(error.problem) from error
+
+    def _feed(self, piece: bytes) -> Iterator[Chunk]:
+        self._left -= len(piece)
+        if self._left < 0 and not self.is_failure:
+            raise self._failed(f"the answer has more than {self._limits.answer} bytes; most_of_an_answer= allows more")
         if self._events is not None and not self._told and piece.strip().startswith(b"{"):
             self._events = None  # usually an error: the server promised a stream and could not start it
         self._told = self._told or bool(piece.strip())
@@ -124,11 +167,11 @@ class _BodyReader:
             return
         self.rest += piece
         if self.is_failure:
-            self.done = len(self.rest) >= _MOST_OF_A_FAILURE
-        elif len(self.rest) > self._largest:
-            raise self._failed(f"the answer has more than {self._largest} bytes")
+            self.done = len(self.rest) >= MOST_OF_A_FAILURE
+        elif len(self.rest) > self._limits.event:
+            raise self._failed(f"the answer has more than {self._limits.event} bytes; most_of_an_event= allows more")
         elif _looks_like_events(self.rest):
-            self._events = SSEReader(self._largest)
+            self._events = SSEReader(self._limits.event)
             piece = bytes(self.rest)
             self.rest.clear()
             yield from self._events_in(self._events, piece)
@@ -141,7 +184,7 @@ class _BodyReader:
                     return
                 yield from self._read(event.data, failed=event.event == "error")
         except EventTooLongError as error:
-            raise self._failed(str(error)) from error
+            raise self._failed(f"{error}; most_of_an_event= allows more") from error
 
     def _read(self, data: str, *, failed: bool) -> Iterator[Chunk]:
         if not data.strip():
@@ -225,24 +268,26 @@ class OpenAICompatibleModel(EndpointClient):
         provider: the provider, and its peculiarities.
     """
 
-    __slots__ = ("_client_keys", "_largest", "_settings", "_stream", "_think_tags")
+    __slots__ = ("_client_keys", "_limits", "_refused", "_settings", "_stream", "_system_role", "_think_tags")
 
     def __init__(
         self,
         name: str,
         *,
         base_url: str | None = None,
-        api_key: str | None = None,
+        api_key: ApiKey | None = None,
         provider: str | Provider | None = None,
         settings: Values | None = None,
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
         timeout: float | TimeLimits | None = None,
         stream: bool = True,
-        think_tags: bool = False,
+        think_tags: bool | ThinkTagMode = False,
+        system_role: SystemRole = "system",
         proxy: str | None = None,
         verify: bool = True,
         most_of_an_event: int = MOST_OF_AN_EVENT,
+        most_of_an_answer: int = MOST_OF_AN_ANSWER,
         client_keys: Iterable[str] = (),
         client: httpx.AsyncClient | None = None,
     ) -> None:
@@ -251,18 +296,27 @@ class OpenAICompatibleModel(EndpointClient):
         Args:
             name: ``<provider>/<model>``; if ``base_url`` or ``provider`` is given, the model's name alone.
             base_url: the address before ``/chat/completions``; None: the provider's.
-            api_key: the key; None: the one in the environment, in the variable that the provider's documentation names.
+            api_key: the key, or a function, sync or async, that returns it and is called before each request; None: the
+                one in the environment, in the variable that the provider's documentation names.
             provider: the provider whose rules apply to your own base URL; None: no special rules.
             settings: settings of every request, such as ``temperature``; those of a request win.
-            headers: further headers of every request, such as ``HTTP-Referer``.
+            headers: further headers of every request, such as ``HTTP-Referer``. Those of one request are its setting
+                ``extra_headers``.
             query: the query of every address, such as ``api-version``. Put no secrets here: addresses are logged.
             timeout: the seconds to wait for a whole answer, above 0, or `TimeLimits`; None: 10 seconds for a
                 connection, 120 between two pieces of an answer.
-            stream: whether answers are requested as streams. An answer that comes as a whole is read in either case.
-            think_tags: whether an answer that begins with ``<think>`` begins with reasoning instead of text.
+            stream: whether answers are requested as streams. An answer that comes as a whole is read in either case. A
+                model that cannot stream is asked for whole answers once it has refused a stream.
+            think_tags: whether reasoning between ``<think>`` and ``</think>`` at the start of the text is reasoning
+                instead of text. True (``closed``): also if only the closing tag comes, because the prompt's template
+                ends with the opening one; a text without a tag is then held until the answer ends. ``opened``: the
+                answer begins with reasoning in any case. ``tagged``: only behind an opening tag; nothing is held.
+            system_role: the role of system messages in requests: ``system`` (the default) or ``developer``.
             proxy: the address of a proxy; None: as the environment says (``HTTPS_PROXY`` …).
             verify: whether TLS certificates are checked.
-            most_of_an_event: the largest event of a stream, or whole answer, in bytes, 1 or more. Default: 32 MiB.
+            most_of_an_event: the largest event of a stream, or answer that is not streamed, in bytes, 1 or more.
+                Default: 32 MiB.
+            most_of_an_answer: the largest answer, all of its events together, in bytes, 1 or more. Default: 128 MiB.
             client_keys: keys beyond the protocol that are sent on if a client's messages, or their parts, have them.
                 Those that providers define are, such as ``cache_control``; others are left out.
             client: an httpx client to use. It is not closed with the model.
@@ -272,28 +326,38 @@ class OpenAICompatibleModel(EndpointClient):
             MissingExtraError: the extra ``openai`` is not installed.
         """
         what = type(self).__name__
-        if most_of_an_event < 1:
-            raise OptionError(what, "most_of_an_event", most_of_an_event, "a number of bytes, 1 or more")
+        for option, most in (("most_of_an_event", most_of_an_event), ("most_of_an_answer", most_of_an_answer)):
+            if most < 1:
+                raise OptionError(what, option, most, "a number of bytes, 1 or more")
+        for option, chosen, known in (
+            ("think_tags", think_tags, (False, True, *get_args(ThinkTagMode))),
+            ("system_role", system_role, get_args(SystemRole)),
+        ):
+            if chosen not in known:
+                raise OptionError(what, option, chosen, f"one of {', '.join(map(repr, known))}")
         limits = _limits(what, timeout)
         reach = EndpointOptions(provider, base_url, api_key, headers, query, limits, proxy, verify, client)
         super().__init__(name, reach)
         self._settings: Values = freeze(settings or {})
         self._stream = stream
-        self._think_tags = think_tags
-        self._largest = most_of_an_event
+        self._think_tags: bool | ThinkTagMode = think_tags
+        self._system_role: SystemRole = system_role
+        self._limits = SizeLimits(most_of_an_event, most_of_an_answer)
         self._client_keys = KNOWN_KEYS | set(client_keys)
+        self._refused: set[str] = set()
 
     @property
     def identity(self) -> Values:
         """The address and the settings, which distinguish models of one name. It holds no key."""
-        return FrozenDict(url=self._http.place.url, settings=self._settings, think_tags=self._think_tags)
+        shown = FrozenDict({name: value for name, value in self._settings.items() if name != "extra_headers"})
+        return FrozenDict(url=self._http.place.url, settings=shown, think_tags=self._think_tags)
 
     def body(self, request: ModelRequest) -> Json:
         """Return the body of a request, without headers.
 
         Raises:
             MessageError: the arguments or the result of a tool call are not JSON values.
-            UsageError: ``tool_choice`` names a tool that is not among the tools.
+            UsageError: ``tool_choice`` names a tool that is not among the tools, or ``n`` asks for several answers.
         """
         merged = FrozenDict({**self._settings, **request.settings})
         asked = ModelRequest(
@@ -304,7 +368,16 @@ class OpenAICompatibleModel(EndpointClient):
             request.response_format,
             request.provider_options,
         )
-        return body_of(asked, self.model, self.provider, stream=self._stream, client_keys=self._client_keys)
+        streamed = self._stream and "stream" not in self._refused
+        body = body_of(
+            asked,
+            self.model,
+            self.provider,
+            stream=streamed,
+            client_keys=self._client_keys,
+            system_role=self._system_role,
+        )
+        return {name: value for name, value in body.items() if name not in self._refused - {"stream"}}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Yield the answer, chunk by chunk. Closing the generator (``aclose``) closes the connection.
@@ -312,22 +385,44 @@ class OpenAICompatibleModel(EndpointClient):
         Raises:
             ModelError: the request failed, was refused, or the answer broke off.
             MessageError: the arguments or the result of a tool call are not JSON values.
-            UsageError: ``tool_choice`` names a tool that is not among the tools.
+            OptionError: the setting ``extra_headers`` has a header that cannot be sent.
+            UsageError: ``tool_choice`` names a tool that is not among the tools, or ``n`` asks for several answers.
         """
-        http = self._http
-        deadline = http.deadline(request.settings.get("timeout", self._settings.get("timeout")))
-        async with http.answer("chat/completions", self.body(request), deadline) as answer:
-            chunks = chunks_of(answer, deadline, http.failures, self._reader(), self._largest)
+        begun = False
+        while not begun:
+            known = set(self._refused)
+            chunks = self._answered(request)
             try:
                 async for chunk in chunks:
+                    begun = True
                     yield chunk
-            except MessageError as error:
-                raise http.failures.made(f"the answer is malformed: {error}", status=answer.status_code) from error
+            except ModelError as error:
+                refused = refused_field(error, _STREAM_FIELDS) if self._stream and not begun else None
+                if refused is None or refused in known:
+                    raise
+                self._refused.add(refused)
             finally:
                 await chunks.aclose()
 
-    def _reader(self) -> AnswerReader:
-        return AnswerReader(think_tags=self._think_tags)
+    async def _answered(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        http = self._http
+        settings = {**self._settings, **request.settings}
+        deadline = http.deadline(settings.get("timeout"))
+        body = self.body(request)
+        async with http.answer("chat/completions", body, deadline, settings.get("extra_headers")) as answer:
+            chunks = chunks_of(answer, deadline, http, self._reader(body), self._limits)
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            except (MessageError, RecursionError) as error:
+                told = error if isinstance(error, MessageError) else "it is nested too deeply"
+                raise http.failures.made(f"the answer is malformed: {told}", status=answer.status_code) from error
+            finally:
+                await chunks.aclose()
+
+    def _reader(self, body: Json) -> AnswerReader:
+        audio = text_of(object_of(body.get("audio")).get("format"))
+        return AnswerReader(audio_type=AUDIO_TYPES.get(audio, "audio/wav"), think_tags=self._think_tags)
 
     async def ask(self, request: ModelRequest | str) -> ModelAnswer:
         """Return the whole answer to a request; a str is one user message.
@@ -337,6 +432,10 @@ class OpenAICompatibleModel(EndpointClient):
         """
         asked = ModelRequest(request) if isinstance(request, str) else request  # type: ignore[arg-type]
         return await collected(self.stream(asked))
+
+
+_STREAM_FIELDS = ("stream", "stream_options")
+"""The fields of a request for a stream that some models refuse. Such a request is made again without them."""
 
 
 def _limits(what: str, timeout: float | TimeLimits | None) -> TimeLimits:

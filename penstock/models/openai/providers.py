@@ -195,5 +195,5 @@ def key_for(provider: Provider, what: str) -> str | None:
     found = next((key for name in provider.keys if (key := os.environ.get(name))), None)
     if found is None and not provider.keyless:
         names = " or ".join(provider.keys)
-        raise OptionError(what, "api_key", None, f"given, or {names} set in the environment")
+        raise OptionError(what, "api_key", None, f"given for this model, or {names} set in the environment")
     return found

@@ -7,14 +7,16 @@ kept: what a provider says about its own operation in ``provider_terms`` of the 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.formats import openai_chat
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.frozen import freeze, is_items
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import freeze, is_items, is_mapping
 from penstock.models.openai.blocks import Blocks, Calls
-from penstock.models.openai.wire import FORMAT, gather, object_of, objects_of, says, text_of
+from penstock.models.openai.wire import FORMAT, gather, object_of, objects_of, says, text_of, well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from penstock.models.openai.wire import Json
 
 
+ThinkTagMode: TypeAlias = Literal["closed", "opened", "tagged"]
+"""Where reasoning in the text of an answer begins. ``closed``: at the start, if a ``</think>`` follows; ``opened``: at
+the start in any case; ``tagged``: behind a ``<think>`` at the start."""
+
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
@@ -31,14 +37,18 @@ class ThinkTags:
     """Separates reasoning between ``<think>`` and ``</think>`` from the text of one answer, as it streams.
 
     Some servers send it so because they were not told how their model reasons: DeepSeek R1 and Qwen on vLLM or Hugging
-    Face. Only a tag at the start of the answer counts. Blanks after the closing tag are dropped.
+    Face. Only a tag at the start of the answer counts. For models whose prompt template ends with the opening tag
+    (Qwen3 Thinking, QwQ, R1), reasoning begins without one: in the mode ``closed``, an answer that begins with neither
+    tag is held until a tag comes or it ends. Blanks after the closing tag are dropped.
     """
 
-    __slots__ = ("_at", "_held")
+    __slots__ = ("_at", "_held", "_mode", "_pieces")
 
-    def __init__(self) -> None:
+    def __init__(self, mode: ThinkTagMode = "closed") -> None:
+        self._mode = mode
         self._at = "start"
         self._held = ""
+        self._pieces: list[str] = []
 
     def feed(self, text: str) -> Iterator[tuple[str, str]]:
         """Yield the field and the text of what is decided: ``think`` for reasoning, ``content`` for text."""
@@ -48,8 +58,15 @@ class ThinkTags:
             if _OPEN.startswith(begun):
                 self._held = text
                 return
-            self._at = "thought" if begun.startswith(_OPEN) else "text"
-            text = begun.removeprefix(_OPEN) if self._at == "thought" else text
+            text = self._started(text, begun)
+        if self._at == "unknown":
+            self._held = _possible_tag(text)
+            self._pieces.append(text.removesuffix(self._held))
+            if _OPEN not in text and _CLOSE not in text:
+                return
+            text = "".join(self._pieces) + self._held
+            self._pieces, self._held = [], ""
+            self._at = "thought" if _CLOSE in text.partition(_OPEN)[0] else "text"
         if self._at == "thought":
             thought, found, text = text.partition(_CLOSE)
             self._held = "" if found else _beginning_of_the_end(thought)
@@ -61,10 +78,25 @@ class ThinkTags:
         if self._at == "text":
             yield "content", text
 
+    def _started(self, text: str, begun: str) -> str:
+        """Decide what the first characters begin; return the text without an opening tag."""
+        if begun.startswith(_OPEN):
+            self._at = "thought"
+            return begun.removeprefix(_OPEN)
+        self._at = {"closed": "unknown", "opened": "thought", "tagged": "text"}[self._mode]
+        return text
+
     def end(self) -> Iterator[tuple[str, str]]:
         """Yield what was held back, at the end of the answer."""
-        held, self._held = self._held, ""
+        held, self._held = "".join(self._pieces) + self._held, ""
         yield ("think" if self._at == "thought" else "content"), held
+
+
+def _possible_tag(text: str) -> str:
+    """Return the end of a text that may begin a tag."""
+    found = text[-len(_CLOSE) :].rpartition("<")
+    rest = found[1] + found[2]
+    return rest if found[1] and (_OPEN.startswith(rest) or _CLOSE.startswith(rest)) else ""
 
 
 def _beginning_of_the_end(text: str) -> str:
@@ -77,17 +109,23 @@ _URLS = ("url", "link", "uri")
 
 
 class Sources:
-    """The sources of one answer; each is reported once by its address, however often it is named."""
+    """The sources of one answer; each is reported once by its address, however often it is named.
 
-    __slots__ = ("_told",)
+    A citation, and a picture, is reported once too: some providers repeat all of them with each event.
+    """
+
+    __slots__ = ("_cited", "_told")
 
     def __init__(self) -> None:
+        self._cited: set[str] = set()
         self._told: set[str] = set()
 
     def annotations(self, given: Value) -> Iterator[Chunk]:
         """Yield the sources that annotations of a message cite, with the place of each citation."""
         for item in objects_of(given):
             inner = object_of(item.get(text_of(item.get("type")))) or item
+            if not self._is_new(json.dumps(item, sort_keys=True)):
+                continue
             yield from self._source(inner, inner.keys() - {"url", "title", "type"}, again=True)
 
     def listed(self, given: Value) -> Iterator[Chunk]:
@@ -99,6 +137,15 @@ class Sources:
         """Yield what the provider's own tools have found (Groq)."""
         for tool in objects_of(tools):
             yield from self.listed(object_of(tool.get("search_results")).get("results"))
+
+    def images(self, given: Value) -> list[Json]:
+        """Return the pictures in a list that were not in an earlier one."""
+        return [item for item in objects_of(given) if self._is_new(json.dumps(item, sort_keys=True))]
+
+    def _is_new(self, cited: str) -> bool:
+        known = cited in self._cited
+        self._cited.add(cited)
+        return not known
 
     def _source(self, item: Json, more: object, *, again: bool = False) -> Iterator[Chunk]:
         url = next((text_of(item.get(name)) for name in _URLS if item.get(name)), "")
@@ -120,6 +167,18 @@ def image(item: Json) -> Iterator[Chunk]:
         yield Chunk("file", payload=freeze({"media_type": kind, "data": data}))
     elif url:
         yield Chunk("file", payload=freeze({"media_type": "image/*", "url": url}))
+
+
+AUDIO_TYPES = {
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "pcm": "audio/pcm",
+    "pcm16": "audio/pcm",
+    "wav": "audio/wav",
+}
+"""The media type of each format of audio that can be requested."""
 
 
 @dataclass(slots=True)
@@ -193,9 +252,12 @@ _REASONS: dict[str, FinishReason] = {
 }
 
 
-def reason_of(raw: str, *, called: bool) -> FinishReason:
-    """Return why an answer ended. Some providers say ``stop``, or nothing, when tools are called."""
-    reason = _REASONS.get(raw.lower(), "other")
+def reason_of(raw: str, *, called: bool, whole: bool = False) -> FinishReason:
+    """Return why an answer ended. Some providers say ``stop``, or nothing, when tools are called.
+
+    An answer that came as a ``whole`` ended by itself if the provider says nothing (Snowflake).
+    """
+    reason = _REASONS.get(raw.lower(), "other") if raw or not whole else "stop"
     return "tool-calls" if called and (reason == "stop" or not raw) else reason
 
 
@@ -208,7 +270,7 @@ def usage_from(given: Json) -> Json:
         "reasoning_tokens": _first(given, _REASONING),
     }
     own = {*_INPUT, *_OUTPUT, "total_tokens"}
-    details = {key: value for key, value in given.items() if key not in own and value is not None}
+    details = _countable({key: value for key, value in given.items() if key not in own})
     return {**fields, "details": details}
 
 
@@ -217,9 +279,28 @@ def _first(given: Json, paths: list[tuple[str, ...]] | tuple[tuple[str, ...], ..
     for *outer, name in paths:
         found: Value = object_of(given.get(outer[0])) if outer else given
         count = found.get(name)
-        if isinstance(count, (int, float)) and not isinstance(count, bool):
+        if _is_count(count):
             return int(count)
     return None
+
+
+_MOST_COUNTED = 10**15
+
+
+def _is_count(value: Value) -> bool:
+    """Whether a value is a number that can be counted with: budgets and prices are computed from it."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MOST_COUNTED
+
+
+def _countable(value: Value) -> Value:
+    """Return the details of a usage without numbers that cannot be counted with."""
+    if is_mapping(value):
+        return {key: _countable(item) for key, item in value.items() if item is not None and not _is_odd_number(item)}
+    return value
+
+
+def _is_odd_number(value: Value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) <= _MOST_COUNTED
 
 
 _TOLD = frozenset(
@@ -264,6 +345,38 @@ _TERMS = frozenset(
 """The fields in which providers describe their own operation; none is part of the answer."""
 
 
+@dataclass(slots=True)
+class OtherChoice:
+    """A further choice of an answer, which nobody asked for: it is reported beside the answer, and is no part of it."""
+
+    index: Value
+    texts: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
+    rest: Json = field(default_factory=dict[str, "object"])
+
+    def add(self, choice: Json) -> None:
+        """Add a piece."""
+        message = object_of(choice.get("delta")) or object_of(choice.get("message"))
+        for name, text in message.items():
+            if isinstance(text, str):
+                self.texts.setdefault(name, []).append(text)
+        gather(self.rest, {**choice, **message}, {"index", "delta", "message", *self.texts})
+
+    def whole(self) -> Json:
+        """Return all that came."""
+        role = {name: pieces[0] for name, pieces in self.texts.items() if name == "role"}
+        return {
+            "index": self.index,
+            **{name: "".join(pieces) for name, pieces in self.texts.items()},
+            **role,
+            **self.rest,
+        }
+
+
+def _well_formed(chunk: Chunk) -> Chunk:
+    """Return a chunk whose payload can be encoded. Texts of deltas are joined where they come in."""
+    return chunk.with_payload(well_formed(chunk.payload)) if chunk.payload else chunk
+
+
 class AnswerReader:
     """Reads one answer.
 
@@ -278,26 +391,31 @@ class AnswerReader:
         "_calls",
         "_kept",
         "_message",
+        "_others",
         "_reason",
         "_sources",
         "_tags",
         "_terms",
         "_usage",
+        "_whole",
         "begun",
     )
 
-    def __init__(self, *, audio_type: str = "audio/wav", think_tags: bool = False) -> None:
+    def __init__(self, *, audio_type: str = "audio/wav", think_tags: bool | ThinkTagMode = False) -> None:
         self.begun = False
-        self._tags = ThinkTags() if think_tags else None
+        mode: ThinkTagMode = think_tags if isinstance(think_tags, str) else "closed"
+        self._tags = ThinkTags(mode) if think_tags else None
         self._blocks = Blocks()
         self._calls = Calls()
         self._sources = Sources()
         self._audio = Audio(audio_type)
         self._reason = ""
+        self._whole = False
         self._usage: Json | None = None
         self._kept: Json = {}
         self._terms: Json = {}
         self._message: Json = {}
+        self._others: dict[str, OtherChoice] = {}
 
     @property
     def complete(self) -> bool:
@@ -309,6 +427,13 @@ class AnswerReader:
         Raises:
             MessageError: it is malformed.
         """
+        try:
+            for chunk in self._read(item):
+                yield _well_formed(chunk)
+        except RecursionError:
+            raise MessageError("", "it is nested too deeply") from None
+
+    def _read(self, item: Json) -> Iterator[Chunk]:
         usage = object_of(item.get("usage")) or object_of(object_of(item.get("x_groq")).get("usage"))
         self._usage = usage or self._usage
         self._keep(item, _TOLD)
@@ -317,8 +442,11 @@ class AnswerReader:
             self.begun = True
             yield Chunk("response-metadata", payload=freeze({key: item.get(key) for key in ("id", "model", "created")}))
         for choice in choices:
-            if not choice.get("index"):
-                yield from self._choice(choice)
+            index = choice.get("index")
+            if not index:
+                yield from self._choice(choice, whole="message" in choice)
+            else:
+                self._others.setdefault(str(index), OtherChoice(index)).add(choice)
         yield from self._sources.listed(item.get("search_results"))
         yield from self._sources.listed(item.get("citations"))
 
@@ -326,12 +454,13 @@ class AnswerReader:
         gather(self._terms, item, besides | (item.keys() - _TERMS))
         gather(self._kept, item, besides | _TERMS)
 
-    def _choice(self, choice: Json) -> Iterator[Chunk]:
+    def _choice(self, choice: Json, *, whole: bool) -> Iterator[Chunk]:
         self._keep(choice, _CHOICE)
         message = object_of(choice.get("delta")) or object_of(choice.get("message"))
         yield from self._said(message)
         yield from self._besides(message)
         self._reason = text_of(choice.get("finish_reason")) or self._reason
+        self._whole = self._whole or whole
 
     def _said(self, message: Json) -> Iterator[Chunk]:
         """Yield what a message says: reasoning, text, refusal, calls, in this order."""
@@ -348,12 +477,12 @@ class AnswerReader:
             yield from self._calls.add(call)
 
     def _reasoning(self, message: Json) -> Iterator[Chunk]:
-        """Yield the reasoning. A plain field beside details that hold text only repeats them."""
+        """Yield the reasoning. Some providers repeat it: in two plain fields, or in one beside details with text."""
         details = objects_of(message.get("reasoning_details"))
-        for name in ("reasoning_content", "reasoning"):
-            text = text_of(message.get(name))
-            if text and not any(text_of(detail.get(key)) for detail in details for key in ("text", "summary")):
-                yield from self._blocks.say((name,), text)
+        detailed = any(text_of(detail.get(key)) for detail in details for key in ("text", "summary"))
+        plain = {} if detailed else {text_of(message.get(name)): name for name in ("reasoning", "reasoning_content")}
+        for text, name in reversed(plain.items()):
+            yield from self._blocks.say((name,), text)
         for detail in details:
             key = "summary" if isinstance(detail.get("summary"), str) else "text"
             rest = {name: value for name, value in detail.items() if name != key}
@@ -396,7 +525,7 @@ class AnswerReader:
         """Yield what stands beside the text; keep what has no chunk."""
         yield from self._sources.annotations(message.get("annotations"))
         yield from self._sources.found(message.get("executed_tools"))
-        for item in objects_of(message.get("images")):
+        for item in self._sources.images(message.get("images")):
             yield from self._blocks.close()
             yield from image(item)
         audio = object_of(message.get("audio"))
@@ -405,20 +534,30 @@ class AnswerReader:
         gather(self._message, message, _MESSAGE)
 
     def end(self) -> Iterator[Chunk]:
-        """Yield the rest when the answer has ended: the ends of texts and calls, and the finish."""
+        """Yield the rest when the answer has ended: the ends of texts and calls, and the finish.
+
+        Raises:
+            MessageError: the answer is malformed.
+        """
+        for chunk in self._end():
+            yield _well_formed(chunk)
+
+    def _end(self) -> Iterator[Chunk]:
         for where, piece in self._tags.end() if self._tags is not None else ():
             yield from self._blocks.say((where,), piece)
         yield from self._blocks.close()
         yield from self._audio.end()
         yield from self._calls.end()
         payload: Json = {
-            "reason": reason_of(self._reason, called=bool(self._calls)),
+            "reason": reason_of(self._reason, called=bool(self._calls), whole=self._whole),
             "raw_reason": self._reason or None,
         }
         if self._usage is not None:
             payload["usage"] = usage_from(self._usage)
         more = {key: value for key, value in self._message.items() if key not in _MESSAGE_FIELDS}
-        payload["metadata"] = {**self._kept, **({"message": more} if more else {})}
+        others = [other.whole() for other in self._others.values()]
+        named = {"message": more, "other_choices": others}
+        payload["metadata"] = {**self._kept, **{key: value for key, value in named.items() if value}}
         payload |= {"provider_terms": self._terms} if self._terms else {}
         notes = _notes({key: value for key, value in self._message.items() if key in _MESSAGE_FIELDS})
         payload |= {"provider_metadata": notes} if notes else {}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from operator import is_not
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.formats import openai_chat
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, is_items, is_mapping, thaw
-from penstock.engine.values.messages import ReasoningPart, UnknownPart
-from penstock.models.openai.wire import FORMAT, checksum, object_of
+from penstock.engine.values.messages import ImagePart, ReasoningPart, ToolPart, UnknownPart
+from penstock.models.openai.wire import FORMAT, checksum, object_of, objects_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +27,10 @@ KNOWN_KEYS = frozenset(
 )
 """Keys beyond the protocol that providers define for messages and their parts."""
 
-_ELSEWHERE = frozenset({"timeout", "max_tokens", "max_output_tokens", "stop_sequences"})
+SystemRole: TypeAlias = Literal["system", "developer"]
+"""The role of system messages in requests. OpenAI's newer models call it ``developer``."""
+
+_ELSEWHERE = frozenset({"extra_headers", "timeout", "max_tokens", "max_output_tokens", "stop_sequences"})
 _SCHEMA = "Answer with one JSON object that fits this JSON Schema, and with nothing else:\n"
 
 
@@ -37,6 +41,7 @@ def body_of(
     *,
     stream: bool = True,
     client_keys: frozenset[str] = KNOWN_KEYS,
+    system_role: SystemRole = "system",
 ) -> Json:
     """Return the body. The request's ``provider_options`` replace its fields, except tools, which are added.
 
@@ -49,9 +54,9 @@ def body_of(
 
     Raises:
         MessageError: the arguments or the result of a tool call are not JSON values.
-        UsageError: ``tool_choice`` names a tool that is not among the tools.
+        UsageError: ``tool_choice`` names a tool that is not among the tools, or ``n`` asks for several answers.
     """
-    known = [_with_known_keys(message, client_keys) for message in request.messages]
+    known = [_noted(_with_known_keys(message, client_keys)) for message in request.messages]
     messages = openai_chat.write(_with_reasoning(known, provider.reasoning))
     body: Json = {"model": model, "messages": messages, "stream": stream}
     if stream and provider.stream_options:
@@ -63,7 +68,43 @@ def body_of(
     options: Json = thaw(dict(request.provider_options))
     if "tools" in body and is_items(options.get("tools")):
         options["tools"] = [*body["tools"], *options["tools"]]
-    return body | options
+    if system_role != "system":
+        body["messages"] = [
+            item | {"role": system_role} if item["role"] == "system" else item for item in body["messages"]
+        ]
+    body |= options
+    if isinstance(body.get("n"), int) and body["n"] > 1:
+        raise UsageError(f"n={body['n']} asks for several answers, of which one is read; send several requests instead")
+    return body
+
+
+def _noted(message: Message) -> Message:
+    """Return the message with notes on what the protocol has a place for: ``detail`` of images, results in parts."""
+    parts = [_with_detail(_as_parts(part)) for part in message.parts]
+    return message.with_parts(parts) if any(map(is_not, parts, message.parts)) else message
+
+
+def _with_detail(part: Part) -> Part:
+    """Return an image with the ``detail`` of its metadata (``low``, ``high``, ``auto``) where the protocol has it."""
+    detail = part.metadata.get("detail") if isinstance(part, ImagePart) else None
+    if not isinstance(part, ImagePart) or not isinstance(detail, str):
+        return part
+    notes = _notes(part)
+    inner = {**object_of(notes.get("inner")), "detail": detail}
+    return replace(part, metadata={**part.metadata, FORMAT: {**notes, "inner": inner}})
+
+
+def _as_parts(part: Part) -> Part:
+    """Return a tool's result that is a list of text parts with the note that it is sent as that list."""
+    if not isinstance(part, ToolPart) or FORMAT in part.metadata or not _is_texts(part.result):
+        return part
+    return replace(part, metadata={**part.metadata, FORMAT: {"result": {"content": "parts"}}})
+
+
+def _is_texts(result: Value) -> bool:
+    texts = objects_of(result)
+    plain = all(item.keys() == {"type", "text"} and item["type"] == "text" for item in texts)
+    return bool(texts) and len(texts) == len(result) and plain and all(isinstance(item["text"], str) for item in texts)
 
 
 def _settings(settings: Values, provider: Provider) -> Json:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from binascii import crc_hqx
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, cast
 
 from penstock.engine.values.errors import PenstockError
-from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.engine.values.frozen import FrozenDict, is_items, is_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.values.frozen import Value
 
@@ -24,10 +25,29 @@ FORMAT = "openai-chat"
 """The key under which parts keep what only this protocol has; `penstock.engine.formats.openai_chat` reads it."""
 
 
-def parsed(text: str | bytes) -> Value:
+def _no_number(_: str) -> None:
+    """Read NaN and infinite numbers as null: JSON has no such numbers, and no reader expects one."""
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
+def parsed(text: str) -> Value:
     """Return a JSON value; None if the text is not JSON."""
     try:
-        return json.loads(text)
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refused(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def strict_json(text: str) -> Value:
+    """Return a JSON value; None if the text is not JSON, or holds NaN or an infinite number."""
+    try:
+        return json.loads(text, parse_constant=_refused)
     except (ValueError, RecursionError):
         return None
 
@@ -59,28 +79,107 @@ def checksum(text: str) -> str:
     return f"{len(text)}:{crc_hqx(text.encode('utf-8', 'surrogatepass'), 0):04x}"
 
 
-def gather(kept: Json, item: Json, besides: Iterable[str]) -> None:
-    """Merge the further keys of an item into what was collected.
+_NEVER_REPEATED = frozenset({"logprobs", "tool_calls"})
+"""The fields of which each event brings the next entries, equal ones too. Any other list may come whole each time."""
 
-    Arrays grow, objects are merged, other values are replaced.
+
+def gather(kept: Json, item: Json, besides: Iterable[str], *, repeats: bool = True) -> None:
+    """Merge the further keys of an item into what was collected, in time proportional to the item.
+
+    Lists grow; one that begins with all entries so far is the same list again, as some providers send it with each
+    event. Objects are merged, other values are replaced.
+
+    Args:
+        kept: what was collected; it is changed, and shares no list and no object with an item.
+        item: the item.
+        besides: the keys to leave out.
+        repeats: whether a list may come again as a whole.
     """
     for key in item.keys() - besides:
         value = item[key]
-        if not says(value):
-            continue
-        before = kept.get(key)
-        if is_items(before) and is_items(value):
-            kept[key] = [*before, *value]
-        elif is_mapping(before) and is_mapping(value):
-            merged = dict(before)
-            gather(merged, value, ())
-            kept[key] = merged
-        else:
-            kept[key] = value
+        if says(value):
+            kept[key] = _merged(kept.get(key), value, repeats=repeats and key not in _NEVER_REPEATED)
+
+
+def _merged(before: Value, value: Value, *, repeats: bool) -> Value:
+    if is_items(before) and is_items(value):
+        known = cast("list[Value]", before)
+        again = repeats and _begins_with(value, known)
+        known += map(_own, islice(value, len(known) if again else 0, None))
+        return known
+    if is_mapping(before) and is_mapping(value):
+        gather(before, value, (), repeats=repeats)
+        return before
+    return _own(value)
+
+
+def _begins_with(value: Sequence[Value], before: list[Value]) -> bool:
+    """Whether a list repeats the entries so far. Numbers, such as the ids of tokens, are never a repetition."""
+    if len(value) < len(before) or isinstance(before[0], (int, float)):
+        return False
+    return list(value[: len(before)]) == before
+
+
+def _own(value: Value) -> Value:
+    """Return a copy whose lists and objects belong to nobody else."""
+    if is_mapping(value):
+        return {key: _own(item) for key, item in value.items()}
+    return [_own(item) for item in value] if is_items(value) else value
+
+
+# Text of which half a character came
+
+
+_HIGH_SURROGATES = ("\ud800", "\udbff")
+
+
+def well_formed(value: Value) -> Value:
+    """Return a frozen JSON value whose texts can be encoded: pairs of surrogates are joined, halves become U+FFFD."""
+    if isinstance(value, str):
+        return _encodable(value)
+    if is_mapping(value):
+        return FrozenDict({well_formed(key): well_formed(item) for key, item in value.items()})
+    return tuple([well_formed(item) for item in value]) if is_items(value) else value
+
+
+def _encodable(text: str) -> str:
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+class PieceJoiner:
+    """Joins characters that were cut in two between pieces of one text: JSON can write half of a surrogate pair."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """Return the text that is complete, which can be encoded."""
+        if not self._held and piece.isascii():
+            return piece
+        text, self._held = self._held + piece, ""
+        if text and _HIGH_SURROGATES[0] <= text[-1] <= _HIGH_SURROGATES[1]:
+            text, self._held = text[:-1], text[-1]
+        return _encodable(text)
+
+    def end(self) -> str:
+        """Return what stands for half a character at the end of the text."""
+        held, self._held = self._held, ""
+        return _encodable(held)
 
 
 MOST_OF_AN_EVENT = 32 * 1024 * 1024
 """The default limit of an event, in bytes: an image in base64 fits, a stream that never ends an event does not."""
+
+MOST_OF_AN_ANSWER = 128 * 1024 * 1024
+"""The default limit of all that comes of one answer, unpacked, in bytes."""
 
 _BOM = b"\xef\xbb\xbf"
 _CR = 13

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic_ai import exceptions as theirs
 
-from penstock.models.openai.failures import Failures, is_retryable, told
+from penstock.models.openai.failures import Failures, is_retryable, is_spent, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +92,8 @@ class ErrorConverter:
 
 
 def _may_pass(error: theirs.ModelAPIError, status: int | None) -> bool:
+    if is_spent(error.body):
+        return False
     if isinstance(error, _PASSING):
         return True
     return not isinstance(error, _LASTING) and status is not None and is_retryable(status)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from penstock.engine.values.errors import MessageError, MissingExtraError, ModelError, OptionError
+from penstock.models.openai.failures import refused_field
 
 _IS_INSTALLED = find_spec("pydantic_ai") is not None
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING or _IS_INSTALLED:
     from penstock.models.pydantic_ai.requests import parameters, settings, written
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import StreamedResponse
@@ -45,7 +46,7 @@ class PydanticAIModel:
 
     Args:
         model: a model of pydantic-ai, or a name that it knows, such as ``anthropic:claude-haiku-4-5``.
-        streaming: whether answers are requested as streams. Use False for a model that cannot stream.
+        streaming: whether answers are requested as streams. A model that cannot stream is asked for whole answers.
 
     Raises:
         MissingExtraError: pydantic-ai is not installed.
@@ -77,27 +78,37 @@ class PydanticAIModel:
         shown = {name: value for name, value in own.items() if name != "extra_headers"}
         return {"url": self._model.base_url, "settings": shown}
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         """Yield the answer.
 
         Raises:
             MessageError: the prompt holds something that cannot be sent.
             ModelError: the request failed, or the answer is not complete.
         """
-        ask = self._streamed if self._streaming else self._whole
-        chunks = ask(request)
+        streamed, begun = self._streaming, False
+        chunks = self._streamed(request) if streamed else self._whole(request)
         failure: ModelError | None = None
         try:
             async for chunk in chunks:
+                begun = True
                 yield chunk
         except (ModelError, MessageError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever the library raises is the model's failure
             failure = self._errors.made(error)
+            self._streaming = self._streaming and (begun or not _cannot_stream(error, failure))
         finally:
             await chunks.aclose()
-        if failure is not None:
+        if failure is None:
+            return
+        if begun or not streamed or self._streaming:
             raise failure  # outside the handler: a context could show what the cause must not
+        again = self.stream(request)
+        try:
+            async for chunk in again:
+                yield chunk
+        finally:
+            await again.aclose()
 
     async def _streamed(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         answer = EventReader()
@@ -146,6 +157,12 @@ async def _left(stream: StreamedResponse) -> None:
             items += 1
             if items == _AT_HAND:
                 break
+
+
+def _cannot_stream(error: Exception, failure: ModelError) -> bool:
+    """Tell whether a model, or its provider, refuses to stream."""
+    unable = isinstance(error, (NotImplementedError, AssertionError)) and "stream" in str(error).lower()
+    return unable or refused_field(failure, ("stream",)) is not None
 
 
 def _broke_off(said: ModelResponse) -> bool:

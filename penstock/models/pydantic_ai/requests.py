@@ -158,7 +158,7 @@ def _content(part: Part) -> Iterator[theirs.UserContent]:
 
 def _linked(part: ImagePart | AudioPart | FilePart, url: str) -> theirs.ImageUrl | theirs.AudioUrl | theirs.DocumentUrl:
     if isinstance(part, ImagePart):
-        return theirs.ImageUrl(url=url, media_type=part.media_type)
+        return theirs.ImageUrl(url=url, media_type=part.media_type, vendor_metadata=_detail(part))
     if isinstance(part, AudioPart):
         return theirs.AudioUrl(url=url, media_type=part.media_type)
     return theirs.DocumentUrl(url=url, media_type=part.media_type)
@@ -171,7 +171,14 @@ def _binary(part: ImagePart | AudioPart | FilePart) -> theirs.BinaryContent:
         data = b64decode(part.data or "", validate=True)
     except ValueError as error:
         raise MessageError("messages", f"the data of a part of type {part.type!r} are not base64") from error
-    return theirs.BinaryContent(data, media_type=part.media_type or _FALLBACK[type(part)])
+    kind = part.media_type or _FALLBACK[type(part)]
+    return theirs.BinaryContent(data, media_type=kind, vendor_metadata=_detail(part))
+
+
+def _detail(part: Part) -> dict[str, Value] | None:
+    """Return the ``detail`` in an image's metadata (``low``, ``high``, ``auto``), as pydantic-ai wants it."""
+    detail = part.metadata.get("detail") if isinstance(part, ImagePart) else None
+    return {"detail": detail} if isinstance(detail, str) else None
 
 
 def _answer_steps(message: Message) -> Iterator[theirs.ModelMessage]:

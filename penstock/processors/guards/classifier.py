@@ -247,7 +247,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         classifier: Classifier[A],
         on_result: Callable[[A, Classification[A]], object],
         *,
-        model: Model | None = None,
+        model: Model | str | None = None,
         chunk_window: int = 0,
         max_input_length: int | None = None,
         **options: Unpack[GuardOptions],
@@ -293,7 +293,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         self.answers: Key[A] = Key(self.fact_name("answers"))
         self.provides = (self.answers,)
 
-    def _set_up(self, name: str, model: Model | None, options: GuardOptions) -> None:
+    def _set_up(self, name: str, model: Model | str | None, options: GuardOptions) -> None:
         given: Value = self.classifier
         asks = isinstance(given, (type, Mapping))
         if _is_judge(given):

@@ -22,6 +22,7 @@ from penstock.engine.values import protocols as ports
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.model import JudgeError
+from penstock.models.named import as_model, names_model
 
 if TYPE_CHECKING:
     from penstock.detection.spans import Span
@@ -190,7 +191,7 @@ class Guard(TextGuard, Generic[V]):
         """Check and store the options that all guards have. Call it in the constructor.
 
         Args:
-            model: a `Model`, a `Judge` for verdicts of type ``verdict``, or None for the embedded detector alone.
+            model: a `Model`, its name, a `Judge` for verdicts of type ``verdict``, or None for the embedded detector.
             strategy: one of `strategies`.
             verdict: the type of the model's verdicts.
             question: the question for the model, unless the option ``instructions`` replaces it.
@@ -358,12 +359,13 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
         raise OptionError(guard, "instructions", instructions, "a text that says what to judge, or None")
     if isinstance(model, type):
         raise OptionError(guard, "model", model, f"an instance of the model, not its class: {model.__name__}(…)")
+    model = as_model(model, guard) if names_model(model) else model
     if isinstance(model, ports.Model):  # some models have a method ``ask``, too
         from penstock.models.judges import Judge  # loaded where one is asked, with pydantic
 
         return Judge(model, verdict, instructions or question, **cast("JudgeOptions", given))
     if model is not None and not isinstance(model, ports.Judge):
-        allowed = "a Model, as penstock.model('openai/gpt-5-mini') gives one, a Judge, or None"
+        allowed = "a Model, the name of one such as 'openai/gpt-5-mini', a Judge, or None"
         raise OptionError(guard, "model", model, allowed)
     spare = [*given, *(["instructions"] if instructions else [])]
     if spare:

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Protocol, Unpack, cast, get_args, runtime_checkable
 
-from pydantic import BaseModel
-
 from penstock.detection.language import LanguageIdentifier, language_code, language_name, same_language
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag
@@ -21,7 +19,8 @@ from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
-from penstock.models.judges.scores import Score
+from penstock.models.judges.scores import Score  # noqa: TC001 - pydantic reads it at run time
+from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.judged_guard import check_score
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores, WindowVerdict
 
@@ -47,8 +46,8 @@ UNDETERMINED = "und"
 _TAG = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,2}")
 
 
-class LanguageVerdict(BaseModel):
-    """A judge's verdict: the tag of the language and how sure it is; None for what it cannot tell."""
+class LanguageVerdict(SpokenVerdict):
+    """A judge's verdict: the tag of the language and how sure it is; ``und`` and 0 if it cannot tell."""
 
     iso_code: str | None
     confidence: Score | None
@@ -66,7 +65,7 @@ def language_question(targets: Sequence[str], *, translate: bool) -> str:
         "Tell which language the content is written in. Answer with its ISO 639-1 code (iso_code; with a region only if"
         " it matters, such as zh-TW) and how sure you are of it, from 0 to 1 (confidence). Of code, addresses, names"
         " and quotations nothing counts; of several languages the one that most of the content is in does. If you"
-        " cannot tell, both are null."
+        " cannot tell, they are und and 0."
     )
     if not translate:
         return asked
@@ -108,10 +107,12 @@ def _names_listed(guard: str, option: str, given: object) -> tuple[str, ...]:
 
 
 def tag_of(said: str | None) -> str | None:
-    """Return the tag that a judge gave; None if it is not a tag, since it could be text that is to be hidden."""
+    """Return the tag that a judge gave; None if it is ``und``, or no tag: it could be text that is to be hidden."""
     if said is None:
         return None
     tag = said.strip()
+    if tag.lower() == UNDETERMINED:
+        return None
     return tag if _TAG.fullmatch(tag) else language_code(tag)
 
 
@@ -229,7 +230,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     def __init__(
         self,
-        model: Model | JudgePort[LanguageVerdict] | None = None,
+        model: Model | str | JudgePort[LanguageVerdict] | None = None,
         *,
         target_languages: Iterable[str] = ("en",),
         threshold: float = 0.7,

@@ -18,6 +18,7 @@ from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.models.judges.scores import Score
+from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.judged_guard import check_count, check_names, check_scores, highest_scores
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 
@@ -54,8 +55,8 @@ CATEGORIES: Mapping[str, str] = {
 """The categories that a model is asked about by default, each with its description for the model."""
 
 
-class ModerationVerdict(BaseModel):
-    """A judge's verdict: the score of each category that applies (None if none does), and a reason in a few words."""
+class ModerationVerdict(SpokenVerdict):
+    """A judge's verdict: the score of each category that applies (none if none does), and a reason in a few words."""
 
     category_scores: list[CategoryScore] | None
     reason: str | None = None
@@ -93,7 +94,7 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
 
     def __init__(
         self,
-        model: Model | JudgePort[ModerationVerdict] | None = None,
+        model: Model | str | JudgePort[ModerationVerdict] | None = None,
         *,
         categories: Iterable[str] | None = None,
         threshold: float | Mapping[str, float] | None = None,
@@ -167,9 +168,9 @@ def question(categories: Iterable[str]) -> str:
     return (
         "Tell which of these categories of moderation apply to the content, and how sure you are of each, from 0 to 1."
         f"\n{listing}\n"
-        "List only categories that may apply (category_scores; null if none does), by exactly these names. Of content"
-        " that reports, quotes, condemns or fights something, judge what it does itself. Say why in a few words of your"
-        " own (reason; null if none applies), without quoting the content."
+        "List only categories that may apply (category_scores; an empty list if none does), by exactly these names. Of"
+        " content that reports, quotes, condemns or fights something, judge what it does itself. Say why in a few words"
+        " of your own (reason; null if none applies), without quoting the content."
     )
 
 

@@ -378,7 +378,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
 
     def __init__(
         self,
-        model: Model | Judge[PIIVerdict] | None = None,
+        model: Model | str | Judge[PIIVerdict] | None = None,
         *,
         detection_types: Iterable[str | PIIType] | None = None,
         threshold: float = 0.6,

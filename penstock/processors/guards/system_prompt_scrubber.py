@@ -140,7 +140,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
 
     def __init__(
         self,
-        model: Model | Judge[LeakVerdict] | None = None,
+        model: Model | str | Judge[LeakVerdict] | None = None,
         *,
         prompts: Iterable[str] = (),
         canaries: Iterable[str] = (),

@@ -20,6 +20,7 @@ from penstock.engine.values.messages import TextPart
 from penstock.engine.values.model import JudgeError
 from penstock.engine.values.protocols import Model
 from penstock.engine.values.tripwire import BlockedError
+from penstock.models.named import as_model
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -276,7 +277,7 @@ class ModelSelectionProcessor(Processor[SelectionState], Generic[A]):
     def __init__(
         self,
         *,
-        model: Model | None = None,
+        model: Model | str | None = None,
         choices: Sequence[ModelChoice | Values] = (),
         classifier: Callable[[str], A | Awaitable[A]] | ports.Judge[A] | None = None,
         select: Select[A] | None = None,
@@ -294,7 +295,7 @@ class ModelSelectionProcessor(Processor[SelectionState], Generic[A]):
         if id is not None:
             self.id = id
         name = type(self).__name__
-        self.model = model
+        self.model = None if model is None else as_model(model, name)
         self.choices: tuple[ModelChoice, ...] = ()
         self.classifier = classifier
         self.select = select

@@ -22,6 +22,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import Message, TextPart, ToolPart
 from penstock.engine.values.protocols import Model
+from penstock.models.named import as_model, names_model
 from penstock.processors.structure.facts import NO_OBJECT, OBJECT, ObjectPlace, place_key
 from penstock.processors.structure.object_parsing import (
     ParsedObject,
@@ -123,7 +124,7 @@ class StructuredOutputProcessor(Processor):
     def __init__(
         self,
         schema: Value,
-        model: Model | ObjectMaker | None = None,
+        model: Model | str | ObjectMaker | None = None,
         *,
         instructions: str | None = None,
         error_strategy: ErrorStrategy = "strict",
@@ -141,8 +142,10 @@ class StructuredOutputProcessor(Processor):
         if id is not None:
             self.id = id
         self._schema = schema_of(schema)
+        if names_model(model):
+            model = as_model(model, OWNER)
         if model is not None and not isinstance(model, Model) and not callable(model):
-            raise OptionError(OWNER, "model", model, "a Model, a function of its request, or None")
+            raise OptionError(OWNER, "model", model, "a Model or its name, a function of its request, or None")
         for option, given in (
             ("instructions", instructions),
             ("settings", settings),

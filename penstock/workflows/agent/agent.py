@@ -13,11 +13,12 @@ from penstock.engine.tasks import run_in_own_loop
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.protocols import Model
+from penstock.models.named import as_model
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.options import AGENT_OPTIONS, LIST_OPTIONS, RequestOptions, check_names
 from penstock.workflows.agent.processor_lists import AgentMemory, ProcessorLists
-from penstock.workflows.agent.request import RequestTask, as_model, starting_messages
+from penstock.workflows.agent.request import RequestTask, starting_messages
 from penstock.workflows.agent.stream import AgentStream
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Agent:
     ) -> None:
         self.id = _checked_id(id or name or "agent")
         self.name = name or self.id
-        self.model = model if callable(model) and not isinstance(model, Model) else as_model(model)
+        self.model = model if callable(model) and not isinstance(model, Model) else as_model(model, "Agent")
         if memory is not None and not isinstance(cast("object", memory), AgentMemory):
             raise OptionError(
                 "Agent", "memory", type(memory).__name__, "a Memory, or another object with a method around()"
@@ -264,7 +265,7 @@ async def _settings(options: RequestOptions, context: RequestContext) -> Values:
             model = await model
     active = options.active_tools
     return {
-        "model": as_model(model),
+        "model": as_model(model, "Agent"),
         "tools": as_tools(options.tools),
         "tool_choice": options.tool_choice,
         "active_tools": None if active is None else tuple(active),

@@ -12,8 +12,7 @@ from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ModelRequest
-from penstock.engine.values.protocols import Model
-from penstock.models.openai.model import model as model_named
+from penstock.models.named import as_model
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.run.held_answers import Release
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.protocols import Model
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import Approve, RequestContext, RequestOptions, StopWhen
 
@@ -192,25 +192,7 @@ def step_request(prepared: Outcome, model: Model | None = None) -> StepRequest:
     )
     chosen = settings.get("model")
     known = model is not None and chosen is model
-    return StepRequest(cast("Model", chosen) if known else as_model(chosen), tools, request)
-
-
-def as_model(given: object) -> Model:
-    """Return a model as it is, the model with a name, or an adapter for a model of pydantic-ai.
-
-    Raises:
-        OptionError: it is none of these, or no model has that name.
-    """
-    if isinstance(given, str):
-        return model_named(given)
-    if isinstance(given, Model) and not isinstance(given, type):
-        return given
-    if type(given).__module__.partition(".")[0] == "pydantic_ai":
-        from penstock.models.pydantic_ai.model import PydanticAIModel  # its library is an extra
-
-        return PydanticAIModel(cast("Value", given))
-    allowed = "a Model, a name such as 'openai/gpt-5', or a model of pydantic-ai's"
-    raise OptionError("Agent", "model", type(given).__name__, allowed)
+    return StepRequest(cast("Model", chosen) if known else as_model(chosen, "Agent"), tools, request)
 
 
 def _offered(tools: Mapping[str, Tool], active: Sequence[str] | None) -> Mapping[str, Tool]:

@@ -17,7 +17,7 @@ LeakStrategy = Literal["redact", "block", "warn", "filter"]
 
 
 def injection(
-    model: Model | None = None,
+    model: Model | str | None = None,
     *,
     strategy: Strategy = "block",
     leaks: LeakStrategy = "redact",

@@ -18,7 +18,7 @@ Strategy = Literal["block", "warn", "filter"]
 
 
 def moderation(
-    model: Model | None = None,
+    model: Model | str | None = None,
     *,
     strategy: Strategy | None = None,
     categories: Iterable[str] | None = None,

@@ -19,7 +19,7 @@ Strategy = Literal["redact", "block", "warn", "filter"]
 
 
 def privacy(
-    model: Model | None = None,
+    model: Model | str | None = None,
     *,
     strategy: Strategy = "redact",
     types: Iterable[str] | None = None,

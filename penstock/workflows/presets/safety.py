@@ -25,7 +25,7 @@ Hiding = Literal["redact", "block", "warn", "filter"]
 
 
 def safety(
-    model: Model | None = None,
+    model: Model | str | None = None,
     *,
     personal: Hiding = "redact",
     harm: Strategy | None = None,

@@ -45,6 +45,8 @@ def said(entry: Fields) -> Said:
         return Said(broken=True)
     if not isinstance(code, str | None) or not isinstance(confidence, int | float | None):
         return Said(broken=True)
+    if code is None and confidence is None and not verdict.get("translated_text"):
+        return Said(broken=True)  # it says nothing, not even that it cannot tell
     sure = confidence if confidence is None else min(max(confidence, 0), 1)
     return Said(code, sure, verdict.get("translated_text"))
 
@@ -115,9 +117,12 @@ def what_the_judge_said_is_told(options: Fields, given: Fields, expected: Fields
     verdicts = asked(options, given)
     stops = options["strategy"] == "block" and any(foreign(options, verdict) for _, verdict in verdicts)
     failed = any(verdict.broken for _, verdict in verdicts)
-    if not verdicts or stops or (failed and options["error_strategy"] == "strict"):
+    strict = failed and options["error_strategy"] == "strict"
+    if not verdicts or stops or (strict and "tripwire" in expected):
         return None
     rest = {name: value for name, value in expected.items() if name not in ("tripwire", "messages")}
+    if strict:
+        return {**{name: rest[name] for name in rest if name != "logs"}, "tripwire": {"reason": "the call failed"}}
     if failed:
         return {**rest, "messages": given["messages"], "logs": []}
     messages = [*expected.get("messages", given["messages"])]

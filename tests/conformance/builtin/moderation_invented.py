@@ -16,7 +16,8 @@ DEFAULTS: Fields = {
     "last_message_only": False,
     "error_strategy": "warn",
 }
-CLEAN: Fields = {"object": {"category_scores": None, "reason": None}}
+CLEAN: Fields = {"object": {"category_scores": [], "reason": None}}
+NOTHING: Fields = {"object": {"category_scores": None, "reason": None}}
 FIRST, SECOND = "The first sentence is long enough to be one window. ", "The second one is, too, and ends the answer."
 
 
@@ -53,6 +54,8 @@ def rows() -> Sequence[Row]:
     return [
         row("the first of two blocks", {}, two, [says(("hate", 0.9)), says(("sexual", 0.9))],
             tripwire={"reason": lead + "hate"}, llm_calls=1, analyzed=["one"]),
+        row("a verdict of nothing", {"error_strategy": "strict"}, [user("one")], [NOTHING],
+            kept_ids=["u1"], llm_calls=1, analyzed=["one"], logs=[]),
         row("the last alone", {"last_message_only": True}, two, [CLEAN],
             kept_ids=["u1", "u2"], llm_calls=1, analyzed=["two"], logs=[]),
         row("one of two is filtered", {"strategy": "filter"}, two, [says(("hate", 0.9)), CLEAN],

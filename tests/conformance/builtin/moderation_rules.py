@@ -32,6 +32,8 @@ def said(entry: Fields, options: Fields) -> Said:
     try:
         verdict = entry["object"] if "object" in entry else json.loads(entry["text"])
         listed, lost = verdict["category_scores"], 0
+        if listed is None and not verdict.get("reason"):
+            return Said({}, broken=True)  # it says nothing, not that nothing was found
         scores: dict[str, float] = {}
         for row in listed or ():
             score = row.get("score") if isinstance(row, dict) else None
@@ -165,6 +167,16 @@ def a_verdict_is_read_entry_by_entry(options: Fields, given: Fields, expected: F
     return {**rest, **told}
 
 
+def a_verdict_of_nothing_is_a_failure(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """A judge that answers null everywhere has not judged: where failures stop the run, that does too."""
+    messages = looked_at(options, given)
+    judged = verdicts(options, given, 1) if len(messages) == 1 else []
+    if not any(verdict.broken for verdict in judged) or options["error_strategy"] != "strict" or "tripwire" in expected:
+        return None
+    rest = {name: value for name, value in expected.items() if name not in ("kept_ids", "logs")}
+    return {**rest, "tripwire": {"reason": "the call failed"}}
+
+
 def what_leaves_nothing_to_answer_stops(options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """A filter that takes away all that the user asked stops the run: nothing is left to answer."""
     users = [message["id"] for message in given.get("messages", ()) if message["role"] == "user"]
@@ -184,6 +196,7 @@ RULES: tuple[Callable[[Fields, Fields, Fields], Fields | None], ...] = (
     an_answer_is_judged_by_sentences,
     a_verdict_is_read_entry_by_entry,
     messages_are_judged_beside_each_other,
+    a_verdict_of_nothing_is_a_failure,
     what_leaves_nothing_to_answer_stops,
     a_guard_without_categories_is_refused,
 )

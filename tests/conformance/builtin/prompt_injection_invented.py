@@ -8,7 +8,8 @@ from typing import Any
 from tests.conformance.builtin.frame import Fields, Given, Row
 from tests.conformance.builtin.prompt_injection_rules import DEFAULTS, SIX
 
-CLEAN: Fields = {"object": {"categories": None, "reason": None}}
+CLEAN: Fields = {"object": {"categories": [], "reason": None, "rewritten_content": None}}
+NOTHING: Fields = {"object": {"categories": None, "reason": None}}
 LEAD = "Prompt injection detected. Types: "
 
 

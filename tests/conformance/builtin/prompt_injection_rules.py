@@ -35,6 +35,8 @@ def said(entry: Fields, options: Fields) -> Said:
         verdict = entry["object"] if "object" in entry else json.loads(entry["text"])
         scores: dict[str, float] = {}
         lost = 0
+        if verdict["categories"] is None and not verdict.get("reason") and not verdict.get("rewritten_content"):
+            return Said({}, broken=True)  # it says nothing, not that nothing was found
         for row in verdict["categories"] or ():
             if not isinstance(row.get("score"), int | float) or not isinstance(row.get("type"), str):
                 lost += 1
@@ -130,10 +132,13 @@ def a_verdict_is_read_entry_by_entry(options: Fields, given: Fields, expected: F
 
 
 def a_failure_is_no_detection(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """Of a text that was not judged the callback is told nothing: the record says *failed*."""
+    """Of a text that was not judged the callback is told nothing; a verdict of nothing but null is a failure too."""
     messages = looked_at(options, given)
     if not messages or not any(verdict.broken for verdict in verdicts(options, given, len(messages))):
         return None
+    if options["error_strategy"] == "strict" and "tripwire" not in expected:
+        expected = {name: value for name, value in expected.items() if name not in ("messages", "logs")}
+        expected["tripwire"] = {"reason": "the call failed"}
     return {**expected, "detection_events": []}
 
 

@@ -1,10 +1,15 @@
 """Whether answers in every dialect become the same chunks; it knows no connection."""
 
 import json
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from penstock import Message, ToolPart
 from penstock.engine import MessageError, ModelRequest, ReasoningPart
@@ -15,6 +20,39 @@ from penstock.engine.values.messages import AudioPart, UnknownPart
 from penstock.models.openai.providers import ANY, PROVIDERS
 from penstock.models.openai.reading import AnswerReader
 from penstock.models.openai.requests import body_of
+
+ANSWER_KEYS = {
+    "annotations",
+    "arguments",
+    "audio",
+    "choices",
+    "content",
+    "custom",
+    "data",
+    "delta",
+    "finish_reason",
+    "function",
+    "function_call",
+    "id",
+    "image_url",
+    "images",
+    "index",
+    "input",
+    "message",
+    "name",
+    "prompt_tokens",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+    "refusal",
+    "text",
+    "thinking",
+    "tool_calls",
+    "transcript",
+    "type",
+    "url",
+    "usage",
+}
 
 
 def chunks(*deltas: dict[str, Any], **last: Any) -> list[Chunk]:
@@ -190,6 +228,46 @@ def test_thoughts_between_tags_are_thoughts_where_that_is_asked_for(
         assert tuple("".join(c.text for c in chunks_ if c.type == kind) for kind in kinds) == expected
 
 
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize(
+    ("mode", "text", "thought", "rest"),
+    [
+        (True, "A thought.</think>\n\nhi", "A thought.", "hi"),
+        ("closed", "a < b </thin</think>hi", "a < b </thin", "hi"),
+        ("closed", "no tag < at all </thin", "", "no tag < at all </thin"),
+        ("opened", "A thought.</think>\n\nhi", "A thought.", "hi"),
+        ("opened", "<think>A thought.</think>hi", "A thought.", "hi"),
+        ("opened", "cut within", "cut within", ""),
+        ("tagged", "A thought.</think>hi", "", "A thought.</think>hi"),
+        ("tagged", " <think>A thought.</think>hi", "A thought.", "hi"),
+    ],
+)
+def test_a_thought_that_the_prompt_s_template_opened_ends_at_its_tag(
+    mode: Any, text: str, thought: str, rest: str, size: int
+) -> None:
+    """The opening tag is in the prompt then, and not in the answer."""
+    reader = AnswerReader(think_tags=mode)
+    items = [{"choices": [{"delta": {"content": text[at : at + size]}}]} for at in range(0, len(text), size)]
+    found = [*(chunk for item in items for chunk in reader.read(item)), *reader.end()]
+    kinds = ("reasoning-delta", "text-delta")
+    assert tuple("".join(c.text for c in found if c.type == kind) for kind in kinds) == (thought, rest)
+
+
+def test_an_answer_that_opens_no_thought_streams_where_tags_alone_count() -> None:
+    """In the mode `tagged`, nothing is held once it is clear that no tag begins the answer."""
+    reader = AnswerReader(think_tags="tagged")
+    assert shown(list(reader.read({"choices": [{"delta": {"content": "Hello"}}]}))) == [("text-delta", "Hello")]
+
+
+def test_a_thought_that_stands_in_two_fields_is_read_once() -> None:
+    """Servers that changed the name of the field send both; different texts are both read."""
+    pieces = [{"reasoning": word, "reasoning_content": word} for word in ("I ", "think ", "so.")]
+    (said,) = message(chunks(*pieces)).parts
+    assert said == ReasoningPart("I think so.")
+    both = message(chunks({"reasoning": "a", "reasoning_content": "b"})).parts
+    assert [part.text for part in both if isinstance(part, ReasoningPart)] == ["b", "a"]
+
+
 # Tool calls
 
 
@@ -225,6 +303,30 @@ def test_calls_are_told_apart_without_index_or_id(deltas: list[dict[str, Any]]) 
     ids = [chunk.payload["call_id"] for chunk in found if chunk.type == "tool-call"]
     assert all(ids)
     assert len(set(ids)) == 2
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        ([call(0, "get_", "", "1"), call(0, "weather", "{}")], [("get_weather", {})]),
+        ([call(0, "get_", ""), call(1, "b", "{}"), call(0, None, "{}")], [("get_", {}), ("b", {})]),
+        ([call(0, "w", '{"a"', "1"), call(0, "w", ":1", "1"), call(0, "w", "}")], [("w", {"a": 1})]),
+        ([call(0, "w", '{"a":"}{'), call(0, "w", '"}')], [("w", {"a": "}{"})]),
+        ([call(0, "w", '{"a":"\\'), call(0, "w", '"}"}')], [("w", {"a": '"}'})]),
+        ([call(0, "w", '{"a":1}'), call(0, "w", '{"a":2}')], [("w", {"a": 1}), ("w", {"a": 2})]),
+        ([call(0, "w", '{"a":1}'), call(0, "w", '{"a":1}')], [("w", {"a": 1}), ("w", {"a": 1})]),
+        ([call(0, "w", '{"a":1}', "1"), call(0, "w", '{"a":1}', "1")], [("w", {"a": 1})]),
+        ([call(None, "w", '{"a":1}', "1"), call(None, "w", '{"a":2}', "1")], [("w", {"a": 1}), ("w", {"a": 2})]),
+        ([call(0, "w", '{"a":1}', "1"), call(1, "v", "{}", "1")], [("w", {"a": 1}), ("v", {})]),
+    ],
+)
+def test_names_in_pieces_and_calls_in_one_place_are_told_apart(deltas: Any, expected: Any) -> None:
+    """A name may come in pieces or again with each piece; another call begins where an object is complete."""
+    found = chunks(*deltas)
+    assert calls(found) == expected
+    ids = [chunk.id for chunk in found if chunk.type == "tool-call"]
+    assert len(set(ids)) == len(ids)
+    assert [chunk.payload["name"] for chunk in found if chunk.type == "tool-input-start"] == [n for n, _ in expected]
 
 
 @pytest.mark.parametrize(
@@ -350,11 +452,139 @@ def test_usage_is_counted_in_the_same_words() -> None:
         assert usage["details"]["cost"] == 0.5
 
 
-def test_only_the_first_of_several_choices_is_read() -> None:
-    """One answer is asked for."""
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -5, 1e300, 10**400, "many", True])
+def test_a_count_that_is_none_is_not_counted(odd: Any) -> None:
+    """Budgets are computed from usage."""
+    said = {"prompt_tokens": odd, "completion_tokens": 4, "cost": odd, "prompt_tokens_details": {"cached_tokens": odd}}
+    usage = chunks({"content": "a"}, usage=said)[-1].payload["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["cached_tokens"]) == (None, 4, None)
+    assert all(abs(cost) < 10**16 for cost in usage["details"].values() if isinstance(cost, (int, float)))
+
+
+def test_a_list_that_is_repeated_with_each_event_is_kept_once() -> None:
+    """Perplexity does so; a list that grows is kept as it is in the end, and one that goes on is appended."""
+    reader = AnswerReader()
+    items: list[dict[str, Any]] = [
+        {"related": ["a"], "images": [{"u": 1}], "ids": [5], "parts": ["x"]},
+        {"related": ["a", "b"], "images": [{"u": 1}], "ids": [5], "parts": ["y"]},
+        {"related": ["a", "b"], "images": [{"u": 1}], "ids": [7], "parts": ["z"]},
+    ]
+    events = [
+        {**item, "choices": [{"delta": {"content": "w"}, "logprobs": {"content": [{"t": "w"}]}}]} for item in items
+    ]
+    assert [chunk.type for event in events for chunk in reader.read(event)]
+    end = list(reader.end())[-1]
+    assert thaw(end.payload["metadata"]) == {
+        "related": ["a", "b"],
+        "images": [{"u": 1}],
+        "ids": [5, 5, 7],
+        "parts": ["x", "y", "z"],
+        "logprobs": {"content": [{"t": "w"}] * 3},
+    }
+
+
+def test_pictures_and_citations_that_are_repeated_are_told_once() -> None:
+    """In whichever event they come again."""
+    cited = {"type": "url_citation", "url_citation": {"url": "u1", "title": "t", "start_index": 1, "end_index": 2}}
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}
+    found = chunks(*[{"content": "a", "annotations": [cited], "images": [picture]}] * 3)
+    assert [chunk.type for chunk in found if chunk.type in ("file", "source")] == ["source", "file"]
+
+
+def test_characters_that_were_cut_in_two_are_joined() -> None:
+    """JSON writes a character beyond the first 65,536 as two halves; one half alone is the sign for what is unknown."""
+    high, low = "\ud83d", "\ude00"
+    found = chunks(
+        {"reasoning": f"a{high}"},
+        {"reasoning": f"{low}b{high}"},
+        {"content": high},
+        {"content": low, "extra": f"{low}x"},
+        {"content": f"{low}{high}."},
+        call(0, "look", '{"a":"' + high, "1"),
+        call(0, None, low + '"}'),
+    )
+    assert "".join(chunk.text for chunk in found if chunk.type == "reasoning-delta") == "a😀b\ufffd"
+    assert "".join(chunk.text for chunk in found if chunk.type == "text-delta") == "😀\ufffd\ufffd."
+    assert calls(found) == [("look", {"a": "😀"})]
+    str([(chunk.text, dict(chunk.payload)) for chunk in found]).encode()
+
+
+def test_further_choices_are_reported_beside_the_answer() -> None:
+    """They are no part of it, and not lost."""
     reader = AnswerReader()
     item = {"choices": [{"index": 1, "delta": {"content": "b"}}, {"index": 0, "delta": {"content": "a"}}]}
-    assert shown(list(reader.read(item))) == [("text-delta", "a")]
+    last = {"choices": [{"index": 1, "delta": {"content": "c"}, "finish_reason": "stop"}]}
+    found = [*reader.read(item), *reader.read(last), *reader.end()]
+    assert shown(found) == [("text-delta", "a")]
+    told = thaw(found[-1].payload["metadata"]["other_choices"])
+    assert told == [{"index": 1, "content": "bc", "finish_reason": "stop"}]
+
+
+@hypothesis.given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=3),
+        lambda below: (
+            st.lists(below, max_size=3)
+            | st.dictionaries(st.sampled_from([*sorted(ANSWER_KEYS), "x"]), below, max_size=4)
+        ),
+        max_leaves=20,
+    )
+)
+@hypothesis.settings(max_examples=300, deadline=None)
+def test_whatever_an_event_holds_it_is_read_or_refused(value: Any) -> None:
+    """No other exception leaves the reader, and what leaves it can be encoded."""
+    for item in ({"choices": [{"index": 0, "delta": value}]}, {"choices": [value], "usage": value}, {"x": value}):
+        reader, answer = AnswerReader(think_tags=True), Assembly()
+        try:
+            for chunk in [*reader.read(item), *reader.read(item), *reader.end()]:
+                answer.add(chunk)
+                str((chunk.text, chunk.id, dict(chunk.payload))).encode()
+        except MessageError:
+            continue
+        assert answer.message.role == "assistant"
+
+
+def test_an_event_that_is_nested_too_deeply_is_refused() -> None:
+    """Reading it would run into the interpreter's own limit."""
+    deep: Any = "x"
+    for _ in range(5_000):
+        deep = {"a": deep}
+    with pytest.raises(MessageError, match="nested"):
+        list(AnswerReader().read({"choices": [{"delta": {"content": "a", "odd": deep}}]}))
+
+
+def counted_lines(work: Callable[[], object]) -> int:
+    """Return how many lines are run, each round of a loop on one line included."""
+    lines = 0
+
+    def seen(_frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return seen
+
+    before = sys.gettrace()
+    sys.settrace(seen)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_reading_calls_of_tools_takes_work_in_proportion_to_them(index: bool) -> None:
+    """Wherever the pieces are put together: in the reader, and in what collects its chunks."""
+
+    def work(count: int) -> None:
+        pieces = [call(place if index else None, "f", "{}", f"c{place}")["tool_calls"][0] for place in range(count)]
+        reader, answer = AnswerReader(), Assembly()
+        item = {"choices": [{"delta": {"tool_calls": pieces}, "finish_reason": "tool_calls"}]}
+        for chunk in [*reader.read(item), *reader.end()]:
+            answer.add(chunk)
+        assert len(answer.message.parts) == count
+
+    few, many = (counted_lines(lambda size=size: work(size)) for size in (100, 400))
+    assert many < 4.2 * few
 
 
 def test_a_part_of_a_kind_that_nobody_knows_goes_back_as_it_came() -> None:

@@ -1,7 +1,9 @@
 """Whether texts become vectors, in order, in batches, over real sockets."""
 
 import base64
+import gzip
 import struct
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -137,3 +139,30 @@ def test_it_shows_no_key() -> None:
     """Only where it asks."""
     shown = repr(OpenAICompatibleEmbedder("e", base_url="http://127.0.0.1/v1", api_key=KEY))
     assert shown == "OpenAICompatibleEmbedder('openai-compatible/e', base_url='http://127.0.0.1/v1')"
+
+
+async def test_the_tokens_of_all_batches_are_summed() -> None:
+    """As the provider reports them; counts that are none count nothing."""
+    odd = {"data": [{"index": 0, "embedding": [1.0]}], "usage": {"prompt_tokens": float("nan")}}
+    with FakeProvider(embeddings=[None, None, Reply(odd)], embed=lambda _: [1.0]) as server:
+        async with embedder(server, batch_size=1) as model:
+            await model.embed(["one two", "three"])
+            await model.embed(["four"])
+    assert (model.usage.input_tokens, model.usage.requests) == (3, 3)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_the_answer_to_a_batch_is_unpacked_up_to_its_limit(status: int) -> None:
+    """An error is read no further than errors of models; two layers are refused."""
+    packed = gzip.compress(b"x" * 50_000_000, 1)
+    for encoding, problem in (("gzip", "most_of_an_answer"), ("gzip, gzip", "compressed 2 times")):
+        reply = Reply(packed, status, {"content-encoding": encoding}, "application/json")
+        with FakeProvider(embeddings=[reply]) as server:
+            async with embedder(server, most_of_an_answer=1_000_000) as model:
+                tracemalloc.start()
+                with pytest.raises(ModelError) as raised:
+                    await model.embed(["a"])
+                _, peak = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+        assert (problem in raised.value.problem) == (status == 200 or "2 times" in problem)
+        assert peak < 5_000_000

@@ -1,18 +1,22 @@
 """Whether a broken answer is a clear error or a whole answer: never a hang, a leak, or a key in a text."""
 
+import gzip
 import json
 import logging
+import tracemalloc
+import zlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from anyio.lowlevel import checkpoint
 
-from penstock import Chunk, ModelError, OpenAICompatibleModel, OptionError
-from penstock.engine import ModelAnswer, ModelRequest
+from penstock import Chunk, Message, ModelError, OpenAICompatibleModel, OptionError
+from penstock.engine import AudioPart, ModelAnswer, ModelRequest
 from penstock.models import TimeLimits
-from penstock.testing.provider import FakeProvider, Gate, Reply, Sent, Wire, failing, rate_limited, recorded
+from penstock.testing.provider import FakeProvider, Gate, Received, Reply, Sent, Wire, failing, rate_limited, recorded
 from tests.models.clients.conftest import KEY, Making, everything_in
 from tests.models.clients.exchanges import OWN, exchanges, said
 
@@ -207,7 +211,7 @@ async def test_a_request_may_bring_a_time_limit_of_its_own(asking: Making) -> No
         async with asking(server) as model:
             await model.ask("hi")
             with pytest.raises(ModelError, match=r"within 0.2 seconds"), anyio.fail_after(5):
-                await model.ask(ModelRequest("hi", settings={"timeout": 0.2}))  # type: ignore[arg-type]
+                await model.ask(ModelRequest((Message.user("hi"),), settings={"timeout": 0.2}))  # type: ignore[arg-type]
     assert "timeout" not in server.requests[1].fields
 
 
@@ -344,3 +348,270 @@ def test_the_body_alone_is_what_a_model_shows(asking: Making) -> None:
     """What would be sent can be looked at."""
     model = OpenAICompatibleModel("m", base_url="http://127.0.0.1", api_key=KEY, settings={"temperature": 0})
     assert json.loads(json.dumps(model.body(HI)))["temperature"] == 0
+
+
+async def answered(body: bytes, head: str = "content-type: text/event-stream", **options: Any) -> Any:
+    """Return the answer, or the error, to a request that a server answers with these bytes, before it hangs up."""
+
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + body)
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - anyio's
+        options = {"base_url": f"http://127.0.0.1:{port}/v1", **options}
+        async with OpenAICompatibleModel("m", **options) as model:
+            try:
+                return await model.ask("hi")
+            except ModelError as error:
+                return error
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+def event(delta: Any, reason: str | None = None) -> bytes:
+    """Return an event of a stream."""
+    return f"data: {json.dumps({'choices': [{'delta': delta, 'finish_reason': reason}]})}\n\n".encode()
+
+
+async def test_a_stream_that_breaks_behind_its_finish_reason_is_whole() -> None:
+    """Nothing of the answer is lost; before it, the answer is."""
+    head = "content-type: text/event-stream\r\ncontent-length: 100000"
+    assert (await answered(event({"content": "hi"}, "stop"), head)).text == "hi"
+    error = await answered(event({"content": "hi"}), head)
+    assert error.retryable
+
+
+ONE_EVENT = event({"content": "x" * 300_000}, "stop") + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("packed", "encoding"),
+    [
+        (gzip.compress(ONE_EVENT), "gzip"),
+        (gzip.compress(ONE_EVENT[:9]) + gzip.compress(ONE_EVENT[9:]), "GZIP"),
+        (zlib.compress(ONE_EVENT), "deflate"),
+        (zlib.compress(ONE_EVENT)[2:-4], "deflate"),
+        (ONE_EVENT, "identity"),
+        (gzip.compress(ONE_EVENT), "identity, gzip"),
+    ],
+)
+async def test_an_answer_may_be_compressed_once(packed: bytes, encoding: str) -> None:
+    """In the ways that are asked for, also without the header of the format, and as several files."""
+    head = f"content-type: text/event-stream\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(packed)}"
+    assert (await answered(packed, head)).text == "x" * 300_000
+
+
+@pytest.mark.parametrize(
+    ("encoding", "problem"),
+    [
+        ("gzip, gzip", "compressed 2 times"),
+        ("deflate,gzip", "compressed 2 times"),
+        ("gzip\r\ncontent-encoding: gzip", "compressed 2 times"),
+        ("br", "not asked for"),
+        ("gzip", "broken"),
+        ("deflate", "broken"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_an_answer_that_is_compressed_otherwise_is_refused(encoding: str, problem: str, kind: str) -> None:
+    """Layers could unpack to a thousand times the memory that is allowed."""
+    head = f"content-type: {kind}\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(ONE_EVENT)}"
+    error = await answered(ONE_EVENT, head)
+    assert isinstance(error, ModelError)
+    assert problem in error.problem
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+@pytest.mark.parametrize("size", [100_000_000])
+async def test_a_small_answer_does_not_unpack_to_a_large_one(kind: str, size: int) -> None:
+    """It is unpacked piece by piece, up to the limit."""
+    packed = gzip.compress(b"x" * size, 1)
+    head = f"content-type: {kind}\r\ncontent-encoding: gzip\r\ncontent-length: {len(packed)}"
+    tracemalloc.start()
+    try:
+        error = await answered(packed, head, most_of_an_event=1_000_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "most_of_an_event" in error.problem
+    assert peak < 5_000_000 + len(packed)
+
+
+async def test_a_stream_has_a_limit_for_all_of_its_events() -> None:
+    """However small each is, comments included."""
+    for piece in (event({"content": "x" * 90}), b": " + b"x" * 100 + b"\n\n"):
+        error = await answered(piece * 100, most_of_an_answer=5_000)
+        assert "most_of_an_answer" in error.problem
+    assert (await answered(event({"content": "x"}, "stop"), most_of_an_answer=5_000)).text == "x"
+    for option in ("most_of_an_answer", "most_of_an_event"):
+        with pytest.raises(OptionError, match=option):
+            OpenAICompatibleModel("m", base_url="http://x/v1", **{option: 0})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"detail": [{"loc": ["body", "x"], "msg": "field required", "type": "missing"}]}, "body.x: field required"),
+        ({"detail": [{"loc": ["body", 0], "msg": "a"}, {"msg": "b"}, "c"]}, "body.0: a; b; c"),
+        ({"detail": "no such model"}, "no such model"),
+        ({"detail": {"error": {"message": "inside"}}}, "inside"),
+        ({"detail": {"message": "said so"}}, "said so"),
+        ({"errors": [{"message": "first"}]}, "first"),
+        ([{"error": {"message": "listed"}}], "listed"),
+        ("upstream is down\nmore", "upstream is down"),
+    ],
+)
+async def test_what_is_wrong_with_a_request_is_said_in_each_dialect(body: Any, message: str, asking: Making) -> None:
+    """FastAPI's servers list each place that is wrong."""
+    with FakeProvider([Reply(body, 422, content_type="text/plain" if isinstance(body, str) else None)]) as server:
+        async with asking(server) as model:
+            error = await asked(model)
+    assert isinstance(error, ModelError)
+    assert error.problem == f"the provider says: {message}"
+
+
+@pytest.mark.parametrize(
+    ("said", "again"),
+    [
+        ({"code": "insufficient_quota", "type": "insufficient_quota"}, False),
+        ({"code": 429, "type": "insufficient_quota"}, False),
+        ({"code": "billing_hard_limit_reached"}, False),
+        ({"code": "rate_limit_exceeded", "type": "requests"}, True),
+        ({"code": 429, "status": "RESOURCE_EXHAUSTED"}, True),
+    ],
+)
+async def test_a_spent_account_is_no_reason_to_ask_again(said: Any, again: bool, asking: Making) -> None:
+    """Waiting does not help, other than with too many requests; wherever the error stands."""
+    failed = {"error": {"message": "no", **said}}
+    body = f"data: {json.dumps(failed)}\n\n"
+    with FakeProvider([Reply(failed, 429), Reply(body)]) as server:
+        async with asking(server) as model:
+            for _ in range(2):
+                error = await asked(model)
+                assert isinstance(error, ModelError)
+                assert error.retryable == again or (again and "code" in said and said["code"] == 429)
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+async def test_a_key_may_come_from_a_function(asynchronous: bool, asking: Making) -> None:
+    """It is called for each request, and no error shows what it returned."""
+    named = ["first-Secret-1", "second-Secret-2"]
+    keys, seen = iter(named), iter(named)
+
+    async def later() -> str:
+        return next(keys)
+
+    def refused(request: Received) -> Reply:
+        key = next(seen)
+        assert request.has_key(key)
+        return Reply({"error": {"message": f"no {key} here"}}, 401)
+
+    with FakeProvider(refused) as server:
+        async with asking(server, api_key=later if asynchronous else lambda: next(keys)) as model:
+            for _ in named:
+                error = await asked(model)
+                assert isinstance(error, ModelError)
+                assert (error.status, "Secret" in everything_in(error)) == (401, False)
+            assert "Secret" not in repr(model)
+
+
+@pytest.mark.parametrize("function", [lambda: 1 / 0, lambda: "two words", lambda: None])
+async def test_a_function_that_returns_no_key_is_an_error_of_the_model(function: Any, asking: Making) -> None:
+    """Nothing is sent."""
+    with FakeProvider(["Hello"]) as server:
+        async with asking(server, api_key=function) as model:
+            assert isinstance(await asked(model), ModelError)
+        assert not server.requests
+
+
+async def test_a_request_may_bring_headers_of_its_own(asking: Making) -> None:
+    """They win over those of the model, are no part of the body, and secrets among them are not shown."""
+    headers = {"X-Tenant": "acme", "X-Token": "Secret-9"}
+    with FakeProvider(["Hello", Reply({"error": "no Secret-9 here"}, 400)]) as server:
+        async with asking(server, headers={"X-Tenant": "other"}) as model:
+            await model.ask(ModelRequest((Message.user("hi"),), settings={"extra_headers": headers}))
+            with pytest.raises(ModelError) as raised:
+                await model.ask(ModelRequest((Message.user("hi"),), settings={"extra_headers": headers}))
+            with pytest.raises(OptionError, match="extra_headers"):
+                await model.ask(ModelRequest((Message.user("hi"),), settings={"extra_headers": {"a": "two\nlines"}}))
+        first = server.requests[0]
+    assert (first.headers["x-tenant"], "extra_headers" in first.fields) == ("acme", False)
+    assert "Secret" not in everything_in(raised.value)
+    settings = {"extra_headers": headers}
+    with_headers = OpenAICompatibleModel("m", base_url="http://x/v1", settings=settings)
+    assert "Secret" not in str(with_headers.identity)
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("stream", {"message": "Unsupported value", "param": "stream", "code": "unsupported_value"}),
+        ("stream", {"message": "This model does not support streaming"}),
+        ("stream_options", {"message": "Unrecognized request argument supplied: stream_options"}),
+    ],
+)
+async def test_a_model_that_cannot_stream_is_asked_for_whole_answers(field: str, said: Any, asking: Making) -> None:
+    """Once it has said so; later requests begin that way, and those that were under way are made again too."""
+
+    def answer(request: Received) -> Any:
+        return Reply({"error": said}, 400) if request.fields.get(field) else "Hello"
+
+    with FakeProvider(answer) as server:
+        async with asking(server) as model:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(2):
+                    tasks.start_soon(model.ask, "hi")
+            assert (await model.ask("hi")).text == "Hello"
+        assert [bool(request.fields.get(field)) for request in server.requests].count(True) <= 2
+        assert not server.requests[-1].fields.get(field)
+
+
+async def test_another_error_is_no_reason_to_ask_for_a_whole_answer(asking: Making) -> None:
+    """It is raised as it came."""
+    with FakeProvider(lambda _: failing(400, "the upstream is invalid")) as server:
+        async with asking(server) as model:
+            assert isinstance(await asked(model), ModelError)
+        assert len(server.requests) == 1
+
+
+async def test_audio_has_the_media_type_of_the_format_that_was_asked_for(asking: Making) -> None:
+    """The answer does not name it."""
+    body = event({"audio": {"id": "a", "data": "AAAA", "transcript": "hi"}}, "stop").decode()
+    with FakeProvider(lambda _: Reply(body)) as server:
+        async with asking(server) as model:
+            for name, kind in (("mp3", "audio/mpeg"), ("opus", "audio/ogg"), ("wav", "audio/wav")):
+                options = {"audio": {"voice": "alloy", "format": name}}
+                answer = await model.ask(ModelRequest((Message.user("hi"),), provider_options=options))
+                assert [part.media_type for part in answer.message.parts if isinstance(part, AudioPart)] == [kind]
+
+
+DEEP = "[" * 900 + "]" * 900
+ODD = (
+    '{"error": "deep"}',
+    '{"choices": [{"error": "deep"}]}',
+    '{"choices": [{"delta": "deep"}]}',
+    '{"choices": [{"delta": {"content": "a", "x": "deep"}, "finish_reason": "stop"}]}',
+    '{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": NaN, "x": NaN}}',
+    '{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 1e999}}',
+    '{"choices": [{"delta": {"tool_calls": [{"function": {"name": {}, "arguments": "deep"}}]}}]}',
+    '{"choices": [{"delta": {"tool_calls": [{"index": 1000000000000000000000000000000, "id": [], "function": 3}]}}]}',
+    '{"choices": [{"finish_reason": {}, "index": []}]}',
+    '{"choices": {}}',
+    "[" * 100_000,
+    "NaN",
+    '"\\ud800"',
+)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_whatever_a_server_sends_is_an_answer_or_an_error_of_the_model(odd: str, kind: str) -> None:
+    """No other exception, whatever the JSON holds."""
+    odd = odd.replace('"deep"', DEEP)
+    body = f"data: {odd}\n\ndata: [DONE]\n\n" if kind == "text/event-stream" else odd
+    head = f"content-type: {kind}\r\ncontent-length: {len(body)}"
+    found = await answered(body.encode(), head)
+    assert isinstance(found, (ModelError, ModelAnswer))

@@ -54,7 +54,7 @@ def _kinds() -> list[Kind]:
             "moderation",
             lambda model, **options: ModerationProcessor(model, embedded=False, **options),
             {"category_scores": [{"category": "hate", **entry}], "reason": "It is hateful."},
-            {"category_scores": None, "reason": None},
+            {"category_scores": [], "reason": None},
         ),
         Kind(
             "injection",

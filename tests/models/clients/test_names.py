@@ -3,16 +3,33 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from pydantic_ai.models.test import TestModel
 
 import penstock.models
-from penstock import OpenAICompatibleModel, OptionError
+from penstock import (
+    Agent,
+    ClassifierProcessor,
+    LanguageDetector,
+    ModelSelectionProcessor,
+    ModerationProcessor,
+    OpenAICompatibleModel,
+    OptionError,
+    PIIDetector,
+    PromptInjectionDetector,
+    StructuredOutputProcessor,
+    SystemPromptScrubber,
+)
 from penstock.engine import MissingExtraError, ModelRequest
 from penstock.engine.values.protocols import Embedder, Model
-from penstock.models import TimeLimits
+from penstock.models import Judge, PydanticAIModel, TimeLimits
+from penstock.models.named import as_model
 from penstock.models.openai import http
 from penstock.models.openai.providers import PROVIDERS, Provider, filled
+from penstock.testing import ScriptedModel
+from penstock.workflows import presets
 
 
 @pytest.fixture(autouse=True)
@@ -167,3 +184,42 @@ def test_importing_the_package_and_the_model_loads_no_httpx() -> None:
     """It is loaded with the first request."""
     code = "import sys, penstock; penstock.OpenAICompatibleModel('ollama/x'); print('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+NAME = "ollama/qwen3"
+CHOICES = [{"model": "a/b", "criteria": "c"}, {"model": "a/c", "criteria": "d"}]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda given: Judge(given, dict, "Is it bad?").model,
+        lambda given: Agent(given).model,
+        lambda given: ModerationProcessor(given).judge.model,
+        lambda given: PromptInjectionDetector(given).judge.model,
+        lambda given: PIIDetector(given).judge.model,
+        lambda given: SystemPromptScrubber(given).judge.model,
+        lambda given: LanguageDetector(given, embedded=False).judge.model,
+        lambda given: ClassifierProcessor({"bad": "Is it bad?"}, print, model=given).judge.model,
+        lambda given: ModelSelectionProcessor(model=given, choices=CHOICES).model,
+        lambda given: as_model(given, "Something"),
+    ],
+)
+def test_a_name_will_do_wherever_a_model_is_taken(make: Any) -> None:
+    """So will a model of pydantic-ai, and a class of models will not."""
+    assert (make(NAME).name, make(penstock.model(NAME)).name) == (NAME, NAME)
+    assert isinstance(make(TestModel()), PydanticAIModel)
+    for wrong in ("nobody/knows", "without-a-provider", ScriptedModel):
+        with pytest.raises(OptionError):
+            make(wrong)
+
+
+def test_presets_and_second_models_take_names_too() -> None:
+    """Each gives them to what it is made of."""
+    for preset in (presets.safety, presets.moderation, presets.injection, presets.privacy):
+        assert preset(NAME)
+        with pytest.raises(OptionError, match="provider"):
+            preset("nobody/knows")
+    assert StructuredOutputProcessor(dict[str, int], model=NAME)
+    with pytest.raises(OptionError, match="provider"):
+        StructuredOutputProcessor(dict[str, int], model="nobody/knows")

@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -565,3 +566,23 @@ def test_without_the_extra_it_says_which_one_is_missing(monkeypatch: pytest.Monk
     monkeypatch.setattr("penstock.models.pydantic_ai.model._IS_INSTALLED", False)
     with pytest.raises(MissingExtraError, match=r"penstock\[pydantic-ai\]"):
         PydanticAIModel("test")
+
+
+async def test_a_model_that_cannot_stream_is_asked_for_the_whole() -> None:
+    """It says so in one way or another; from then on it is not asked for a stream."""
+    asked: list[str] = []
+
+    class Whole(TestModel):
+        @asynccontextmanager
+        async def request_stream(self, *_: Any, **__: Any) -> Any:
+            asked.append("stream")
+            raise NotImplementedError("Streamed requests not supported by this Whole")
+            yield
+
+    def answer(*_: Any) -> theirs.ModelResponse:
+        return theirs.ModelResponse(parts=[theirs.TextPart("x")])
+
+    for model in (PydanticAIModel(FunctionModel(answer)), PydanticAIModel(Whole(custom_output_text="x"))):
+        for _ in range(2):
+            assert (await collected(model.stream(ModelRequest((Message.user("hi"),))))).text == "x"
+    assert asked == ["stream"]

@@ -1,10 +1,11 @@
 """Whether a request becomes the body that its provider understands; it sends none."""
 
+import json
 from typing import Any
 
 import pytest
 
-from penstock import Message, TextPart
+from penstock import Message, OpenAICompatibleModel, OptionError, TextPart, ToolPart
 from penstock.engine import (
     AudioPart,
     FilePart,
@@ -148,3 +149,39 @@ def test_pictures_files_and_sounds_are_shown() -> None:
         {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}},
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}},
     ]
+
+
+def test_an_image_says_in_which_detail_it_is_to_be_seen() -> None:
+    """By its metadata, whoever made it."""
+    part = ImagePart(url="https://x.org/a.png", metadata={"detail": "low"})
+    (sent,) = body(messages=(Message("user", (part,)),))["messages"]
+    assert sent["content"] == [{"type": "image_url", "image_url": {"url": "https://x.org/a.png", "detail": "low"}}]
+
+
+def test_the_text_parts_of_a_result_are_sent_as_parts() -> None:
+    """Tools of MCP return them; any other list is sent as JSON."""
+    texts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    for result in (texts, [*texts, {"x": 1}]):
+        part = ToolPart("1", "look", {}, state="result", result=result)
+        sent = body(messages=(Message("assistant", (part,)),))["messages"][-1]
+        assert sent["role"] == "tool"
+        assert (sent["content"] if result is texts else json.loads(sent["content"])) == result
+
+
+def test_system_messages_may_have_the_role_that_a_model_wants() -> None:
+    """OpenAI's newer models call it developer."""
+    request = ModelRequest((Message.system("Be brief."), Message.user("hi")))
+    model = OpenAICompatibleModel("m", base_url="http://x/v1", system_role="developer")
+    assert [item["role"] for item in model.body(request)["messages"]] == ["developer", "user"]
+    with pytest.raises(OptionError, match="system_role"):
+        OpenAICompatibleModel("m", base_url="http://x/v1", system_role="admin")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["settings", "provider_options"])
+def test_several_answers_cannot_be_asked_for(where: str) -> None:
+    """One is read: the others would be lost."""
+    request: Any = {where: {"n": 2}}
+    with pytest.raises(UsageError, match="n=2"):
+        body(**request)
+    request = {where: {"n": 1}}
+    assert body(**request)["n"] == 1

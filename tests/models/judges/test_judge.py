@@ -175,6 +175,11 @@ FAILURES: list[tuple[Any, str, int]] = [
     ({"refusal": "I will not say secret"}, "refused", 1),
     ({"text": GOOD, "finish_reason": "content-filter"}, "refused", 1),
     ({"text": GOOD, "finish_reason": "error"}, "model", 3),
+    ({"text": GOOD, "finish_reason": "length"}, "unreadable", 3),
+    ({"text": GOOD, "finish_reason": "other"}, "unreadable", 3),
+    ({"text": f"<think>{GOOD}"}, "unreadable", 3),
+    ({"reasoning": GOOD}, "empty", 3),
+    ({"error": {"status": 400, "code": "json_validate_failed", "message": "secret"}}, "unreadable", 3),
     ({"error": {"status": 500}}, "model", 3),
     ({"error": {"status": 401, "message": "secret"}}, "model", 1),
     ({"error": {"status": 429, "retry_after": 3600}}, "model", 1),
@@ -195,6 +200,51 @@ async def test_a_broken_answer_is_a_failure_never_a_verdict(turn: Any, reason: s
     assert asked.usage.requests == attempts
     shown = bool({"error", "stream_error"} & {*turn}) and "secret" not in str(turn)
     assert isinstance(raised.value.__cause__, ModelError) == shown
+
+
+TEMPERATURE = {
+    "status": 400,
+    "code": "unsupported_value",
+    "message": "'temperature' does not support 0 with this model. Only the default (1) value is supported.",
+}
+
+
+async def test_a_temperature_that_nobody_chose_is_left_out_where_it_is_refused() -> None:
+    """The request is made again at once, and later ones begin without it."""
+    model = ScriptedModel([{"error": TEMPERATURE}, BAD, GOOD])
+    asked = judge(model, retries=0)
+    assert (await asked.ask("one")).attempts == 2
+    assert not (await asked.ask("two")).verdict.bad
+    assert [request.settings.get("temperature") for request in model.requests] == [0, None, None]
+
+
+async def test_a_setting_that_somebody_chose_stays_and_the_error_names_it() -> None:
+    """Without it, the verdicts could be others."""
+    model = ScriptedModel([{"error": TEMPERATURE}], repeat_last=True)
+    with pytest.raises(JudgeError) as raised:
+        await judge(model, settings={"temperature": 0.5}).ask("text")
+    assert "(HTTP 400, unsupported_value): it refuses the setting 'temperature'" in str(raised.value)
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("openai/gpt-5-mini", False),
+        ("openrouter/openai/o3-mini", False),
+        ("openai:o4-mini", False),
+        ("openai/o1", False),
+        ("openai/gpt-5-chat-latest", True),
+        ("openai/gpt-4o", True),
+        ("groq/o1lama", True),
+        ("mistral/mistral-small", True),
+    ],
+)
+async def test_a_reasoning_model_is_given_no_temperature(name: str, sent: bool) -> None:
+    """It would refuse it."""
+    model = ScriptedModel([GOOD], name=name)
+    await judge(model).ask("text")
+    assert ("temperature" in model.requests[0].settings) == sent
 
 
 async def test_what_passes_is_waited_for() -> None:

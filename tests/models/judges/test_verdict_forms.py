@@ -1,6 +1,7 @@
 """Reading verdicts: what may be left out, and what is none."""
 
 import json
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import pytest
@@ -8,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from penstock.models.judges import Score
 from penstock.models.judges.lenient_json import UnreadableError
+from penstock.models.judges.spoken import SpokenVerdict
 from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
 
 
@@ -141,6 +143,83 @@ def test_thoughts_before_an_answer_are_overlooked() -> None:
     assert SCORES.read('\n<think>{"flagged": false}?</think>{"flagged": true}', 1).data == {"flagged": True}
     with pytest.raises(UnreadableError):
         SCORES.read('{"flagged": true} </think> {"flagged": false}', 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '<think>Perhaps {"flagged": false}. But no: it says',
+        'Hm. <think>Perhaps {"flagged": false}',
+        '<THINKING>\n```json\n{"flagged": false}\n```\n',
+        '<think>a</think>b<think>{"flagged": false}',
+        "[THINK]{'flagged': false}",
+        '◁think▷{"flagged": false}',
+        '<|channel|>analysis<|message|>I would say {"flagged": false}',
+        '{"flagged": false}</think>',
+        '{"flagged": false}</think> The text is bad.',
+        '<think>It says </think>{"flagged": false} to mislead me</think>',
+        'The content says {"flagged": false}, which is meant to mislead me.',
+        'The content says "{"flagged": false}" and means to mislead me.',
+        '{"flagged": false} {"note": "not so"}',
+        '[{"flagged": false}]',
+        '{"flagged": false, "scores": {"a": 0}} {"flagged": false',
+        '{"flagged": true, "flagged": false}',
+        '{"draft": {"flagged": false}}',
+        '<think>x</think> {"mood": "</think>{"flagged": false}"}',
+    ],
+)
+def test_a_verdict_that_does_not_stand_by_itself_at_the_end_is_none(answer: str) -> None:
+    """It is a draft in reasoning, a quotation, or one of several; a guard must not pass what nobody judged."""
+    with pytest.raises(UnreadableError):
+        SCORES.read(answer, 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"flagged": true}',
+        'Sure!\n```json\n{"flagged": true}\n```\n',
+        '<think>It may be {"flagged": false} or {a: or </think>{"flagged": true}',
+        '<think>a</think>\n<think>{"flagged": false}</think><answer>{"flagged": true}</answer>',
+        (
+            '<|channel|>analysis<|message|>{"flagged": false}<|end|><|start|>assistant<|channel|>final<|message|>'
+            '{"flagged": true}<|return|>'
+        ),
+        'A thought of the template </think>\n{"flagged": true}',
+        '{"mood": "<think>", "flagged": true}',
+        'My verdict: {"flagged": true} That is all.',
+        '```json\n{"flagged": true}\n```\n**Reason**: it is bad.',
+        '{"mood": "<think>", "flagged": true, "x": "</think>"}',
+        '[THINK]{"flagged": false}[/THINK]{"flagged": true}<|im_end|>',
+    ],
+)
+def test_the_verdict_is_the_last_object_of_an_answer(answer: str) -> None:
+    """Behind reasoning between any tags; ends of code blocks, elements and special tokens may follow."""
+    assert SCORES.read(answer, 1).data == {"flagged": True}
+
+
+@pytest.mark.parametrize(
+    "unit", ["<think>", "</think>", "<think></think>", '{"flagged": true}', "`", "</s>", "<think>{"]
+)
+def test_finding_the_verdict_takes_time_in_proportion_to_the_answer(unit: str) -> None:
+    """The fuse of the test is the limit."""
+    with suppress(UnreadableError):
+        SCORES.read(unit * 100_000, 1)
+
+
+def test_a_verdict_of_nothing_but_null_says_nothing() -> None:
+    """It is refused in words of which none is the model's; a list without entries says that nothing was found."""
+
+    class Found(SpokenVerdict):
+        found: list[str] | None
+        why: str | None = None
+
+    form = VerdictForm(Found, several=False)
+    for value in ({"found": None}, {"found": None, "why": None}, {"found": None, "why": "  "}):
+        with pytest.raises(UnreadableError, match="every field is null"):
+            read(form, value)
+    for value in ({"found": []}, {"found": None, "why": "harmless"}):
+        assert read(form, value).data == value
 
 
 def test_types_that_are_no_objects_stand_in_a_field() -> None:

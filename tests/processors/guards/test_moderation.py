@@ -48,7 +48,7 @@ def marked(**options: Any) -> ModerationProcessor:
 def says(*scores: tuple[str, Any], reason: str | None = None) -> str:
     """Return a judge's verdict."""
     entries = [{"category": name, "score": score} for name, score in scores]
-    return json.dumps({"category_scores": entries or None, "reason": reason})
+    return json.dumps({"category_scores": entries, "reason": reason})
 
 
 def judged(*answers: str, **options: Any) -> ModerationProcessor:

@@ -27,8 +27,8 @@ FAULTS: Mapping[str, Any] = {
     "broken event": Sent(SAID, Wire(break_event=3)),
     "error event": Sent(SAID, Wire(error_event=LATE_ERROR)),
     "cut head": Sent(SAID, Wire(cut_at=20)),
-    "reset": Sent(SAID, Wire(cut_body_at=900)),
-    "closed": Sent(SAID, Wire(cut_body_at=900, ending="close")),
+    "reset": Sent(SAID, Wire(cut_body_at=500)),
+    "closed": Sent(SAID, Wire(cut_body_at=500, ending="close")),
     "hangs": Sent(SAID, Wire(endless="silence", done=False)),
 }
 CALL = {"text": "let me see", "tool_calls": [{"id": "c1", "name": "use", "args": {}}]}
