@@ -20,6 +20,7 @@ from penstock.engine.streams.policy import end_all, feed_through, first_deadline
 from penstock.engine.streams.sources import WAKE, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
 from penstock.engine.streams.steps import Stopped, StreamCall
 from penstock.engine.values.answer_builder import Assembly
+from penstock.engine.values.call_ids import CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import FrozenDict
@@ -159,6 +160,7 @@ class OutputStream:
             self._iterator = Ending(self._iterator)
             self._iterator.why = lambda: None if self._shared is None else self._shared.ending
         self._normalizer = StreamNormalizer()
+        self._call_ids = CallIds()
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
@@ -341,6 +343,7 @@ class OutputStream:
         if self._sync and self._checks is not None:
             self._checked = await self._checks()
             self._check_passed()
+        self._call_ids = CallIds(lambda: call_ids_of(before.message_list.all))
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
         return await Builder(self._shared, self._clock).pipes(self._block)
@@ -356,7 +359,7 @@ class OutputStream:
         made = await wake_all(pipes, self._clock()) if self._timed else []
         if item is WAKE:
             return made
-        out = await feed_through(pipes, item if type(item) is Chunk else as_chunk(item))
+        out = await feed_through(pipes, self._call_ids.own(item if type(item) is Chunk else as_chunk(item)))
         return [*made, *out] if made else out
 
     async def _rest(self, last: list[Chunk], failure: Exception | None, before: Payload) -> list[Chunk]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from penstock.engine.streams.chunk_texts import sent
-from penstock.engine.streams.sources import close_source
+from penstock.engine.streams.sources import as_chunk, close_source
 from penstock.engine.values.answer_builder import usage_of
+from penstock.engine.values.call_ids import CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
 from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
@@ -43,20 +44,26 @@ class ModelAttempt:
         model: the model to call.
         request: the request to send.
         answer: the answer of a processor, or None.
+        call_ids: gives each tool call of the answer an id of its own.
         on_usage: called once with the usage of the call, or None, when the call ends, however it ends; not called if
             nothing arrived.
 
     Attributes:
         model: the model to call.
         request: the request to send.
-        chunks: the chunks that it sent, unprocessed.
+        chunks: the chunks that it sent, unprocessed, except that each tool call has an id of its own.
         error: the error that ended it, or None.
         from_cache: whether a processor answered in place of the model.
         sent_ids: the ids of the texts of which something was sent to the client, in order.
     """
 
     def __init__(
-        self, model: Model, request: ModelRequest, answer: Value, on_usage: Callable[[Usage | None], None]
+        self,
+        model: Model,
+        request: ModelRequest,
+        answer: Value,
+        call_ids: CallIds,
+        on_usage: Callable[[Usage | None], None],
     ) -> None:
         self.model = model
         self.request = request
@@ -65,6 +72,7 @@ class ModelAttempt:
         self.from_cache = answer is not None
         self.sent_ids: dict[str, None] = {}
         self._answer = answer
+        self._call_ids = call_ids
         self._on_usage = on_usage
         self._released_end: Values = EMPTY  # of the ``finish`` that left the guards
         self._metadata: Values | None = None  # of the ``response-metadata`` that left the guards
@@ -72,27 +80,34 @@ class ModelAttempt:
     async def source(self) -> AsyncGenerator[Chunk]:
         """Yield the chunks of the answer. The model is called when the first chunk is requested."""
         yield Chunk("step-start")
-        keep = self.chunks.append
         try:
             if self.from_cache:
                 for chunk in _answer_chunks(self._answer):
-                    keep(chunk)
-                    yield chunk
+                    yield self._kept(chunk)
             else:
                 stream = self.model.stream(self.request)
                 try:
                     async for chunk in stream:
-                        keep(chunk)
-                        yield chunk
+                        yield self._kept(chunk)
                 finally:
+                    await close_source(stream)
                     if self.chunks:
                         self._on_usage(self.usage)
-                    await close_source(stream)
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})
         except Exception as error:
             self.error = error
             raise
+
+    def _kept(self, sent: Chunk | str) -> Chunk:
+        """Return a chunk of the answer with the own id of its call, and keep it.
+
+        Raises:
+            UsageError: it is no chunk.
+        """
+        chunk = self._call_ids.own(as_chunk(sent))
+        self.chunks.append(chunk)
+        return chunk
 
     def note(self, chunk: Chunk) -> bool:
         """Note a chunk that leaves the stream; return whether the client gets it."""
@@ -200,7 +215,14 @@ class ModelStep:
             return
         prompt = self._prompt(asked)
         sent = request if prompt == request.messages else replace(request, messages=prompt)
-        attempt = ModelAttempt(ask.model, sent, asked.answer, lambda usage: run.spend(ask.model.name, usage))
+        history = run.message_list.all
+        attempt = ModelAttempt(
+            ask.model,
+            sent,
+            asked.answer,
+            CallIds(lambda: call_ids_of(history)),
+            lambda usage: run.spend(ask.model.name, usage),
+        )
         known = {message.id for message in run.message_list.response}
         try:
             async with aclosing(self._answer(ask, attempt, steps)) as chunks:
@@ -359,6 +381,7 @@ class ModelStep:
         if data.blocked:
             self._take_back(ask, attempt, data.outcome)
             return
+        _check_call_ids(message)
         calls = _open(message) if reason not in _NO_TOOLS else ()
         tools = ToolStep(run, self._task, ask, run.step_number, self._group)
         async with aclosing(tools.chunks(message, calls)) as chunks:
@@ -389,6 +412,16 @@ class ModelStep:
         usage = None if attempt is None else usage_payload(attempt.usage)
         payload = {"reason": reason, "is_continued": goes_on, "usage": usage}
         return Chunk("step-finish", payload=payload, run_id=self._run.run_id)
+
+
+def _check_call_ids(message: Message | None) -> None:
+    """Refuse an answer in which a processor has given one id to several calls: no result could be told apart."""
+    ids = [call.call_id for call in calls_of(message)]
+    if len(set(ids)) < len(ids):
+        raise UsageError(
+            "two tool calls of the answer have one id after the output processors; a processor that adds or changes "
+            "calls has to give each its own"
+        )
 
 
 def _open(message: Message | None) -> tuple[ToolPart, ...]:
