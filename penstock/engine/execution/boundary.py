@@ -18,7 +18,7 @@ from penstock.engine.graph.plan import plan_steps
 from penstock.engine.merging.changes import followed_by
 from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
-from penstock.engine.processor.stages import WrongReturnError, known_edits
+from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
 from penstock.engine.values.errors import EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
@@ -127,7 +127,11 @@ def after_failure(
     verdict: Tripwire | None = None,
     owner: PlanStep | PlanPolicy | None = None,
 ) -> Payload:
-    """Return the payload after a failure: stopped (``block``) or unchanged (``allow``); otherwise raise the failure."""
+    """Return the payload after a failure: stopped (``block``) or unchanged (``allow``); otherwise raise the failure.
+
+    A stage that handles another failure is not ended by this one: there the payload is unchanged, and the next step
+    runs.
+    """
     if on_error == "block":
         log.warning("%s%s; what it checks is blocked", failure, _judge_reason(failure))
         return payload.stopped(verdict or failure_verdict(failure), failure)
@@ -136,7 +140,14 @@ def after_failure(
             owner.warned_open = True
             log.warning("%s; its policy lets the run go on without it (said once)", failure)
         return payload
+    if failure.stage in _OUTLIVING:
+        log.warning("%s; the next step is asked, and what the stage handles stays as it is", failure)
+        return payload
     raise failure from failure.__cause__
+
+
+_OUTLIVING = frozenset(stage.name for stage in STAGES.values() if stage.outlives_failures)
+"""The stages that a failure does not end."""
 
 
 def _judge_reason(failure: StepFailedError) -> str:

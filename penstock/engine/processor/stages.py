@@ -337,6 +337,8 @@ class Stage:
             None: the stage cannot retry.
         takes_back: what a verdict removes from the conversation: the last ``answer``, or all answers of the ``run``.
         retracts: whether a verdict retracts text that was sent to the client.
+        outlives_failures: whether the next step runs after one that failed under ``on_error="raise"``, because the
+            stage handles another failure, which must not be lost.
     """
 
     name: str
@@ -363,6 +365,7 @@ class Stage:
     retries: Literal["answer", "call"] | None = None
     takes_back: Literal["answer", "run"] | None = None
     retracts: bool = False
+    outlives_failures: bool = False
 
 
 _ROWS = (
@@ -423,6 +426,7 @@ _ROWS = (
         asks=True,
         retries="call",
         takes_back="answer",
+        outlives_failures=True,
     ),
     Stage(
         "process_output_stream",

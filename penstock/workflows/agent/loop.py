@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
-from penstock.engine.values.errors import ModelError, PenstockError, StepFailedError
+from penstock.engine.values.errors import ModelError, StepFailedError
 from penstock.engine.values.frozen import EMPTY
 from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
@@ -181,16 +181,20 @@ class Loop:
 
 
 def _described(error: Exception) -> dict[str, object]:
-    """Return what the client gets to know of an error.
+    """Return what the client gets to know of an error: its type, and a text of our own.
 
-    Texts of our own errors never quote messages; of other errors, only the type is sent.
+    The text of an error may quote the request or the answer: a provider's often does, and no guard has read it. The
+    caller of the request gets the error itself.
     """
     payload: dict[str, object] = {"error": type(error).__name__}
     if isinstance(error, ModelError):
-        return {**payload, "message": error.problem, "status": error.status}
+        status = error.status if isinstance(error.status, int) else None
+        why = "" if status is None else f" with the HTTP status {status}"
+        message = f"the model call failed{why}; the provider's message is in the exception that the request raised"
+        return {**payload, "message": message, "status": status}
     if isinstance(error, StepFailedError):  # where it failed is for the log only
         return {**payload, "message": f"{error.processor_id!r} failed in {error.stage}"}
-    return {**payload, "message": str(error)} if isinstance(error, PenstockError) else payload
+    return {**payload, "message": "the request failed; the exception that it raised says why"}
 
 
 def make_result(run: Run, progress: RequestProgress, status: Status | None) -> AgentResult:

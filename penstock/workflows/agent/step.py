@@ -13,7 +13,7 @@ from penstock.engine.streams.sources import as_chunk, close_source
 from penstock.engine.values.answer_builder import usage_of
 from penstock.engine.values.call_ids import CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
-from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
+from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
@@ -325,14 +325,7 @@ class ModelStep:
         """
         run, model = self._run, attempt.model
         step = StepResult(run.step_number, finish_reason="error", usage=attempt.usage, model=model.name)
-        try:
-            outcome = await run.process_api_error(
-                error, model=model, steps=tuple(self._progress.current(run.message_list))
-            )
-        except StepFailedError as broken:
-            cause = error if isinstance(error, ModelError) else type(error).__name__
-            broken.add_note(f"It was handling this error of the model call: {cause}")
-            raise
+        outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.current(run.message_list)))
         if outcome.blocked and not outcome.retry_granted:
             self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
             for chunk in outcome.chunks:

@@ -42,8 +42,8 @@ def call(name: str, path: str, id: str = "call") -> dict[str, Any]:
     return {"id": id, "name": name, "args": {"path": path}}
 
 
-BOTH = {"tool_calls": [call("read_file", "/important"), call("delete_file", "/tmp/scratch")]}
-AS_CALLED = [("read_file", "/important"), ("delete_file", "/tmp/scratch")]
+BOTH = {"tool_calls": [call("read_file", "/important"), call("delete_file", "/scratch")]}
+AS_CALLED = [("read_file", "/important"), ("delete_file", "/scratch")]
 
 
 def parts_of(messages: tuple[Message, ...]) -> list[ToolPart]:
@@ -61,11 +61,11 @@ async def test_two_calls_with_one_id_are_run_as_they_were_made(streamed: bool) -
     called = {chunk.id: chunk.payload["name"] for chunk in chunks if chunk.type == "tool-call"}
     results = {chunk.id: chunk.payload["result"] for chunk in chunks if chunk.type == "tool-result"}
     assert called == {"call": "read_file", "call-2": "delete_file"}
-    assert results == {"call": "/important was read", "call-2": "/tmp/scratch is gone"}
+    assert results == {"call": "/important was read", "call-2": "/scratch is gone"}
     parts = parts_of(await stream.messages)
     assert [(part.call_id, part.name, part.arguments["path"], part.result) for part in parts] == [
         ("call", "read_file", "/important", "/important was read"),
-        ("call-2", "delete_file", "/tmp/scratch", "/tmp/scratch is gone"),
+        ("call-2", "delete_file", "/scratch", "/scratch is gone"),
     ]
     if streamed:
         written = {chunk.id for chunk in chunks if chunk.type == "tool-input-start"}
@@ -92,7 +92,6 @@ async def test_the_caller_answers_calls_that_had_one_id() -> None:
 
 def external(name: str) -> Any:
     """Return a tool that the caller runs."""
-
     return Tool.external(name, {"type": "object", "properties": {"path": {"type": "string"}}})
 
 
@@ -161,7 +160,7 @@ async def test_a_result_of_the_provider_answers_its_own_call_only() -> None:
     assert ran == AS_CALLED[1:]
     assert [(p.call_id, p.result) for p in parts_of(result.messages)] == [
         ("c", "by provider"),
-        ("c-2", "/tmp/scratch is gone"),
+        ("c-2", "/scratch is gone"),
     ]
 
 
@@ -181,5 +180,5 @@ async def test_a_run_by_itself_keeps_calls_apart() -> None:
     assert left == ["c", "c-2"]
     assert [(p.call_id, p.name, p.arguments["path"]) for p in parts_of((stream.message,))] == [
         ("c", "read_file", "/important"),
-        ("c-2", "delete_file", "/tmp/scratch"),
+        ("c-2", "delete_file", "/scratch"),
     ]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import anyio
 import pytest
 
 from penstock import (
@@ -21,9 +22,10 @@ from penstock import (
     OutputStreamContext,
     Retry,
     TextPart,
+    Workflow,
     processor,
 )
-from penstock.engine import DataPart, StepFailedError
+from penstock.engine import DataPart, ModelRequest, PenstockError, StepFailedError, UsageError
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -128,18 +130,90 @@ async def test_a_failed_call_that_is_blocked_is_a_step_with_the_verdict() -> Non
     assert result.steps[0].tripwire == result.tripwire
 
 
-async def test_a_handler_that_breaks_does_not_hide_what_the_model_failed_with() -> None:
-    """Its error carries a note."""
+async def test_an_error_processor_that_breaks_is_logged_and_the_next_one_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And the model's error is the one that is raised, whatever shape the processors stand in."""
+
+    @processor(edits="nothing")
+    def broken(ctx: APIErrorContext[Any]) -> None:
+        raise ValueError("bug")
+
+    @processor(edits="nothing")
+    async def hangs(ctx: APIErrorContext[Any]) -> None:
+        await anyio.sleep_forever()
+
+    @processor
+    def again(ctx: APIErrorContext[Any]) -> Retry | None:
+        return Retry() if ctx.retry_count == 0 else None
+
+    down = {"error": {"status": 500, "message": "down"}}
+    late = Workflow("late").then(Workflow("inner").then(hangs), timeout=0.01)
+    for first in (broken, Workflow("w").then(broken), late, Workflow("p").parallel(broken, hangs, timeout=0.01)):
+        caplog.clear()
+        with pytest.raises(ModelError, match="down"):
+            await Agent(ScriptedModel([down]), processors=[first], max_error_retries=0).generate("Hi")
+        assert "failed in process_api_error" in caplog.text
+        agent = Agent(ScriptedModel([down, "ok"]), processors=[first], error_processors=[again])
+        assert (await agent.generate("Hi")).text == "ok"
+
+
+async def test_an_error_processor_that_blocks_if_it_breaks_still_blocks() -> None:
+    """It was asked for."""
 
     @processor
     def broken(ctx: APIErrorContext[Any]) -> None:
         raise ValueError("bug")
 
     model = ScriptedModel([{"error": {"status": 500, "message": "down"}}])
-    with pytest.raises(StepFailedError) as caught:
-        await Agent(model, processors=[broken]).generate("Hi")
-    assert "down" in caught.value.__notes__[0]
-    assert not isinstance(caught.value, ModelError)
+    result = await Agent(model, processors=[Workflow("w").then(broken, on_error="block")]).generate("Hi")
+    assert result.status == "blocked"
+
+
+SECRET = "joe.secret@example.com"
+
+
+class CustomError(PenstockError):
+    """An error of an application, made of ours."""
+
+
+class Failing:
+    """A model that fails with an error, after a piece of text."""
+
+    name = "failing"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Yield a piece, and raise."""
+        yield Chunk("text-delta", "Hello", "t")
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelError("m", f"invalid input: {SECRET}", status=400, code=SECRET, body=SECRET, headers={"x": SECRET}),
+        ModelError("m", SECRET),
+        UsageError(SECRET),
+        CustomError(SECRET),
+        ValueError(SECRET),
+    ],
+)
+async def test_what_an_error_says_is_for_the_caller_and_not_for_the_client(error: Exception) -> None:
+    """A provider's message often quotes the request, and no guard has read it."""
+    chunks: list[Chunk] = []
+    raised: list[Exception] = []
+    with pytest.raises(type(error)) as caught:
+        await Agent(Failing(error)).generate("Hi", on_chunk=chunks.append, on_error=raised.append)
+    assert caught.value is error
+    assert raised == [error]
+    assert SECRET not in repr(chunks)
+    told = next(chunk for chunk in chunks if chunk.type == "error").payload
+    assert told["error"] == type(error).__name__
+    assert "exception" in told["message"]
+    assert told.get("status") == getattr(error, "status", None)
 
 
 async def test_steps_are_told_as_their_answers_stand_by_now() -> None:
