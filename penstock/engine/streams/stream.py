@@ -17,8 +17,19 @@ from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.builder import Builder, plain_hooks
 from penstock.engine.streams.policy import end_all, feed_through, first_deadline, wake_all
-from penstock.engine.streams.sources import WAKE, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
+from penstock.engine.streams.sources import (
+    PATIENCE,
+    WAKE,
+    Ending,
+    FromSync,
+    TaskReader,
+    as_chunk,
+    close_source,
+    failure_of,
+    iterator_of,
+)
 from penstock.engine.streams.steps import Stopped, StreamCall
+from penstock.engine.tasks import close_in, on_asyncio
 from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.call_ids import CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, notices
@@ -164,6 +175,7 @@ class OutputStream:
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
+        self._scope: anyio.CancelScope | None = None
         self._closing = AsyncExitStack()  # closes everything in reverse order, even if closing one thing fails
         self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
@@ -222,6 +234,8 @@ class OutputStream:
         """
         if self._chunks is not None:
             raise UsageError("a stream can be entered once only; create a new one from a new source")
+        if not self._sync and not on_asyncio():
+            self._scope = self._closing.enter_context(anyio.CancelScope())  # around any scope of the source's
         self._closing.callback(self._close_steps)
         if (self._timed or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
@@ -239,6 +253,8 @@ class OutputStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close everything, however far it was read."""
+        if self._scope is not None:
+            close_in(self._scope, PATIENCE)
         await self._closing.aclose()
 
     # What leaves
@@ -253,8 +269,8 @@ class OutputStream:
             while True:
                 try:
                     item = await advance()
-                except Exception as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
-                    failure = None if isinstance(error, StopAsyncIteration) else error
+                except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
+                    failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
                     break
                 self._check_going(call)
                 made = normalize(await self._made(pipes, item))
@@ -284,8 +300,8 @@ class OutputStream:
             while True:
                 try:
                     item = await advance()
-                except Exception as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
-                    failure = None if isinstance(error, StopAsyncIteration) else error
+                except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
+                    failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
                     break
                 if run.stopped is not None:
                     self._check_going(call)

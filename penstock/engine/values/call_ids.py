@@ -25,6 +25,11 @@ CALL_ID_KEYS = ("call_id", "tool_call_id", "toolCallId")
 NAME_KEYS = ("name", "tool_name", "toolName")
 """The keys of a chunk's payload that may hold the name of a tool."""
 
+OF_CALLS = frozenset(
+    {"tool-input-start", "tool-input-delta", "tool-input-end", "tool-call", "tool-result", "tool-error"}
+)
+"""The chunks that belong to a call."""
+
 _LONGEST = 40
 """How many characters of a given id a new one keeps: no provider takes ids of more than 64."""
 
@@ -65,11 +70,11 @@ class CallIds:
     def own(self, chunk: Chunk) -> Chunk:
         """Return a chunk with the own id of its call; a chunk that belongs to no call is returned unchanged."""
         kind = chunk.type
+        if kind not in OF_CALLS:
+            return chunk
         if kind == "tool-call":
             return self._whole(chunk)
-        if kind in ("tool-result", "tool-error"):
-            return self._result(chunk)
-        return self._piece(chunk) if kind.startswith("tool-input-") else chunk
+        return self._result(chunk) if kind in ("tool-result", "tool-error") else self._piece(chunk)
 
     def _piece(self, chunk: Chunk) -> Chunk:
         unended = self._open.setdefault(chunk.id, deque())

@@ -11,9 +11,11 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from penstock.engine.execution.boundary import passes_through
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
-from penstock.engine.values.errors import ModelError, StepFailedError
+from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.tripwire import TripwireSignal
 from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 from penstock.workflows.agent.request import RequestProgress
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("penstock.agent")
+_BROKE_OFF = "the request broke off, since something that a function of the caller's awaited was cancelled"
 
 
 class Loop:
@@ -70,18 +73,31 @@ class Loop:
         """Whether the end is decided: by a verdict, an error, or the ``finish`` that is about to leave."""
         return self._finished or self.run.tripwire is not None or self.progress.error is not None
 
+    def check_over(self) -> None:
+        """Note that a request whose chunks have stopped without an end has failed: it is no success."""
+        if not self.over:
+            self.progress.error = UsageError(_BROKE_OFF)
+            self.run.abandon()
+
     async def chunks(self) -> AsyncGenerator[Chunk]:
         """Yield the chunks for the client, up to a ``tripwire``, a ``finish`` or an ``error``.
 
         An error is not raised here: it is in ``progress``, for the stream to raise after the last chunk.
         """
-        sent = False
+        sent = closing = False
         try:
             async with aclosing(self._run()) as chunks:
                 async for chunk in chunks:
                     sent = chunk.type == "tripwire"
-                    yield chunk
-        except Exception as error:  # noqa: BLE001 - the stream raises it after the last chunk
+                    try:
+                        yield chunk
+                    except GeneratorExit:
+                        closing = True
+                        raise
+        except BaseException as caught:
+            if closing:
+                raise
+            error = _failure_of(caught)
             if (
                 self.run.tripwire is not None
             ):  # a concurrent check has ended the run: its verdict counts more than the error
@@ -178,6 +194,21 @@ class Loop:
         return Chunk(
             "finish", payload={"reason": reason, "usage": usage, "is_continued": False}, run_id=self.run.run_id
         )
+
+
+def _failure_of(error: BaseException) -> Exception:
+    """Return an error that ends the request.
+
+    Raises:
+        BaseException: the error itself, if it cancels or interrupts the caller's task.
+    """
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, TripwireSignal) or passes_through(error):
+        raise error
+    failure = UsageError(_BROKE_OFF)
+    failure.__cause__ = error
+    return failure
 
 
 def _described(error: Exception) -> dict[str, object]:

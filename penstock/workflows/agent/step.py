@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from penstock.engine.streams.chunk_texts import sent
-from penstock.engine.streams.sources import as_chunk, close_source
+from penstock.engine.streams.sources import as_chunk, close_source, failure_of
 from penstock.engine.values.answer_builder import usage_of
-from penstock.engine.values.call_ids import CallIds, call_ids_of
+from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
@@ -78,36 +78,38 @@ class ModelAttempt:
         self._metadata: Values | None = None  # of the ``response-metadata`` that left the guards
 
     async def source(self) -> AsyncGenerator[Chunk]:
-        """Yield the chunks of the answer. The model is called when the first chunk is requested."""
+        """Yield the chunks of the answer. The model is called when the first chunk is requested.
+
+        Raises:
+            UsageError: the model, or the processor that answers in its place, sent something that is no chunk.
+        """
         yield Chunk("step-start")
+        keep, own = self.chunks.append, self._call_ids.own
         try:
             if self.from_cache:
-                for chunk in _answer_chunks(self._answer):
-                    yield self._kept(chunk)
+                for chunk in map(own, _answer_chunks(self._answer)):
+                    keep(chunk)
+                    yield chunk
             else:
                 stream = self.model.stream(self.request)
                 try:
-                    async for chunk in stream:
-                        yield self._kept(chunk)
+                    async for sent in stream:
+                        chunk = sent if type(sent) is Chunk else as_chunk(sent)
+                        if chunk.type in OF_CALLS:
+                            chunk = own(chunk)
+                        keep(chunk)
+                        yield chunk
                 finally:
                     await close_source(stream)
                     if self.chunks:
                         self._on_usage(self.usage)
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})
-        except Exception as error:
-            self.error = error
-            raise
-
-    def _kept(self, sent: Chunk | str) -> Chunk:
-        """Return a chunk of the answer with the own id of its call, and keep it.
-
-        Raises:
-            UsageError: it is no chunk.
-        """
-        chunk = self._call_ids.own(as_chunk(sent))
-        self.chunks.append(chunk)
-        return chunk
+        except BaseException as error:
+            self.error = failure_of(error, self.model.name)
+            if self.error is error:
+                raise
+            raise self.error from error
 
     def note(self, chunk: Chunk) -> bool:
         """Note a chunk that leaves the stream; return whether the client gets it."""
