@@ -374,7 +374,7 @@ class Run:
         if not granted:
             self._drop_held()
         outcome = Outcome(call, self._conversation.payload.stopped(verdict, end.failure), records, granted)
-        if not stage.retracts or (stage.streams and not granted):
+        if not stage.retracts:
             return outcome
         if granted:
             self._answers.keep(outcome.message_list)

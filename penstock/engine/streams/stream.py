@@ -324,13 +324,13 @@ class OutputStream:
             raise failure
 
     def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
-        """Return the chunks that report a verdict; before another attempt, texts that have left are retracted."""
+        """Return the chunks that report a verdict; texts that have left are retracted, in one chunk."""
         self._close_steps()
         if self.outcome is None or not self.outcome.blocked:
             self.outcome = self._host.stopped(verdict.tripwire, verdict.failure)
-        retry = self.outcome.retry_granted
-        out = self._normalizer.answer.blocks if retry and self._held is None else ()
-        return notices(verdict.tripwire, call.run.run_id, (*self.outcome.taken_back, *out), retry=retry)
+        out = self._normalizer.answer.blocks if self._held is None else ()
+        blocks = dict.fromkeys((*self.outcome.taken_back, *out))
+        return notices(verdict.tripwire, call.run.run_id, blocks, retry=self.outcome.retry_granted)
 
     @staticmethod
     def _check_going(call: StageCall) -> None:

@@ -330,6 +330,8 @@ class ModelStep:
         outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.current(run.message_list)))
         if outcome.blocked and not outcome.retry_granted:
             self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
+            if attempt.sent_ids:
+                yield retract_chunk(attempt.sent_ids, run.run_id)
             for chunk in outcome.chunks:
                 yield chunk
             return

@@ -93,10 +93,10 @@ async def test_a_run_fails_with_such_a_source_too(shape: str) -> None:
     left: list[str] = []
 
     async def read() -> None:
-        async with Workflow("w").then(*SHAPES[shape] or [look]).start() as run:
-            async with run.process_output_stream(raises_it()) as chunks:
-                async for chunk in chunks:
-                    left.append(chunk.text)  # noqa: PERF401 - what came before the error counts
+        run = Workflow("w").then(*SHAPES[shape] or [look]).start()
+        async with run, run.process_output_stream(raises_it()) as chunks:
+            async for chunk in chunks:
+                left.append(chunk.text)  # noqa: PERF401 - what came before the error counts
 
     with anyio.fail_after(5), pytest.raises(ModelError):
         await read()

@@ -20,6 +20,7 @@ from penstock import (
     OutputResultContext,
     OutputStepContext,
     OutputStreamContext,
+    RegexFilterProcessor,
     Retry,
     TextPart,
     Workflow,
@@ -156,6 +157,65 @@ async def test_an_error_processor_that_breaks_is_logged_and_the_next_one_is_aske
         assert "failed in process_api_error" in caplog.text
         agent = Agent(ScriptedModel([down, "ok"]), processors=[first], error_processors=[again])
         assert (await agent.generate("Hi")).text == "ok"
+
+
+class Speaks:
+    """A model that says two pieces, and then perhaps breaks."""
+
+    name = "speaks"
+
+    def __init__(self, breaks: bool = False) -> None:
+        self._breaks = breaks
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Yield them."""
+        yield Chunk("text-delta", "Hello. ", "t1")
+        yield Chunk("text-delta", "BAD", "t1")
+        if self._breaks:
+            raise ValueError
+        yield Chunk("finish", payload={"reason": "stop"})
+
+
+async def test_what_had_left_before_a_verdict_is_retracted_once_whoever_gives_it() -> None:
+    """A hook of the stream, a guard, a chunk behind the answer, a processor of errors, or a stage in live release."""
+
+    @processor(edits="nothing")
+    def hook(chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+        if "BAD" in chunk.text:
+            ctx.abort("no")
+        return chunk
+
+    @processor(edits="nothing")
+    def at_the_end(chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+        if chunk.type == "step-finish":
+            ctx.abort("no")
+        return chunk
+
+    @processor(edits="nothing")
+    def gives_up(ctx: APIErrorContext[Any]) -> None:
+        ctx.abort("no")
+
+    @processor(edits="nothing")
+    def later(ctx: OutputStepContext) -> None:
+        ctx.abort("no")
+
+    guard = RegexFilterProcessor([{"name": "bad", "pattern": "BAD"}])
+    for item in (hook, guard, at_the_end, gives_up, later):
+        agent = Agent(Speaks(breaks=item is gives_up), processors=[item], release="live")
+        async with agent.stream("Hi") as stream:
+            chunks = [chunk async for chunk in stream]
+        assert [chunk.type for chunk in chunks[-2:]] == ["retract", "tripwire"], item
+        assert [chunk.payload["blocks"] for chunk in chunks if chunk.type == "retract"] == [("t1",)]
+        assert await stream.text == ""
+
+
+async def test_an_answer_that_is_held_is_never_retracted() -> None:
+    """Nothing of it had left."""
+    guard = RegexFilterProcessor([{"name": "bad", "pattern": "BAD"}])
+    for release in ("step", "result"):
+        async with Agent(Speaks(), processors=[guard], release=release).stream("Hi") as stream:
+            kinds = [chunk.type async for chunk in stream]
+        assert kinds == ["start", "tripwire"] or kinds == ["start", "step-start", "tripwire"]
 
 
 async def test_an_error_processor_that_blocks_if_it_breaks_still_blocks() -> None:
