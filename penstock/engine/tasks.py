@@ -73,6 +73,19 @@ async def within(seconds: float, work: Awaitable[object]) -> bool:
     return True
 
 
+def call_later(seconds: float, function: Callable[[], None]) -> Callable[[], None]:
+    """Call a function after some seconds, unless the returned one is called before; on asyncio only."""
+    if not on_asyncio():
+        return _nothing
+    import asyncio
+
+    return asyncio.get_running_loop().call_later(seconds, function).cancel
+
+
+def _nothing() -> None:
+    """Cancel nothing."""
+
+
 def close_in(scope: anyio.CancelScope, seconds: float) -> None:
     """Let what follows in a scope run to its end, also if the task is cancelled, but for these seconds at most.
 

@@ -42,6 +42,7 @@ class PlanStep:
         "stage",
         "timed",
         "warned_open",
+        "warned_slow",
     )
 
     def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str) -> None:
@@ -57,6 +58,7 @@ class PlanStep:
         self.ends = step.processor.ends
         self.stage = stage
         self.warned_open = False  # whether the log has warned that its failures let runs go on
+        self.warned_slow = False  # whether the log has warned that it holds streams for long
 
 
 Orders: TypeAlias = "Mapping[str, tuple[int, ...]]"
