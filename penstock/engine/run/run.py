@@ -271,18 +271,27 @@ class Run:
         """
         return self._run(STAGES["process_output_step"], messages, EMPTY, FrozenDict(info))
 
-    def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "") -> Stepping:
+    def process_tool_call(
+        self, tool_name: str, arguments: Value, *, call_id: str = "", steps: Iterable[Value] | None = None
+    ) -> Stepping:
         """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
-        return self._tool(STAGES["process_tool_call"], arguments, tool_name, call_id)
+        return self._tool(STAGES["process_tool_call"], arguments, tool_name, call_id, steps=steps)
 
     def process_tool_result(
-        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = "", is_error: bool = False
+        self,
+        tool_name: str,
+        result: Value,
+        *,
+        arguments: Value = None,
+        call_id: str = "",
+        is_error: bool = False,
+        steps: Iterable[Value] | None = None,
     ) -> Stepping:
         """Run `process_tool_result` before a result enters the history; `Outcome.result`.
 
         ``is_error``: the tool failed, and the result is the text of its error.
         """
-        info: dict[str, Value] = {"arguments": freeze(arguments), "is_error": is_error}
+        info: dict[str, Value] = {"arguments": freeze(arguments), "is_error": is_error, "steps": steps}
         return self._tool(STAGES["process_tool_result"], result, tool_name, call_id, **info)
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:

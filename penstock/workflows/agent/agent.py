@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import anyio
 
 from penstock.engine.graph.builder import is_name
-from penstock.engine.render import render
+from penstock.engine.render import render_lists
 from penstock.engine.run.run import Run
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
@@ -187,18 +187,19 @@ class Agent:
         format: Literal["mermaid", "dot", "text", "json"] = "text",  # noqa: A002
         stage: str | None = None,
     ) -> str:
-        """Return the processors as a diagram, in the order ``processors``, input, output, error.
+        """Return the processors as a diagram: each with the stages at which it runs in this agent, and no others.
 
         Args:
             format: ``mermaid``, ``dot``, ``text`` or ``json``, as in `Workflow.draw`.
-            stage: draw only the steps that implement this stage. None: all steps.
+            stage: draw only what runs at this stage, in the order in which it does. None: all steps, in the order of
+                their lists: input, output, error.
 
         Raises:
             UsageError: a processor list is, or contains, a function of the request context, so it is not known yet.
         """
         if self._plans is None:
             raise UsageError("a processor list depends on the request context, so it is not known before a request")
-        return render(self.id, self._plans.root, format, stage)
+        return render_lists(self.id, self._plans, format, stage)
 
     def __repr__(self) -> str:
         """Show the id and the model's name."""

@@ -228,13 +228,14 @@ def _described(error: Exception) -> dict[str, object]:
     return {**payload, "message": "the request failed; the exception that it raised says why"}
 
 
-def make_result(run: Run, progress: RequestProgress, status: Status | None) -> AgentResult:
+def make_result(run: Run, progress: RequestProgress, status: Status | None, unfinished: str = "") -> AgentResult:
     """Return the result of a request.
 
     Args:
         run: the run of the request.
         progress: how far it has come.
         status: ``cancelled``, which the loop does not know; None: find out.
+        unfinished: what the client has of the text of an answer that was cancelled before it ended.
     """
     steps = progress.current(run.message_list)
     pending = _pending(run, progress)
@@ -242,7 +243,7 @@ def make_result(run: Run, progress: RequestProgress, status: Status | None) -> A
     reasons = {"blocked": "other", "cancelled": "aborted", "failed": "error"}
     return AgentResult(
         run.message_list,
-        "".join(step.text for step in steps),
+        "".join([step.text for step in steps]) + (unfinished if how == "cancelled" and progress.answering else ""),
         run.facts.get(OBJECT) if how == "success" else None,
         run.tripwire,
         how,

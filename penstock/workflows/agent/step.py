@@ -226,6 +226,7 @@ class ModelStep:
             lambda usage: run.spend(ask.model.name, usage),
         )
         known = {message.id for message in run.message_list.response}
+        self._progress.answering = True
         try:
             async with aclosing(self._answer(ask, attempt, steps)) as chunks:
                 async for chunk in chunks:
@@ -233,6 +234,8 @@ class ModelStep:
         finally:
             if len(self._progress.steps) == len(steps):  # it ended before its answer was accepted
                 self._forget(known)
+            else:
+                self._progress.answering = False
 
     def _forget(self, known: Collection[str]) -> None:
         """Remove the messages of this step from the conversation."""
@@ -380,7 +383,7 @@ class ModelStep:
             return
         _check_call_ids(message)
         calls = _open(message) if reason not in _NO_TOOLS else ()
-        tools = ToolStep(run, self._task, ask, run.step_number, self._group)
+        tools = ToolStep(run, self._task, ask, progress, self._group)
         async with aclosing(tools.chunks(message, calls)) as chunks:
             async for chunk in chunks:
                 yield chunk

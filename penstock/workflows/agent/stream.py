@@ -131,6 +131,7 @@ class AgentStream(Generic[T]):
         self._buffer: deque[Chunk] = deque()
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
+        self._unfinished: list[str] = []  # the text of the step at hand, as it was read
         self._in_task = False  # whether the loop has a task of its own
         self._cancelled = False
         self._error: Exception | None = None  # of the request, until it was raised
@@ -307,7 +308,7 @@ class AgentStream(Generic[T]):
         chunks = cast("AsyncGenerator[Chunk]", self._chunks)
         if not self._cancelled:
             try:
-                return await cast("CancellableReader[Chunk]", self._reader).next()
+                chunk = await cast("CancellableReader[Chunk]", self._reader).next()
             except StopAsyncIteration:
                 cast("Loop", self._loop).check_over()
                 return None
@@ -316,6 +317,12 @@ class AgentStream(Generic[T]):
             except BaseException:  # the reader was cancelled, and the loop with it
                 self._cancelled = True
                 raise
+            else:
+                if chunk.type == "text-delta":
+                    self._unfinished.append(chunk.text)
+                elif chunk.type == "step-start":
+                    self._unfinished.clear()
+                return chunk
         await chunks.aclose()
         self._result = self._abandoned()
         tripwire, run_id = self._result.tripwire, self._result.run_id
@@ -340,7 +347,7 @@ class AgentStream(Generic[T]):
     def _ended(self, status: Status | None = None) -> AgentResult[T]:
         loop = cast("Loop", self._loop)
         self._error = loop.progress.error
-        return cast("AgentResult[T]", make_result(loop.run, loop.progress, status))
+        return cast("AgentResult[T]", make_result(loop.run, loop.progress, status, "".join(self._unfinished)))
 
     async def _call_back(self, name: str, what: Value) -> None:
         """Call a callback of the caller; an exception in it is logged, and the request goes on."""

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import Approve
-    from penstock.workflows.agent.request import RequestTask, StepRequest
+    from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
+    from penstock.workflows.agent.results import StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +208,17 @@ class ToolStep:
         answered: how many calls have a result.
     """
 
-    def __init__(self, run: Run, task: RequestTask, ask: StepRequest, number: int, group: BackgroundTasks) -> None:
+    def __init__(
+        self, run: Run, task: RequestTask, ask: StepRequest, progress: RequestProgress, group: BackgroundTasks
+    ) -> None:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
         self.answered = 0
         self._run = run
         self._task = task
         self._ask = ask
-        self._number = number
+        self._number = run.step_number
+        self._progress = progress
         self._group = group
 
     async def chunks(self, answer: Message | None, calls: Sequence[ToolPart]) -> AsyncGenerator[Chunk]:
@@ -226,7 +230,9 @@ class ToolStep:
         rules = CallRules(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
         judged: list[Outcome] = []
         for call in calls:
-            outcome = await self._run.process_tool_call(call.name, call.arguments, call_id=call.call_id)
+            outcome = await self._run.process_tool_call(
+                call.name, call.arguments, call_id=call.call_id, steps=self._steps()
+            )
             if outcome.blocked:
                 self.verdict = outcome
                 for chunk in outcome.chunks:
@@ -268,7 +274,7 @@ class ToolStep:
         failed = done.error is not None
         value = done.result if done.error is None else done.error.for_model
         outcome = await self._run.process_tool_result(
-            call.name, value, arguments=arguments, call_id=call.call_id, is_error=failed
+            call.name, value, arguments=arguments, call_id=call.call_id, is_error=failed, steps=self._steps()
         )
         if outcome.blocked:
             self.verdict = outcome
@@ -306,6 +312,9 @@ class ToolStep:
             keep_data(self._run, answer.id, sent.accepted)
         return sent.chunks
 
+    def _steps(self) -> tuple[StepResult, ...]:
+        return self._progress.current(self._run.message_list)
+
     def _context(self, call: ToolPart, send: Callable[[Chunk], None]) -> ToolContext:
         return ToolContext(
             call.name,
@@ -315,6 +324,7 @@ class ToolStep:
             self._run.message_list.all,
             self._number,
             send,
+            self._steps(),
         )
 
 
