@@ -11,7 +11,7 @@ import logging
 import sys
 import traceback
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.engine.graph.plan import plan_steps
@@ -228,10 +228,22 @@ def record(
     """Add a record of what a step did, and pass it to the observers."""
     notes = EMPTY if effects is None or effects.notes is None else effects.notes
     seconds = perf_counter() - started if started else 0.0
-    made = Record(
-        step.path, step.processor_id, call.stage.name, status, call.run.shadow, seconds, edits, tripwire, error, notes
-    )
     run = call.run
+    made = Record(
+        step.path,
+        step.processor_id,
+        call.stage.name,
+        status,
+        run.shadow,
+        seconds,
+        edits,
+        tripwire,
+        error,
+        notes,
+        run.run_id,
+        run.request_context.get("thread_id"),
+        time() - seconds,
+    )
     if run.records is not None:
         run.records.append(made)
     for observer in run.observers:

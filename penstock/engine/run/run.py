@@ -7,7 +7,9 @@ A run owns the `Conversation` (messages, facts, roll-back, retry budgets) and th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, get_args
+from contextlib import contextmanager
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args
 
 from penstock.engine.execution.boundary import log
 from penstock.engine.execution.executor import execute, run_overlapping
@@ -20,13 +22,14 @@ from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversa
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.errors import UsageError
+from penstock.engine.values.events import RunEvent
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
     from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.events import Span
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.message_list import Messages
     from penstock.engine.values.messages import Message
@@ -72,7 +76,7 @@ class Run:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.tripwire: Tripwire | None = None
-        retries = 0 if max_processor_retries is None else max_processor_retries
+        retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
         self._conversation = Conversation(MessageList(ids=ids, clock=clock), retries, max_error_retries)
         self._answers = HeldAnswers()
         self._plans = plans
@@ -82,6 +86,7 @@ class Run:
         )
         self._state.pending = [] if overlap else None
         self._abandoned = False
+        self._on_event = [told for told in (getattr(one, "on_event", None) for one in observers) if told is not None]
 
     @property
     def message_list(self) -> MessageList:
@@ -136,6 +141,43 @@ class Run:
             attempts: how many calls the tokens were used in.
         """
         self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
+
+    @contextmanager
+    def span(self, what: Span, path: str, name: str = "") -> Iterator[dict[str, Value]]:
+        """Tell observers of the start and the end of a part of the request; see `RunEvent`.
+
+        The dict that it yields becomes the details of the end. Without observers of events, nothing is made.
+        """
+        details: dict[str, Value] = {}
+        if not self._on_event:
+            yield details
+            return
+        started = perf_counter()
+        self._tell(what, "start", path, name)
+        try:
+            yield details
+        except BaseException as error:
+            details.setdefault("error", type(error).__name__)
+            raise
+        finally:
+            self._tell(what, "end", path, name, perf_counter() - started, details)
+
+    def _tell(
+        self,
+        what: Span,
+        phase: Literal["start", "end"],
+        path: str,
+        name: str,
+        seconds: float = 0.0,
+        details: Values = EMPTY,
+    ) -> None:
+        thread = self.request_context.get("thread_id")
+        event = RunEvent(what, phase, path, self.run_id, thread, time(), seconds, name, freeze(dict(details)))
+        for on_event in self._on_event:
+            try:
+                on_event(event)
+            except Exception:  # noqa: BLE001 - an observer changes nothing
+                log.exception("an observer failed; the run goes on")
 
     def serves(self, stage: str) -> bool:
         """Return whether any step has that stage."""
@@ -378,6 +420,8 @@ class Run:
         verdict = end.tripwire
         granted = verdict is not None and self._conversation.reject(stage, verdict, self._state)
         if verdict is not None and not granted:
+            if verdict.retry:
+                self._explain_no_retry(stage, verdict)
             self._stop(verdict)
         self._conversation.roll_back(stage, self._conversation.queued_from or before, ends=not granted)
         if not granted:
@@ -389,6 +433,14 @@ class Run:
             self._answers.keep(outcome.message_list)
         accepted = 0 if stage.takes_back == "run" else len(outcome.message_list.response)
         return outcome.with_stream(self._answers.retract(accepted))
+
+    def _explain_no_retry(self, stage: Stage, verdict: Tripwire) -> None:
+        """Log why an attempt that a verdict asks for is not made."""
+        if stage.retries is None:
+            why = f"{stage.name} cannot retry"
+        else:
+            why = f"the limit is reached: max_processor_retries={self._retries}"
+        log.info("%s asked for another attempt (retry=True); none is made: %s", verdict.processor_id, why)
 
     def _stop(self, tripwire: Tripwire) -> None:
         self.tripwire = self._state.stopped = tripwire

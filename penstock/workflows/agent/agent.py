@@ -58,8 +58,8 @@ class Agent:
             - ``input_processors``, ``output_processors`` (default: none): run at the input or output stages only,
               after ``processors``.
             - ``error_processors`` (default: none): run when a model call fails, and may ask for a retry.
-            - ``max_processor_retries`` (int from 0, or None; default None: no retries): how often in a row an answer
-              may be rejected and requested again.
+            - ``max_processor_retries`` (int from 0, or None; default None: 1): how often in a row an answer may be
+              rejected and requested again.
             - ``max_error_retries`` (int from 0, or None; default None): how often a failed model call may be repeated
               within a step if an error processor asks for it. None means ``max_processor_retries`` if that is set,
               else 3, or what the error processors want if that is more.
@@ -229,7 +229,7 @@ class Agent:
             records=options.records,
             observers=options.observers,
             overlap=True,
-            max_processor_retries=options.max_processor_retries,
+            max_processor_retries=options.processor_retries,
             max_error_retries=options.error_retries(plans.wants_retries),
             ids=options.ids,
             clock=options.clock,

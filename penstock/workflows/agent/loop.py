@@ -130,9 +130,11 @@ class Loop:
         goes_on = run.tripwire is None
         while goes_on:
             step = ModelStep(run, self._task, self.progress, self._group)
-            async with aclosing(step.chunks()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            with run.span("step", step.path) as told:
+                async with aclosing(step.chunks()) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                told["finish_reason"] = self.progress.steps[-1].finish_reason if self.progress.steps else "other"
             if step.accepted and not step.held:
                 await self._report(len(self.progress.steps) - 1)
             elif step.accepted:

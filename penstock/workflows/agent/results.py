@@ -197,6 +197,14 @@ class AgentResult(Generic[T]):
             raise BlockedError(self.tripwire)
         return self
 
+    def __bool__(self) -> bool:
+        """Refuse a truth value, which would be ambiguous.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("a result has no truth value; use result.blocked, or result.status == 'success'")
+
     def __repr__(self) -> str:
         """Show how the request ended, without any text."""
         verdict = f", blocked by {self.tripwire.processor_id!r}" if self.tripwire is not None else ""

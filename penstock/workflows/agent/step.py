@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -23,6 +24,7 @@ from penstock.workflows.agent.tools import ToolStep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
@@ -47,6 +49,7 @@ class ModelAttempt:
         call_ids: gives each tool call of the answer an id of its own.
         on_usage: called once with the usage of the call, or None, when the call ends, however it ends; not called if
             nothing arrived.
+        span: tells observers of the call while it lasts.
 
     Attributes:
         model: the model to call.
@@ -64,6 +67,7 @@ class ModelAttempt:
         answer: Value,
         call_ids: CallIds,
         on_usage: Callable[[Usage | None], None],
+        span: Callable[[], AbstractContextManager[dict[str, Value]]],
     ) -> None:
         self.model = model
         self.request = request
@@ -74,6 +78,7 @@ class ModelAttempt:
         self._answer = answer
         self._call_ids = call_ids
         self._on_usage = on_usage
+        self._span = span
         self._released_end: Values = EMPTY  # of the ``finish`` that left the guards
         self._metadata: Values | None = None  # of the ``response-metadata`` that left the guards
 
@@ -91,18 +96,20 @@ class ModelAttempt:
                     keep(chunk)
                     yield chunk
             else:
-                stream = self.model.stream(self.request)
-                try:
-                    async for sent in stream:
-                        chunk = sent if type(sent) is Chunk else as_chunk(sent)
-                        if chunk.type in OF_CALLS:
-                            chunk = own(chunk)
-                        keep(chunk)
-                        yield chunk
-                finally:
-                    await close_source(stream)
-                    if self.chunks:
-                        self._on_usage(self.usage)
+                with self._span() as told:
+                    stream = self.model.stream(self.request)
+                    try:
+                        async for sent in stream:
+                            chunk = sent if type(sent) is Chunk else as_chunk(sent)
+                            if chunk.type in OF_CALLS:
+                                chunk = own(chunk)
+                            keep(chunk)
+                            yield chunk
+                    finally:
+                        await close_source(stream)
+                        if self.chunks:
+                            self._on_usage(self.usage)
+                    told.update(finish_reason=str(self.end.get("reason") or "other"), usage=usage_payload(self.usage))
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})
         except BaseException as error:
@@ -177,12 +184,14 @@ class ModelStep:
     """One step of the loop. Lives as long as the step.
 
     Attributes:
+        path: its path in the events of the request.
         goes_on: whether another step follows: the attempt was rejected or failed and is repeated, or tools answered.
         accepted: whether the answer was accepted.
         held: whether the answer is held until the last stage has checked the whole.
     """
 
     def __init__(self, run: Run, task: RequestTask, progress: RequestProgress, group: BackgroundTasks) -> None:
+        self.path = f"step-{len(progress.steps)}"
         self.goes_on = False
         self.accepted = False
         self.held = False
@@ -217,14 +226,7 @@ class ModelStep:
             return
         prompt = self._prompt(asked)
         sent = request if prompt == request.messages else replace(request, messages=prompt)
-        history = run.message_list.all
-        attempt = ModelAttempt(
-            ask.model,
-            sent,
-            asked.answer,
-            CallIds(lambda: call_ids_of(history)),
-            lambda usage: run.spend(ask.model.name, usage),
-        )
+        attempt = self._attempt(ask.model, sent, asked.answer)
         known = {message.id for message in run.message_list.response}
         self._progress.answering = True
         try:
@@ -236,6 +238,13 @@ class ModelStep:
                 self._forget(known)
             else:
                 self._progress.answering = False
+
+    def _attempt(self, model: Model, request: ModelRequest, answer: Value) -> ModelAttempt:
+        run = self._run
+        history = run.message_list.all
+        call_ids = CallIds(lambda: call_ids_of(history))
+        span = functools.partial(run.span, "model", f"{self.path}/model", model.name)
+        return ModelAttempt(model, request, answer, call_ids, lambda usage: run.spend(model.name, usage), span)
 
     def _forget(self, known: Collection[str]) -> None:
         """Remove the messages of this step from the conversation."""
@@ -383,7 +392,7 @@ class ModelStep:
             return
         _check_call_ids(message)
         calls = _open(message) if reason not in _NO_TOOLS else ()
-        tools = ToolStep(run, self._task, ask, progress, self._group)
+        tools = ToolStep(run, self._task, ask, progress, self._group, self.path)
         async with aclosing(tools.chunks(message, calls)) as chunks:
             async for chunk in chunks:
                 yield chunk

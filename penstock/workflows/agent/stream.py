@@ -22,6 +22,7 @@ from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import UsageError
 from penstock.workflows.agent.cancellable import CancellableReader, ReadCancelledError
 from penstock.workflows.agent.loop import Loop, make_result
+from penstock.workflows.agent.results import usage_payload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
@@ -131,6 +132,7 @@ class AgentStream(Generic[T]):
         self._buffer: deque[Chunk] = deque()
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
+        self._told: dict[str, Value] = {}  # the details of the request's end, for observers
         self._unfinished: list[str] = []  # the text of the step at hand, as it was read
         self._in_task = False  # whether the loop has a task of its own
         self._cancelled = False
@@ -347,7 +349,9 @@ class AgentStream(Generic[T]):
     def _ended(self, status: Status | None = None) -> AgentResult[T]:
         loop = cast("Loop", self._loop)
         self._error = loop.progress.error
-        return cast("AgentResult[T]", make_result(loop.run, loop.progress, status, "".join(self._unfinished)))
+        result = cast("AgentResult[T]", make_result(loop.run, loop.progress, status, "".join(self._unfinished)))
+        self._told.update(status=result.status, finish_reason=result.finish_reason, usage=usage_payload(result.usage))
+        return result
 
     async def _call_back(self, name: str, what: Value) -> None:
         """Call a callback of the caller; an exception in it is logged, and the request goes on."""
@@ -381,6 +385,7 @@ class AgentStream(Generic[T]):
         except BaseException:
             await self._closing.aclose()
             raise
+        self._told = self._closing.enter_context(run.span("run", ""))
         self._loop = Loop(run, task, background, lambda step: self._call_back("on_step_finish", step))
         chunks = self._loop.chunks()
         self._in_task = run.runs_beside_model or not on_asyncio()
@@ -401,7 +406,8 @@ class AgentStream(Generic[T]):
                     await self._read_done.wait()
         try:
             await self._close_chunks()
-            self._result = self._result or self._abandoned()
+            if self._result is None:
+                self._result = self._abandoned()
             self._error = None  # leaving early is not a failure
         finally:
             await self._closing.__aexit__(kind, error, trace)

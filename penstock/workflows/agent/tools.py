@@ -17,6 +17,7 @@ from penstock.workflows.agent.client_chunks import keep_data, send_chunks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
@@ -63,13 +64,18 @@ class ToolRunner:
     Args:
         group: the task group to run in; it must outlive the runner.
         context: makes the context of a call, given the call and a function that sends a chunk.
+        span: tells observers of a call while it lasts.
     """
 
     def __init__(
-        self, group: BackgroundTasks, context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext]
+        self,
+        group: BackgroundTasks,
+        context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext],
+        span: Callable[[ToolPart], AbstractContextManager[dict[str, Value]]],
     ) -> None:
         self._group = group
         self._context = context
+        self._span = span
         self._events: deque[Chunk | FinishedCall] = deque()
         self._arrived = anyio.Event()
         self._scopes: list[anyio.CancelScope] = []
@@ -109,8 +115,10 @@ class ToolRunner:
     async def _run(self, plan: PlannedCall, tool: Tool, scope: anyio.CancelScope) -> None:
         done: FinishedCall | None = None
         try:
-            with scope:
+            with scope, self._span(plan.call) as told:
                 done = await _run_tool(plan, tool, self._context(plan.call, self._put))
+                if done.error is not None:
+                    told["error"] = done.error.kind
         finally:
             self._put(done or FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled")))
 
@@ -209,7 +217,13 @@ class ToolStep:
     """
 
     def __init__(
-        self, run: Run, task: RequestTask, ask: StepRequest, progress: RequestProgress, group: BackgroundTasks
+        self,
+        run: Run,
+        task: RequestTask,
+        ask: StepRequest,
+        progress: RequestProgress,
+        group: BackgroundTasks,
+        path: str,
     ) -> None:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
@@ -219,6 +233,7 @@ class ToolStep:
         self._ask = ask
         self._number = run.step_number
         self._progress = progress
+        self._path = path
         self._group = group
 
     async def chunks(self, answer: Message | None, calls: Sequence[ToolPart]) -> AsyncGenerator[Chunk]:
@@ -256,7 +271,7 @@ class ToolStep:
                 yield chunk
 
     async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk]:
-        runner = ToolRunner(self._group, self._context)
+        runner = ToolRunner(self._group, self._context, self._span)
         async with aclosing(runner.events(planned)) as events:
             async for event in events:
                 if isinstance(event, FinishedCall):
@@ -311,6 +326,9 @@ class ToolStep:
         else:
             keep_data(self._run, answer.id, sent.accepted)
         return sent.chunks
+
+    def _span(self, call: ToolPart) -> AbstractContextManager[dict[str, Value]]:
+        return self._run.span("tool", f"{self._path}/tool-{call.call_id}", call.name)
 
     def _steps(self) -> tuple[StepResult, ...]:
         return self._progress.current(self._run.message_list)

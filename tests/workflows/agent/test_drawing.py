@@ -8,8 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from penstock import Agent, InputContext, Memory, PIIDetector, Processor, Workflow
 from penstock.engine import Record
@@ -116,19 +115,19 @@ class StreamErrors(Processor[Any]):
         return Retry()
 
 
-@pytest.mark.parametrize("format", ["text", "mermaid", "dot", "json"])
-def test_each_format_shows_a_guard_only_where_it_runs(format: Any) -> None:
+@pytest.mark.parametrize("kind", ["text", "mermaid", "dot", "json"])
+def test_each_format_shows_a_guard_only_where_it_runs(kind: Any) -> None:
     """Alone, in a workflow, and for one stage: it is what a reviewer signs."""
     for item in (PIIDetector(id="pii"), Workflow("w").then(PIIDetector(id="pii"))):
         agent = Agent(ScriptedModel(["x"]), input_processors=[item])
-        picture = agent.draw(format)
+        picture = agent.draw(kind)
         assert "pii" in picture
-        if format == "json":
+        if kind == "json":
             assert {stage for path, stage in drawn(agent) if "pii" in path} == {"process_input"}
         else:
             assert not re.search("output_stream|output_step|output_result|tool_call|tool_result", picture)
-        assert "pii" not in agent.draw(format, stage="process_output_step")
-        assert "pii" in agent.draw(format, stage="process_input")
+        assert "pii" not in agent.draw(kind, stage="process_output_step")
+        assert "pii" in agent.draw(kind, stage="process_input")
 
 
 def test_a_diagram_of_a_stage_has_the_order_and_the_names_of_the_run() -> None:
