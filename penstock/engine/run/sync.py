@@ -89,13 +89,28 @@ class SyncRun:
         """Run `Run.process_output_step`."""
         return self._drive("process_output_step", self.run.process_output_step(messages, **details))
 
-    def process_tool_call(self, tool_name: str, arguments: Value, **details: Value) -> Outcome:
+    def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "", **info: Value) -> Outcome:
         """Run `Run.process_tool_call`."""
-        return self._drive("process_tool_call", self.run.process_tool_call(tool_name, arguments, **details))
+        stepping = self.run.process_tool_call(tool_name, arguments, call_id=call_id, **info)
+        return self._drive("process_tool_call", stepping)
 
-    def process_tool_result(self, tool_name: str, result: Value, **details: Value) -> Outcome:
+    def process_tool_result(
+        self,
+        tool_name: str,
+        result: Value,
+        *,
+        arguments: Value = None,
+        call_id: str = "",
+        is_error: bool = False,
+        **info: Value,
+    ) -> Outcome:
         """Run `Run.process_tool_result`."""
-        return self._drive("process_tool_result", self.run.process_tool_result(tool_name, result, **details))
+        return self._drive(
+            "process_tool_result",
+            self.run.process_tool_result(
+                tool_name, result, arguments=arguments, call_id=call_id, is_error=is_error, **info
+            ),
+        )
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_output_result`."""

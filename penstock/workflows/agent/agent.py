@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         RequestContext,
     )
     from penstock.workflows.agent.results import AgentResult
+    from penstock.workflows.agent.sync_stream import SyncAgentStream
 
 
 class Agent:
@@ -181,6 +182,23 @@ class Agent:
             return await self.generate(messages, **options)
 
         return anyio.run(request)
+
+    def stream_sync(self, messages: Value, **options: Unpack[CallOptions]) -> SyncAgentStream[Any]:
+        """Return a stream of the answer without ``await``: ``with agent.stream_sync("Hi") as stream``.
+
+        Takes the same arguments as `generate`. The request runs in a thread of its own.
+
+        Raises:
+            UsageError: an event loop is running already; a notebook runs one, too. Or an option does not exist.
+            OptionError: an option is not allowed.
+        """
+        if _in_event_loop():
+            raise UsageError(
+                "stream_sync does not work where an event loop runs, as in a notebook; use async with agent.stream(...)"
+            )
+        from penstock.workflows.agent.sync_stream import SyncAgentStream  # loaded where it is used
+
+        return SyncAgentStream(self.stream(messages, **options))
 
     def draw(
         self,

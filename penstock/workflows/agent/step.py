@@ -100,7 +100,7 @@ class ModelAttempt:
                     stream = self.model.stream(self.request)
                     try:
                         async for sent in stream:
-                            chunk = sent if type(sent) is Chunk else as_chunk(sent)
+                            chunk = as_chunk(sent)
                             if chunk.type in OF_CALLS:
                                 chunk = own(chunk)
                             keep(chunk)
