@@ -1,4 +1,4 @@
-"""Run several things at once: task groups, `gather`, background tasks, and coroutines that need no event loop."""
+"""Run several things at once: task groups, `gather`, background tasks; and coroutines where no event loop runs."""
 
 from __future__ import annotations
 
@@ -37,6 +37,25 @@ def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
         return value
     stepping.close()
     raise UsageError(f"{what} awaits something, so it cannot run without an event loop; await it instead")
+
+
+def run_in_own_loop(work: Callable[[], Awaitable[T]], what: str) -> T:
+    """Run a function in an event loop of its own, and return its result.
+
+    Args:
+        work: the async function.
+        what: how to call it where a loop runs already, for the error.
+
+    Raises:
+        UsageError: an event loop runs in this thread already.
+    """
+    import anyio
+
+    try:
+        anyio.get_current_task()
+    except RuntimeError:
+        return anyio.run(work)
+    raise UsageError(f"an event loop runs here already, as in a notebook; use {what}")
 
 
 def on_asyncio() -> bool:

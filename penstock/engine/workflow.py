@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from penstock.engine.graph.builder import (
@@ -35,10 +36,10 @@ from penstock.engine.graph.nodes import (
 )
 from penstock.engine.graph.plan_cache import Plans
 from penstock.engine.processor.processor import claims_of, one_of
-from penstock.engine.processor.stages import STAGES, ProcessorList
+from penstock.engine.processor.stages import STAGES, ProcessorList, full_name
 from penstock.engine.run.run import Run
 from penstock.engine.run.sync import SyncRun
-from penstock.engine.tasks import run_without_loop
+from penstock.engine.tasks import run_in_own_loop, run_without_loop
 from penstock.engine.values.errors import OptionError, PenstockError, UsageError, WorkflowError
 
 if TYPE_CHECKING:
@@ -201,9 +202,10 @@ class Workflow:
             WorkflowError: it has problems; all of them at once.
             UsageError: there is no such stage.
         """
-        if stage is not None:
-            check_stage(stage, STAGES)
-        found = problems(self.root, stage)
+        named = None if stage is None else full_name(stage)
+        if named is not None:
+            check_stage(named, STAGES)
+        found = problems(self.root, named)
         if found:
             raise WorkflowError(self.name, found)
 
@@ -265,7 +267,7 @@ class Workflow:
             MessageError: a message is malformed.
             StepFailedError: a step failed, and its policy is to raise.
         """
-        self._check_stage(messages, stage)
+        stage = self._checked_stage(messages, stage)
         run = self.start(request_context=request_context, records=records)
         async with run:
             outcome = await run.stage(stage, messages, **details)
@@ -280,24 +282,32 @@ class Workflow:
         records: bool = True,
         **details: object,
     ) -> Outcome:
-        """The same as `check`, without an event loop. It also works inside a running one.
+        """The same as `check`, for code that is not async.
+
+        A stage whose steps are all sync needs no event loop, and also works inside a running one. A stage with async
+        steps, such as guards that ask a model, runs in a loop of its own.
 
         Raises:
-            UsageError: a step of that stage is async.
+            UsageError: a step of that stage is async, and an event loop runs in this thread already.
         """
-        self._check_stage(messages, stage)
-        run = self.start(request_context=request_context, records=records)
+        stage = self._checked_stage(messages, stage)
         block = self.plans.stage(stage) if stage in STAGES else None
         if block is not None and not block.sync:
-            raise UsageError(f"workflow {self.name!r} has async steps in {stage}; use `await workflow.check(...)`")
+            check = partial(
+                self.check, messages, stage=stage, request_context=request_context, records=records, **details
+            )
+            return run_in_own_loop(check, f"`await workflow.check(...)`: {self.name!r} has async steps in {stage}")
+        run = self.start(request_context=request_context, records=records)
         return run_without_loop(run.stage(stage, messages, **details), f"workflow {self.name!r}")
 
-    def _check_stage(self, messages: object, stage: str) -> None:
-        """Refuse a call that would check nothing: without messages, or for a stage that no step has."""
+    def _checked_stage(self, messages: object, given: str) -> str:
+        """Return the stage's full name. Refuse to check nothing: no messages, or a stage that no step has."""
+        stage = full_name(given)
         if messages is None and not (stage in STAGES and STAGES[stage].value):
             raise UsageError("there is nothing to check; pass a str, messages, or chat dicts")
         if stage in STAGES and self.root.nodes and self.plans.stage(stage) is None:
             self.validate(stage)
+        return stage
 
     # As a value
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 import anyio
 from anyio import to_thread
 
+from penstock.engine.processor.stages import full_name
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import MessageError
 
@@ -87,6 +88,12 @@ class Checked(Generic[T]):
         edited = any(record.status == "edited" and not record.shadow for record in self.records)
         return "edited" if edited else "passed"
 
+    @property
+    def flagged(self) -> tuple[str, ...]:
+        """The names of what steps found and let pass, each once; without those of steps in shadow mode."""
+        names = (name for record in self.records if not record.shadow for name in record.flagged)
+        return tuple(dict.fromkeys(names))
+
 
 AsCall: TypeAlias = Callable[[T], Call]
 Emit: TypeAlias = Callable[[Checked[T]], None]
@@ -129,7 +136,7 @@ def check_all(
 
 def is_sync(workflow: Workflow, stage: str) -> bool:
     """Return whether no step of the stage is async."""
-    block = workflow.plans.stage(stage)
+    block = workflow.plans.stage(full_name(stage))
     return block is None or block.sync
 
 

@@ -192,6 +192,18 @@ def test_a_failure_says_where_it_was_raised() -> None:
     assert SECRET not in str(caught.value)
 
 
+def test_an_error_of_penstocks_own_kind_that_a_step_raises_is_not_quoted() -> None:
+    """Anybody may raise a `UsageError`, with the text in it; only what Penstock itself raises is shown."""
+
+    @processor(edits="nothing", id="boom")
+    def boom(ctx: InputContext) -> None:
+        raise UsageError(f"cannot read {ctx.text}")
+
+    with pytest.raises(StepFailedError, match=r"UsageError was raised \(test_review.py:\d+ in boom\)") as caught:
+        Workflow("w").then(boom).check_sync(SECRET)
+    assert SECRET not in str(caught.value)
+
+
 def test_what_is_misspelt_is_refused_when_it_is_placed() -> None:
     """A claim, and a hook that could not be called."""
     with pytest.raises(ProcessorError, match="unknown option 'edit'; did you mean 'edits'"):

@@ -255,6 +255,13 @@ async def test_a_sync_hook_can_be_moved_off_the_loop() -> None:
         workflow.check_sync("hi")
 
 
+def test_async_steps_are_checked_in_a_loop_of_their_own_where_none_runs() -> None:
+    """So that a script may check with guards that ask a model."""
+    outcome = Workflow("w").then(Say("a"), offload="thread", timeout=5).check_sync("hi", stage="input")
+    assert outcome.text == "hi a"
+    assert [record.status for record in outcome.records] == ["edited"]
+
+
 class Slowly(Processor):
     """Reads what comes in off the loop, and waits for answers."""
 

@@ -12,8 +12,10 @@ import pytest
 from penstock.workflows.cli import main
 
 GUARDS = '''
+import logging
 import re
 import anyio
+from penstock.engine import UsageError
 from penstock import Edit, Key, Processor, Workflow
 
 class Mail(Processor):
@@ -46,6 +48,19 @@ class SlowJudge(Processor):
             await anyio.lowlevel.checkpoint()
         Judge.process_input(self, ctx)
 
+class Flagger(Processor):
+    """Says what it saw, and lets it pass."""
+    edits = "nothing"
+    def process_input(self, ctx):
+        ctx.flag(*re.findall("bomb|knife", ctx.text))
+
+class Chatty(Processor):
+    """Logs and quotes what it sees, as user code may."""
+    edits = "nothing"
+    def process_input(self, ctx):
+        logging.getLogger("theirs").warning("saw %s", ctx.text)
+        raise UsageError("cannot read " + ctx.text)
+
 class ResultMail(Processor):
     edits = "anything"
     def process_tool_result(self, ctx):
@@ -55,6 +70,8 @@ guard = Workflow("guard").then(Mail()).then(Judge())
 slow = Workflow("slow").then(Mail()).then(SlowJudge())
 closed = Workflow("closed").then(Judge(), on_error="block")
 shadowed = Workflow("shadowed").then(Judge(), mode="shadow")
+flagging = Workflow("flagging").then(Flagger())
+chatty = Workflow("chatty").then(Chatty(), on_error="block")
 tools = Workflow("tools").then(ResultMail())
 '''
 

@@ -26,6 +26,8 @@ from penstock.engine.values.model import JudgeError
 from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, TripwireSignal
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from penstock.engine.graph.plan import Block, PlanPolicy, PlanStep
     from penstock.engine.processor.context import AnyContext, Effects
     from penstock.engine.processor.payload import Changes, PayloadPath
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock")
 
 _QUOTABLE = (WrongReturnError, StepFailedError, EditError, UsageError)
-"""The errors whose text quotes nothing of what was judged, so that it may be shown."""
+"""The errors whose text quotes nothing of what was judged, unless a user's code raised them."""
 
 
 def apply_result(
@@ -91,17 +93,6 @@ def verdict_in(error: BaseException) -> Tripwire | None:
         found = (verdict_in(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
         return next((verdict for verdict in found if verdict is not None), None)
     return None
-
-
-def truth(held: object) -> bool:
-    """Return the result of a condition as a bool.
-
-    Raises:
-        WrongReturnError: it is None: a forgotten ``return`` must not count as *false*.
-    """
-    if held is None:
-        raise WrongReturnError("the condition returned None; return True or False (for a fact: ctx.get(KEY, False))")
-    return bool(held)
 
 
 def fail(
@@ -158,18 +149,30 @@ def _judge_reason(failure: StepFailedError) -> str:
 
 def as_failure(path: str, processor_id: str, stage: str, error: BaseException) -> StepFailedError:
     """Return an error as a `StepFailedError`; its message does not quote the texts of foreign errors."""
-    problem = str(error) if isinstance(error, _QUOTABLE) else f"{type(error).__name__} was raised{_origin(error)}"
+    problem = str(error) if _is_quotable(error) else f"{type(error).__name__} was raised{_origin(error)}"
     failure = StepFailedError(path, processor_id, stage, problem)
     failure.__cause__ = error
     return failure
 
 
+def _is_quotable(error: BaseException) -> bool:
+    """Return whether the text of an error may be shown: Penstock's own code made it, and it quotes no text."""
+    if not isinstance(error, _QUOTABLE):
+        return False
+    return all(frame.f_globals.get("__name__", "").startswith("penstock.") for frame, _ in _raised_in(error))
+
+
 def _origin(error: BaseException) -> str:
     """Return where an error was raised: file, line and function, which quote no text."""
-    last = list(traceback.walk_tb(error.__traceback__))[-1:]
     return "".join(
-        f" ({frame.f_code.co_filename.rsplit('/', 1)[-1]}:{line} in {frame.f_code.co_name})" for frame, line in last
+        f" ({frame.f_code.co_filename.rsplit('/', 1)[-1]}:{line} in {frame.f_code.co_name})"
+        for frame, line in _raised_in(error)
     )
+
+
+def _raised_in(error: BaseException) -> list[tuple[FrameType, int]]:
+    """Return the frame that raised an error, with its line; nothing for one that was never raised."""
+    return list(traceback.walk_tb(error.__traceback__))[-1:]
 
 
 def failure_verdict(failure: StepFailedError) -> Tripwire:
@@ -228,6 +231,7 @@ def record(
     """Add a record of what a step did, and pass it to the observers."""
     notes = EMPTY if effects is None or effects.notes is None else effects.notes
     seconds = perf_counter() - started if started else 0.0
+    flagged = () if effects is None or effects.flagged is None else tuple(effects.flagged)
     run = call.run
     made = Record(
         step.path,
@@ -240,6 +244,7 @@ def record(
         tripwire,
         error,
         notes,
+        flagged,
         run.run_id,
         run.request_context.get("thread_id"),
         time() - seconds,

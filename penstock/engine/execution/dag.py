@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.execution.boundary import after_failure, as_failure, passes_through, record_failure, truth
+from penstock.engine.execution.boundary import after_failure, as_failure, passes_through, record_failure
 from penstock.engine.execution.join import join_policy, joined, merge_branches, skip
+from penstock.engine.graph.conditions import truth
 from penstock.engine.graph.plan import PlanArm, PlanSteps
 from penstock.engine.merging.dag_state import DagState
 from penstock.engine.processor.context import View

@@ -20,10 +20,10 @@ from penstock.engine.execution.boundary import (
     passes_through,
     record_failure,
     timed_out,
-    truth,
 )
 from penstock.engine.execution.dag import DagRun, holds
 from penstock.engine.execution.join import join, skip
+from penstock.engine.graph.conditions import truth
 from penstock.engine.graph.plan import (
     PlanArm,
     PlanBranch,

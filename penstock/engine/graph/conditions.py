@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.graph.nodes import Condition
 from penstock.engine.processor.processor import is_async
+from penstock.engine.processor.stages import WrongReturnError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
@@ -66,6 +67,19 @@ class AsyncEither(Either):
         return not await _resolved(_all_hold(tuple((one, False) for one in self.alternatives), view))
 
 
+def truth(held: object) -> bool:
+    """Return the result of a condition.
+
+    Raises:
+        WrongReturnError: it is not a bool. A forgotten ``return`` must not count as *false*, nor a message as *true*.
+    """
+    if not isinstance(held, bool):
+        kind = "None" if held is None else f"a value of the type {type(held).__name__}"
+        cure = "ctx.get(KEY, False)" if held is None else "bool(...)"
+        raise WrongReturnError(f"the condition returned {kind}; return True or False, for example with {cure}")
+    return held
+
+
 def every(terms: Iterable[Term]) -> Condition | None:
     """Return the condition that holds if all terms do; None (always) for no terms, and a single one as it is."""
     flat: list[Term] = []
@@ -116,25 +130,25 @@ def _all_hold(terms: tuple[Term, ...], view: View) -> bool | Awaitable[bool]:
         holds = condition(view)
         if inspect.isawaitable(holds):
             return _awaited(holds, terms[index:], view)
-        if bool(holds) is not wanted:
+        if truth(holds) is not wanted:
             return False
     return True
 
 
 async def _awaited(first: Awaitable[bool], terms: tuple[Term, ...], view: View) -> bool:
     """Evaluate the terms; ``first`` is the awaitable that the first of them has returned."""
-    if bool(await first) is not terms[0][1]:
+    if truth(await first) is not terms[0][1]:
         return False
     return await _resolved(_all_hold(terms[1:], view))
 
 
 def _negated(holds: bool | Awaitable[bool]) -> bool | Awaitable[bool]:  # noqa: FBT001 - what a condition gave
-    return _denied(holds) if inspect.isawaitable(holds) else not holds
+    return _denied(holds) if inspect.isawaitable(holds) else not truth(holds)
 
 
 async def _denied(holds: Awaitable[bool]) -> bool:
-    return not await holds
+    return not truth(await holds)
 
 
 async def _resolved(holds: bool | Awaitable[bool]) -> bool:  # noqa: FBT001 - what a condition gave
-    return await holds if inspect.isawaitable(holds) else bool(holds)
+    return truth(await holds if inspect.isawaitable(holds) else holds)

@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 class Effects:
     """What a hook did through its context, besides its result."""
 
-    __slots__ = ("data", "facts", "notes", "return_check", "tripwire")
+    __slots__ = ("data", "facts", "flagged", "notes", "return_check", "tripwire")
 
     def __init__(self) -> None:
         self.tripwire: Tripwire | None = None
         self.facts: dict[AnyKey, Value] | None = None
         self.notes: dict[str, Value] | None = None
+        self.flagged: dict[str, None] | None = None
         self.data: list[Chunk] | None = None
         self.return_check: ReturnCheck | None = None
 
@@ -215,6 +216,14 @@ class Context(View, Generic[S]):
         """Add details to the record of this step. Never add text that must stay hidden."""
         effects = self._touch()
         effects.notes = freeze({**(effects.notes or {}), **details})
+
+    def flag(self, *names: str) -> None:
+        """Add names of what this step found and lets pass to its record (`Record.flagged`), each once.
+
+        Never add text that must stay hidden.
+        """
+        effects = self._touch()
+        effects.flagged = {**(effects.flagged or {}), **dict.fromkeys(names)}
 
     @property
     def spent(self) -> tuple[UsageEntry, ...]:

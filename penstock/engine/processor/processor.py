@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, ca
 
 from typing_extensions import TypeVar
 
-from penstock.engine.processor.stages import STAGES, StageName
+from penstock.engine.processor.stages import STAGES, StageName, full_name
 from penstock.engine.values.errors import OptionError, ProcessorError
 from penstock.engine.values.facts import AnyKey, Key, is_key
 
@@ -256,11 +256,10 @@ def processor(
     """
     if callable(hook_or_stage):
         return FunctionProcessor(hook_or_stage, _stage_of(hook_or_stage, None), **claims)
-    if hook_or_stage is not None:
-        one_of("@processor", "stage", hook_or_stage, STAGES)
+    stage = None if hook_or_stage is None else one_of("@processor", "stage", full_name(hook_or_stage), STAGES)
 
     def decorate(hook: Function) -> FunctionProcessor:
-        return FunctionProcessor(hook, _stage_of(hook, hook_or_stage), **claims)
+        return FunctionProcessor(hook, _stage_of(hook, stage), **claims)
 
     return decorate
 
@@ -303,7 +302,11 @@ def _class_name(parameter: inspect.Parameter) -> str:
 
 
 def _hooks_of(processor: AnyProcessor) -> dict[str, Hook]:
-    wanted = None if processor.stages is None else {one_of(processor.id, "stages", s, STAGES) for s in processor.stages}
+    wanted = (
+        None
+        if processor.stages is None
+        else {one_of(processor.id, "stages", full_name(name), STAGES) for name in processor.stages}
+    )
     hooks: dict[str, Hook] = {}
     for stage in STAGES:
         call = getattr(processor, stage, None)

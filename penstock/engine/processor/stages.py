@@ -528,5 +528,11 @@ _ROWS = (
 STAGES: Mapping[str, Stage] = {stage.name: stage for stage in _ROWS}
 """Every stage by name, in the order of a run."""
 
+
+def full_name(given: str) -> str:
+    """Return the name of a stage that may be given without its ``process_``; any other value as it is."""
+    return f"process_{given}" if f"process_{given}" in STAGES else given
+
+
 STREAM: Stage = next(stage for stage in _ROWS if stage.streams)
 """The stage that runs chunk by chunk."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.processor.processor import one_of
-from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.stages import STAGES, full_name
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Node, Sequence
@@ -30,8 +30,7 @@ def render(name: str, root: Sequence, format: str = "mermaid", stage: str | None
         OptionError: there is no such format or stage.
     """
     one_of("draw", "format", format, FORMATS)
-    if stage is not None:
-        one_of("draw", "stage", stage, STAGES)
+    stage = None if stage is None else one_of("draw", "stage", full_name(stage), STAGES)
     if format == "text":
         from penstock.engine.render.as_text import as_text
 

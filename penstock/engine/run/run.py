@@ -16,7 +16,7 @@ from penstock.engine.execution.executor import execute, run_overlapping
 from penstock.engine.execution.outcome import ModelOutcome, Outcome
 from penstock.engine.graph.plan import waiting_steps
 from penstock.engine.processor.payload import Payload
-from penstock.engine.processor.stages import STAGES, STREAM
+from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
@@ -346,6 +346,7 @@ class Run:
         Raises:
             UsageError: there is no such stage, or it handles a stream.
         """
+        name = full_name(name)
         if name not in STAGES:
             raise UsageError(f"unknown stage {name!r}; the stages are {', '.join(STAGES)}")
         stage = STAGES[name]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.texts import TextPlace
 
 log = logging.getLogger("penstock")
+findings_log = logging.getLogger("penstock.findings")
+"""The logger of what guards found and let pass, so that an application can turn it off alone."""
 
 MOST_LISTED = 100
 """How many findings the metadata of a tripwire list at most; their counts are of all findings."""
@@ -61,8 +63,10 @@ class GuardReporter:
             log.error("%s: %s raised %s", ctx.step_path, option, type(error).__name__, exc_info=trace)  # noqa: TRY400
 
     def warn(self, ctx: AnyContext, names: Iterable[str], what: str = "found") -> None:
-        """Log the names of what was found and passes, each once."""
-        log.warning("%s: %s in %s: %s", ctx.step_path, what, ctx.stage, ", ".join(dict.fromkeys(names)))
+        """Flag the names of what was found and passes in the step's record, and log them, each once."""
+        named = tuple(dict.fromkeys(names))
+        ctx.flag(*named)
+        findings_log.warning("%s: %s in %s: %s", ctx.step_path, what, ctx.stage, ", ".join(named))
 
     def block(self, ctx: AnyContext, names: Iterable[str], metadata: Mapping[str, Value], why: str = "") -> NoReturn:
         """Stop the run.

@@ -80,6 +80,8 @@ class Record:
         tripwire: the verdict, if it tripped, or if its failure blocks; else None.
         error: the name of the error's type, if the step failed; else None.
         details: what the processor added with ``ctx.note``, read-only.
+        flagged: the names of what it found and let pass (``ctx.flag``), for example those of a guard with
+            ``strategy="warn"``.
         run_id: the id of the run.
         thread_id: the thread of the request (``thread_id`` of its request context), or None.
         started: when the step started, in seconds since 1970. This field and the two before are not compared by ``==``.
@@ -95,6 +97,7 @@ class Record:
     tripwire: Tripwire | None = None
     error: str | None = None
     details: Values = EMPTY
+    flagged: tuple[str, ...] = ()
     run_id: str = field(default="", compare=False)
     thread_id: str | None = field(default=None, compare=False)
     started: float = field(default=0.0, compare=False)

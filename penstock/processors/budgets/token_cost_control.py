@@ -333,6 +333,7 @@ class TokenCostControl(Processor[RequestCost]):
         if cost.is_first(report.threshold):
             report = await self._complete(recorder, report)
             self._call_back(report)
+            ctx.flag(f"{report.threshold} limit")
             _LOG.warning("%s: %s", self.id, report.message)
 
     def _call_back(self, report: CostReport) -> None:

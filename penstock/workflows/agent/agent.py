@@ -6,11 +6,10 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import anyio
-
 from penstock.engine.graph.builder import is_name
 from penstock.engine.render import render_lists
 from penstock.engine.run.run import Run
+from penstock.engine.tasks import run_in_own_loop
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.protocols import Model
@@ -173,15 +172,11 @@ class Agent:
             UsageError: an event loop is running already; a notebook runs one, too.
             PenstockError: the same errors as `generate`.
         """
-        if _in_event_loop():
-            raise UsageError(
-                "generate_sync does not work where an event loop runs, as in a notebook; use await agent.generate(...)"
-            )
 
         async def request() -> AgentResult[Any]:
             return await self.generate(messages, **options)
 
-        return anyio.run(request)
+        return run_in_own_loop(request, "`await agent.generate(...)`")
 
     def stream_sync(self, messages: Value, **options: Unpack[CallOptions]) -> SyncAgentStream[Any]:
         """Return a stream of the answer without ``await``: ``with agent.stream_sync("Hi") as stream``.
@@ -306,14 +301,6 @@ def _checked_id(id: str) -> str:
     if not is_name(id):
         raise OptionError("Agent", "id", id, "a non-empty str without '/'")
     return id
-
-
-def _in_event_loop() -> bool:
-    try:
-        anyio.get_current_task()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _context(options: RequestOptions) -> RequestContext:

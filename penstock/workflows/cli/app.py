@@ -12,6 +12,7 @@ from penstock.engine.values.errors import PenstockError
 from penstock.workflows.cli.arguments import parse
 from penstock.workflows.cli.exit_codes import Exit
 from penstock.workflows.cli.inputs import discard, use_utf8
+from penstock.workflows.cli.terminal import log_messages_once, write_line
 
 if TYPE_CHECKING:
     import argparse
@@ -33,13 +34,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else Exit.USAGE
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), log_messages_once():
             return _run_command(args, stdout)
     except BrokenPipeError:
         discard(stdout)
         return Exit.PIPE
     except KeyboardInterrupt:
-        sys.stderr.write("penstock: interrupted\n")
+        write_line("penstock: interrupted")
         return Exit.INTERRUPTED
     except (PenstockError, OSError) as error:
         return _report(error, debug=args.debug)
@@ -53,6 +54,8 @@ def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
         from penstock.workflows.cli.inspection import draw as command
     elif args.command == "validate":
         from penstock.workflows.cli.inspection import validate as command
+    elif args.command == "completion":
+        from penstock.workflows.cli.completion import completion as command
     elif args.command == "memory":
         from penstock.workflows.cli.memory import memory as command
     else:
@@ -65,9 +68,9 @@ def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
 def _report(error: Exception, *, debug: bool) -> int:
     """Print an error as one line, or with ``--debug`` as a traceback; return the exit code."""
     if debug:
-        traceback.print_exception(error, file=sys.stderr)
+        write_line("".join(traceback.format_exception(error)).rstrip())
     else:
         explained = error.__cause__ is None or isinstance(error.__cause__, (OSError, ImportError, SyntaxError))
         hint = "" if explained else " (--debug shows where)"
-        sys.stderr.write(f"penstock: {error}{hint}\n")
+        write_line(f"penstock: {error}{hint}")
     return Exit.USAGE

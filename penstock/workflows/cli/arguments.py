@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from penstock.engine.formats import FORMATS
-from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.stages import STAGES, full_name
 from penstock.workflows.batch import JOBS
 from penstock.workflows.cli.inputs import is_object
+from penstock.workflows.cli.terminal import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,6 +172,12 @@ exit codes: 0 no problems, 1 problems, 2 the workflow cannot be loaded
 """
 
 
+_COMPLETION = """\
+Needs the extra `completion`. For bash, put this line into ~/.bashrc; other shells are alike:
+  eval "$(penstock completion bash)"
+"""
+
+
 def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
     """Parse a command line.
 
@@ -180,7 +187,7 @@ def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
     Raises:
         SystemExit: the arguments are wrong, or ask for help; argparse has printed the message.
     """
-    made = _parser(version)
+    made = command_parser(version)
     args, left = made.parse_known_args(argv)
     for name in ("text", "name"):
         if len(left) == 1 and getattr(args, name, "") is None and (left[0] == "-" or left[0][:1] != "-"):
@@ -190,9 +197,9 @@ def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
     return args
 
 
-def _parser(version: str) -> argparse.ArgumentParser:
+def command_parser(version: str) -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    main = argparse.ArgumentParser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_HelpFormatter)
+    main = _Parser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_HelpFormatter)
     main.add_argument("--version", action="version", version=f"penstock {version}")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
@@ -200,7 +207,33 @@ def _parser(version: str) -> argparse.ArgumentParser:
     _add_validate(commands)
     _add_list(commands)
     add_memory(commands, _command)
+    _add_completion(commands)
     return main
+
+
+FILES = {
+    "bash": "_shtab_compgen_files",
+    "zsh": "_files",
+    "tcsh": "f",
+    "fish": "(__fish_complete_path (commandline -ct))",
+    "powershell": "_shtab_powershell_compgen_files",
+}
+"""How the scripts of shtab complete the name of a file, by shell (``shtab.FILE``)."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose error messages cannot control the terminal, though they repeat arguments."""
+
+    def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
+        """Add an argument; where it names a file, say so to shell completion."""
+        action = super().add_argument(*args, **options)
+        if options.get("metavar") in ("FILE", "WORKFLOW"):
+            vars(action)["complete"] = FILES
+        return action
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Print the message and end."""
+        super().exit(status, None if message is None else readable(message))
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -254,6 +287,7 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument(
         "--stage",
+        type=full_name,
         choices=CHECKED_STAGES,
         default="process_input",
         metavar="STAGE",
@@ -280,8 +314,8 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument(
         "--fail-on",
-        choices=("blocked", "edited"),
-        help="exit with 1 if a row is blocked (edited: if one is edited or blocked)",
+        choices=("blocked", "edited", "flagged"),
+        help="exit with 1 if a row is blocked (edited: if one is edited or blocked; flagged: or flagged)",
     )
     run.add_argument("--no-progress", action="store_true", help="show no progress bar")
 
@@ -292,7 +326,11 @@ def _add_draw(commands: Any) -> None:
     draw.add_argument("-f", "--format", choices=tuple(DIAGRAMS), help="default: by the extension of FILE, else text")
     draw.add_argument("-o", "--output", metavar="FILE", help="write the diagram to this file")
     draw.add_argument(
-        "--stage", choices=tuple(STAGES), metavar="STAGE", help="draw only the steps that implement this stage"
+        "--stage",
+        type=full_name,
+        choices=tuple(STAGES),
+        metavar="STAGE",
+        help="draw only the steps that implement this stage",
     )
 
 
@@ -302,7 +340,11 @@ def _add_validate(commands: Any) -> None:
     )
     validate.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
     validate.add_argument(
-        "--stage", choices=tuple(STAGES), metavar="STAGE", help="check that it can be used at this stage, too"
+        "--stage",
+        type=full_name,
+        choices=tuple(STAGES),
+        metavar="STAGE",
+        help="check that it can be used at this stage, too",
     )
 
 
@@ -310,6 +352,11 @@ def _add_list(commands: Any) -> None:
     listing = _command(commands, "list", "[NAME]", "list the presets, the built-in processors and the stages")
     listing.add_argument("name", metavar="NAME", nargs="?", help="show only this one, with its whole description")
     listing.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
+
+
+def _add_completion(commands: Any) -> None:
+    made = _command(commands, "completion", "SHELL", "write a script that completes commands in a shell", _COMPLETION)
+    made.add_argument("shell", metavar="SHELL", choices=tuple(FILES), help=", ".join(FILES))
 
 
 def _positive(given: str) -> int:

@@ -1,15 +1,15 @@
-"""Text for a terminal: why a step ended as it did, in a few words, and text without control characters."""
+"""Text for a table: why a step ended as it did, in a few words that fit into one line."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from penstock.engine.values.frozen import thaw
+from penstock.workflows.cli.terminal import visible
 
 if TYPE_CHECKING:
     from typing import IO
@@ -32,9 +32,9 @@ def why(record: Record) -> str:
         return plain(f"{reason} ({record.error})" if record.error else reason)
     if record.status == "failed":
         return f"{record.error} was raised"
-    if record.status == "edited":
-        return plain(_edits(record))
-    return plain(_details(record))
+    done = _edits(record) if record.status == "edited" else _details(record)
+    found = f"flagged: {', '.join(record.flagged)}" if record.flagged else ""
+    return plain("; ".join(filter(None, (found, done))))
 
 
 def _edits(record: Record) -> str:
@@ -56,20 +56,8 @@ def _short(value: Any) -> str:
     return dumped[1:-1] if dumped[0] in "{[" else dumped
 
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-
-
 def plain(text: str) -> str:
     """Return the text for one line of a terminal: cut, and with control characters escaped."""
     if len(text) > LONGEST_VALUE:
         text = f"{text[: LONGEST_VALUE - 1]}…"
     return visible(text)
-
-
-def visible(text: str) -> str:
-    """Return the text with control and direction characters escaped, so that it cannot control the terminal."""
-    return _CONTROL.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match.group().encode("unicode_escape").decode("ascii")

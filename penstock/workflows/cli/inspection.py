@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from penstock.engine.values.errors import WorkflowError
 from penstock.workflows.cli.arguments import DIAGRAMS, PICTURES, Diagram
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.inputs import writing
+from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.loading import load_workflow
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
     with writing(args.output, stdout) as out:
         out.write(diagram if diagram.endswith("\n") else f"{diagram}\n")
     if args.output not in (None, "-"):
-        sys.stderr.write(f"wrote {args.output}\n")
+        write_line(f"wrote {args.output}")
     return Exit.OK
 
 

@@ -22,8 +22,9 @@ from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.stored import Thread
 from penstock.workflows.cli.arguments import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.formatting import console_for, plain, visible
+from penstock.workflows.cli.formatting import console_for, plain
 from penstock.workflows.cli.inputs import is_object, reading, refuse_same, writing
+from penstock.workflows.cli.terminal import visible, write_line
 
 if TYPE_CHECKING:
     import argparse
@@ -457,7 +458,7 @@ async def _import(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
         try:
             await importer.store(stream)
         except BadLineError as error:
-            sys.stderr.write(f"penstock: {error}; the lines before it are stored\n")
+            write_line(f"penstock: {error}; the lines before it are stored")
             code = Exit.INCOMPLETE
     counts = ((importer.threads, "thread"), (importer.messages, "message"), (importer.memories, "working memory"))
     stdout.write(f"imported {', '.join(f'{count:,} × {name}' for count, name in counts)}\n")

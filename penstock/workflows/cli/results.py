@@ -51,6 +51,7 @@ def as_fields(
     fields["text"] = None if outcome is None or outcome.blocked else outcome.text
     if outcome is not None and not outcome.blocked:
         fields.update(_payload(row, outcome, messages_format))
+    fields["flagged"] = list(checked.flagged)
     fields["tripwire"] = None if outcome is None or outcome.tripwire is None else _tripwire(outcome.tripwire)
     fields["error"] = None if checked.error is None else _error(checked.error)
     fields["ms"] = _milliseconds(checked.seconds)
@@ -110,6 +111,8 @@ def _record(record: Record) -> dict[str, Any]:
         fields["reason"] = record.tripwire.reason
     if record.error is not None:
         fields["error"] = record.error
+    if record.flagged:
+        fields["flagged"] = list(record.flagged)
     if record.details:
         fields["details"] = _thawed(record.details)
     return fields
@@ -146,6 +149,7 @@ class StepCounts:
     shadow: bool = False
     statuses: Counter[str] = field(default_factory=Counter[str])
     edits: int = 0
+    flagged: int = 0
     seconds: float = 0.0
     slowest: float = 0.0
 
@@ -153,6 +157,7 @@ class StepCounts:
         """Count one record."""
         self.statuses[record.status] += 1
         self.edits += len(record.edits)
+        self.flagged += bool(record.flagged)
         self.seconds += record.seconds
         self.slowest = max(self.slowest, record.seconds)
 
@@ -170,17 +175,20 @@ class RunCounts:
         statuses: how many rows have which status.
         steps: the counts of each step by its path, in the order in which the steps were first seen.
         broken: how many rows were blocked only because a step failed.
+        flagged: how many rows have something that a step found and let pass.
     """
 
     statuses: Counter[str] = field(default_factory=Counter[str])
     steps: dict[str, StepCounts] = field(default_factory=dict[str, StepCounts])
     broken: int = 0
+    flagged: int = 0
 
     def add(self, checked: RowChecked) -> None:
         """Count one result."""
         self.statuses[checked.status] += 1
         if checked.outcome is not None and checked.outcome.failure is not None:
             self.broken += 1
+        self.flagged += bool(checked.flagged)
         for record in checked.records:
             step = self.steps.get(record.step)
             if step is None:
@@ -200,7 +208,10 @@ class RunCounts:
     def sentence(self, seconds: float) -> str:
         """Return the counts as a sentence; ``seconds`` is the time that all rows took."""
         counts = [f"{self.statuses[status]:,} {status}" for status in STATUSES if self.statuses[status]]
+        flagged = f"; {self.flagged:,} flagged" if self.flagged else ""
         broken = f" ({self.broken:,} of the blocked because a step failed)" if self.broken else ""
         speed = f", {self.rows / seconds:,.0f} rows/s" if self.rows >= RATE_ROWS and seconds > 0 else ""
         noun = "row" if self.rows == 1 else "rows"
-        return f"{self.rows:,} {noun}: {', '.join(counts) or 'nothing to do'}{broken} in {seconds:,.2f} s{speed}"
+        return (
+            f"{self.rows:,} {noun}: {', '.join(counts) or 'nothing to do'}{broken}{flagged} in {seconds:,.2f} s{speed}"
+        )

@@ -18,6 +18,7 @@ from penstock.workflows.batch import check_all
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.inputs import InputRow, RowSource, call_of, reading, refuse_same, size_of, writing
 from penstock.workflows.cli.results import RunCounts, as_json, error_text
+from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.loading import load_workflow
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def step_traceback(checked: RowChecked) -> str:
     cause = failure.__cause__ or failure
     frames = "".join(traceback.format_tb(cause.__traceback__))
     head = f"Traceback of line {checked.item.line}, step {failure.step!r} (most recent call last):"
-    return f"{head}\n{frames}{type(cause).__name__}\n"
+    return f"{head}\n{frames}{type(cause).__name__}"
 
 
 TEXT_ENDINGS = (".txt", ".md", ".log")
@@ -116,29 +117,31 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     workflow.validate(args.stage)
     if name is None and _is_file(args.text):
         cure = f"--input {shlex.quote(args.text)}"
-        sys.stderr.write(f"penstock: {args.text!r} is a file, but was checked as a text; for its rows use {cure}\n")
+        write_line(f"penstock: {args.text!r} is a file, but was checked as a text; for its rows use {cure}")
     with _source(args, name) as source, writing(args.output, stdout) as out:
         to_terminal = args.output is None and stdout.isatty()
         form = args.format or ("table" if to_terminal else "jsonl")
-        writer = _table(args, out, single=name is None) if form == "table" else _JsonLines(out, args, flush=name == "-")
+        writer = _table(args, out, single=name is None) if form == "table" else _JsonLines(out, args, name)
         watched = sys.stderr.isatty() and not args.no_progress and not (to_terminal and form == "jsonl")
         with ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar:
             job = _RunJob(workflow, args, source, writer, bar)
             interrupted = job.work()
         job.writer.end(job.counts, job.seconds)
     if interrupted:
-        sys.stderr.write(f"penstock: interrupted after {job.counts.rows:,} rows\n")
+        write_line(f"penstock: interrupted after {job.counts.rows:,} rows")
         return Exit.INTERRUPTED
     if not job.counts.rows:
-        sys.stderr.write("penstock: the input has no rows\n")
+        write_line("penstock: the input has no rows")
     return _exit_of(job.counts, args.fail_on)
 
 
 def _exit_of(counts: RunCounts, fail_on: str | None) -> Exit:
     if counts.incomplete:
         return Exit.INCOMPLETE
-    found = {"blocked": ("blocked",), "edited": ("edited", "blocked"), None: ()}[fail_on]
-    return Exit.FOUND if any(counts.statuses[status] for status in found) else Exit.OK
+    blocked = counts.statuses["blocked"]
+    edited = counts.statuses["edited"] + blocked
+    found = {"blocked": blocked, "edited": edited, "flagged": edited + counts.flagged, None: 0}[fail_on]
+    return Exit.FOUND if found else Exit.OK
 
 
 # Rows
@@ -209,11 +212,12 @@ class _ResultWriter(Protocol):
 class _JsonLines:
     """Writes each result as a line of JSON, and errors to stderr, too."""
 
-    def __init__(self, out: IO[str], args: argparse.Namespace, *, flush: bool) -> None:
+    def __init__(self, out: IO[str], args: argparse.Namespace, input_name: str | None) -> None:
         self._out = out
         self._form: Format = args.messages_format
         self._show_input: bool = args.show_input
-        self._flush = flush  # a program that writes to stdin line by line waits for the results
+        self._flush = input_name == "-"  # a program that writes to stdin line by line waits for the results
+        self._single = input_name is None
 
     def add(self, checked: RowChecked) -> None:
         """Write the line."""
@@ -222,12 +226,12 @@ class _JsonLines:
         if self._flush:
             self._out.flush()
         if checked.error is not None:
-            sys.stderr.write(f"penstock: line {checked.item.line}: {checked.status}: {error_text(checked.error)}\n")
+            write_line(f"penstock: line {checked.item.line}: {checked.status}: {error_text(checked.error)}")
 
     def end(self, counts: RunCounts, seconds: float) -> None:
-        """Write the counts to stderr if it is a terminal; programs have the lines."""
-        if sys.stderr.isatty():
-            sys.stderr.write(f"{counts.sentence(seconds)}\n")
+        """Write the counts to stderr, in one line; one text needs none."""
+        if counts.rows and not self._single:
+            write_line(f"penstock: {counts.sentence(seconds)}")
 
 
 def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _ResultWriter:
@@ -273,6 +277,6 @@ class _RunJob:
     def _take(self, checked: RowChecked) -> None:
         self.counts.add(checked)
         self.writer.add(checked)
-        if self.args.debug:
-            sys.stderr.write(step_traceback(checked))
+        if self.args.debug and (trace := step_traceback(checked)):
+            write_line(trace)
         self.bar.at(self.source.taken, self.counts.rows)

@@ -5,20 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from penstock.workflows.cli.formatting import console_for, plain, visible, why
+from penstock.workflows.cli.formatting import console_for, plain, why
 from penstock.workflows.cli.results import error_text
+from penstock.workflows.cli.terminal import readable, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import IO
 
-    from penstock.engine.values.tripwire import Record
+    from rich.console import RenderableType
+
+    from penstock.engine.values.tripwire import Record, Status
     from penstock.workflows.cli.results import RowChecked, RunCounts, StepCounts
 
 COLOURS = {
     "passed": "green",
+    "flagged": "yellow",
     "edited": "yellow",
     "blocked": "bold red",
     "tripped": "bold red",
@@ -27,11 +34,15 @@ COLOURS = {
     "skipped": "dim",
 }
 
-RECORDED = ("passed", "edited", "tripped", "failed", "skipped")
+RECORDED: tuple[Status, ...] = ("passed", "edited", "tripped", "failed", "skipped")
 """The statuses of a record, in the order of their columns."""
 
-NOTABLE = ("edited", "tripped", "failed")
-"""The statuses of the records that are shown for a row."""
+NOTABLE: tuple[Status, ...] = ("edited", "tripped", "failed")
+"""The statuses of the records that are shown for a row; flagged ones are shown, too."""
+
+
+NARROW = 72
+"""Below this width, in columns, a table would break its words; lines are printed instead."""
 
 
 class RowsTable:
@@ -50,7 +61,8 @@ class RowsTable:
 
     def add(self, checked: RowChecked) -> None:
         """Keep a result if it is to be shown."""
-        if checked.status == "passed" and not (self._show_text or self._show_input or _has_shadow_findings(checked)):
+        shown = self._show_text or self._show_input or any(map(_is_notable, checked.records))
+        if checked.status == "passed" and not shown:
             return
         if len(self._shown) < self._most:
             self._shown.append(checked)
@@ -60,15 +72,26 @@ class RowsTable:
     def end(self, counts: RunCounts, seconds: float) -> None:
         """Print the rows, the steps and the counts."""
         console = self._console
+        narrow = console.width < NARROW
         if self._shown:
-            console.print(self._rows(), "")
+            console.print(self._row_lines() if narrow else self._rows(), "")
         if self._omitted:
             console.print(
                 f"… and {self._omitted:,} more: --rows {self._omitted + len(self._shown)}, or --format jsonl\n"
             )
         if counts.steps:
-            console.print(_steps(counts), "")
+            console.print(_step_lines(counts) if narrow else _steps(counts), "")
         console.print(counts.sentence(seconds))
+
+    def _row_lines(self) -> Group:
+        """Return what `_rows` shows, for a narrow terminal: a line for each row, and indented ones for its steps."""
+        lines: list[RenderableType] = []
+        for checked in self._shown:
+            for head, id, status, *cells in self._lines(checked):
+                if head.plain:
+                    lines.append(_joined(Text("line"), head, id, status))
+                lines.append(_indented(cells))
+        return Group(*lines)
 
     def _rows(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
@@ -87,11 +110,15 @@ class RowsTable:
 
     def _lines(self, checked: RowChecked) -> list[tuple[Text, ...]]:
         row = checked.item
-        found = [_record_cells(record) for record in checked.records if record.status in NOTABLE]
+        found = [_record_cells(record) for record in checked.records if _is_notable(record)]
         if checked.error is not None and not found:
             found = [(Text(), Text(plain(error_text(checked.error))), Text(_milliseconds(checked.seconds)))]
         found += [(Text(label, "dim"), Text(text), Text()) for label, text in self._texts(checked)]
-        head = (Text(str(row.line)), Text("" if row.id is None else plain(str(row.id))), _status(checked.status))
+        head = (
+            Text(str(row.line)),
+            Text("" if row.id is None else plain(str(row.id))),
+            _status(checked.status, _row_status(checked)),
+        )
         rest = (Text(), Text(), Text())
         lines = found or [(Text(), Text(), Text(_milliseconds(checked.seconds)))]
         return [(*(head if number == 0 else rest), *cells) for number, cells in enumerate(lines)]
@@ -114,13 +141,15 @@ class SingleText:
     def add(self, checked: RowChecked) -> None:
         """Print the result."""
         console, outcome = self._console, checked.outcome
-        if checked.records:
+        if checked.records and console.width < NARROW:
+            console.print(Group(*(line for record in checked.records for line in _record_lines(record))), "")
+        elif checked.records:
             console.print(_records(checked), "")
         console.print(_verdict(checked))
         if self._show_input:
-            console.print(Text.assemble(("input: ", "dim"), _readable(str(checked.item.value))))
+            console.print(Text.assemble(("input: ", "dim"), readable(str(checked.item.value))))
         if outcome is not None and not outcome.blocked:
-            console.print(Text.assemble(("text: ", "dim"), _readable(outcome.text)))
+            console.print(Text.assemble(("text: ", "dim"), readable(outcome.text)))
 
     def end(self, counts: RunCounts, seconds: float) -> None:
         """Do nothing: one text needs no counts."""
@@ -140,13 +169,26 @@ def _records(checked: RowChecked) -> Table:
     return table
 
 
-def _readable(text: str) -> str:
-    """Return the text with its line breaks kept and all other control characters escaped."""
-    return "\n".join(visible(line) for line in text.split("\n"))
+def _record_lines(record: Record) -> list[RenderableType]:
+    """Return the row of `_records` for a narrow terminal."""
+    time = f"{_milliseconds(record.seconds)} ms"
+    head = _joined(Text(plain(record.step)), _status(record.status, record.status_text), time)
+    reason = why(record)
+    return [head, _indented([Text(reason)])] if reason else [head]
+
+
+def _indented(cells: Sequence[Text]) -> RenderableType:
+    """Return the cells of a table's row as one indented paragraph."""
+    return Padding(_joined(*cells), (0, 0, 0, 2))
+
+
+def _joined(*cells: Text | str) -> Text:
+    """Return the cells that are not empty, in one line."""
+    return Text("  ").join([text for cell in cells if (text := cell if isinstance(cell, Text) else Text(cell)).plain])
 
 
 def _verdict(checked: RowChecked) -> Text:
-    line = Text.assemble(_status(checked.status), f" in {_milliseconds(checked.seconds)} ms")
+    line = Text.assemble(_status(checked.status, _row_status(checked)), f" in {_milliseconds(checked.seconds)} ms")
     if checked.outcome is not None and checked.outcome.tripwire is not None:
         tripwire = checked.outcome.tripwire
         line.append(f" by {tripwire.processor_id}: {plain(tripwire.reason)}")
@@ -155,8 +197,13 @@ def _verdict(checked: RowChecked) -> Text:
     return line
 
 
-def _has_shadow_findings(checked: RowChecked) -> bool:
-    return any(record.shadow and record.status in NOTABLE for record in checked.records)
+def _is_notable(record: Record) -> bool:
+    return record.status in NOTABLE or bool(record.flagged)
+
+
+def _row_status(checked: RowChecked) -> str:
+    """Return the status of a row in words; that of one that passed says whether it is flagged."""
+    return "flagged" if checked.status == "passed" and checked.flagged else checked.status
 
 
 def _record_cells(record: Record) -> tuple[Text, Text, Text]:
@@ -167,7 +214,7 @@ def _record_cells(record: Record) -> tuple[Text, Text, Text]:
 
 
 def _status(status: str, words: str | None = None) -> Text:
-    return Text(words or status, COLOURS.get(status, ""))
+    return Text(words or status, COLOURS.get(words or "") or COLOURS.get(status, ""))
 
 
 def _milliseconds(seconds: float) -> str:
@@ -179,12 +226,25 @@ def _steps(counts: RunCounts) -> Table:
     statuses = [status for status in RECORDED if any(step.statuses[status] for step in counts.steps.values())]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     table.add_column("step", overflow="fold")
-    for name in (*statuses, "edits", "ms", "max"):
+    flagged = any(step.flagged for step in counts.steps.values())
+    for name in (*statuses, *(["flagged"] if flagged else []), "edits", "ms", "max"):
         table.add_column(name, justify="right", overflow="fold")
     for path, step in counts.steps.items():
         label = Text(plain(path) + (" (shadow)" if step.shadow else ""))
-        table.add_row(label, *(_count(step.statuses[status], status) for status in statuses), *_figures(step))
+        found = [_count(step.flagged, "flagged")] if flagged else []
+        table.add_row(label, *(_count(step.statuses[status], status) for status in statuses), *found, *_figures(step))
     return table
+
+
+def _step_lines(counts: RunCounts) -> Group:
+    """Return what `_steps` shows, for a narrow terminal."""
+    lines: list[RenderableType] = []
+    for path, step in counts.steps.items():
+        found = [f"{step.statuses[status]:,} {status}" for status in RECORDED if step.statuses[status]]
+        found += [f"{count:,} {what}" for count, what in ((step.flagged, "flagged"), (step.edits, "edits")) if count]
+        slow = f"; {_milliseconds(step.seconds / step.ran)} ms, max {_milliseconds(step.slowest)}" if step.ran else ""
+        lines += [Text(plain(path) + (" (shadow)" if step.shadow else "")), _indented([Text(", ".join(found) + slow)])]
+    return Group(*lines)
 
 
 def _figures(step: StepCounts) -> tuple[Text, Text, Text]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Any
 
 import pytest
 
 from penstock.engine.graph.conditions import AsyncEither, AsyncEvery, Either, Every, either, every, exclusive
+from penstock.engine.processor.stages import WrongReturnError
 
 
 class Says:
@@ -44,9 +47,23 @@ VIEW: Any = None
 
 @pytest.mark.parametrize(("first", "second"), [(True, True), (True, False), (False, True), (False, False)])
 def test_every_holds_where_each_term_is_as_wanted(first, second) -> None:
-    """Wanted or unwanted; a condition that says something truthy holds."""
+    """Wanted or unwanted."""
     assert Every(((Says(first), True), (Says(second), False)))(VIEW) is (first and not second)
-    assert Every(((Says("x" * first), True), (Says(1 * second), True)))(VIEW) is (first and second)
+    assert Every(((Says(first), True), (Says(second), True)))(VIEW) is (first and second)
+
+
+@pytest.mark.parametrize("said", [None, 0, 1, "yes", "", (), re.search("x", "x")])
+async def test_what_is_no_bool_is_a_failure(said) -> None:
+    """A match, a count or a forgotten return are neither *true* nor *false*, however conditions are combined."""
+    for kind in (Says, Promises):
+        for whole in (Every(((kind(said), True),)), Every(((kind(said), False),)), Either((kind(said),))):
+            with pytest.raises(WrongReturnError, match="the condition returned"):
+                await _resolved(whole)
+
+
+async def _resolved(condition: Any) -> bool:
+    held = condition(VIEW)
+    return await held if inspect.isawaitable(held) else held
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, True), (True, False), (False, True), (False, False)])

@@ -375,8 +375,8 @@ def test_a_name_given_wins_over_the_graphs_own() -> None:
         Workflow.from_graph(graph, name="a/b")
 
 
-def test_an_async_condition_stays_async_however_it_is_combined() -> None:
-    """The sync form refuses what would have to wait, and the async form runs it."""
+async def test_an_async_condition_stays_async_however_it_is_combined() -> None:
+    """The sync form refuses in a loop what would have to wait, and the async form runs it."""
     arms = ((has_bob, Redact("bob", id="b")), (has_ada, Redact("ada", id="a")))
     workflow = Workflow.from_graph(Workflow("w").branch(*arms, otherwise=Redact("cyd", id="c")).graph)
     with pytest.raises(UsageError, match="async"):

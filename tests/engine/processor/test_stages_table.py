@@ -231,7 +231,7 @@ def test_a_graph_of_sync_hooks_needs_no_event_loop(shape: str, stage: str) -> No
 
 
 @each_stage
-def test_async_hooks_are_refused_in_sync_form_before_anything_runs(stage: str) -> None:
+async def test_async_hooks_are_refused_in_sync_form_within_a_loop_before_anything_runs(stage: str) -> None:
     """Half a workflow would be worse than none."""
     context: dict[str, Any] = {}
     with pytest.raises(UsageError, match="await"):

@@ -238,7 +238,7 @@ async def test_a_ledger_may_be_async() -> None:
     assert not ledger.inner._keys["resource:r"].holds
 
 
-def test_a_ledger_that_waits_is_refused_in_sync_form() -> None:
+async def test_a_ledger_that_waits_is_refused_in_sync_form_within_a_loop() -> None:
     """With the cure."""
     with pytest.raises(UsageError, match="async steps"):
         Workflow("w").then(control(ledger=Waiting())).check_sync("hi")

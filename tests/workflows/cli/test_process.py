@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.workflows.cli.terminal import MOST_COUNTED
 
 ROOT = Path(penstock.__file__).parents[1]
 COMMAND = [sys.executable, "-W", "error", "-m", "penstock"]
@@ -20,7 +21,20 @@ def started(cwd: Path, *argv: str, **env: str) -> subprocess.Popen[bytes]:
     """Start the command in that folder."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **env}
     pipe = subprocess.PIPE
-    return subprocess.Popen([*COMMAND, *argv], cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
+    return subprocess.Popen(
+        [*COMMAND, *argv],
+        cwd=cwd,
+        env=environment,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - it takes no lock
+    )
+
+
+def _heed_ctrl_c() -> None:
+    """A shell starts a job in the background with SIGINT ignored, and a child inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_rows_are_answered_as_they_come(world: Path) -> None:
@@ -60,8 +74,33 @@ def test_ctrl_c_ends_it_with_what_was_done_so_far(world: Path, name) -> None:
         assert process.wait() == 130
         fuse.cancel()
         assert [row["line"] for row in rows] == [1, 2, 3]
-        assert process.stderr.read() == b"penstock: interrupted after 3 rows\n"
+        counts, interrupted = process.stderr.read().decode().splitlines()
+        assert counts.startswith("penstock: 3 rows: 3 passed in ")
+        assert interrupted == "penstock: interrupted after 3 rows"
         assert process.stdout.read() == b""
+
+
+STEERING = "\x1b]0;owned\x07\x1b[31mred"
+
+
+def test_a_log_message_cannot_control_the_terminal(world: Path, lines) -> None:
+    """Whoever logs it, and whatever it quotes."""
+    with started(world, "run", "guards.py:chatty", "-") as process:
+        out, err = process.communicate(lines(STEERING))
+    assert rb"saw \x1b]0;owned" in err
+    assert b"\x1b" not in err + out
+    assert b"cannot read" not in err + out
+
+
+def test_a_repeated_log_message_is_written_once_and_counted(world: Path, lines) -> None:
+    """A thousand rows that fail alike are not a thousand lines; beyond a limit of messages, each is written."""
+    texts = [f"text {number}" for number in range(MOST_COUNTED + 5)] + [f"text {MOST_COUNTED + 4}"]
+    with started(world, "run", "guards.py:chatty", "-") as process:
+        _, err = process.communicate(lines(*texts))
+    logged = [line for line in err.decode().splitlines() if "failed in process_input" in line]
+    assert len(logged) == 2
+    assert logged[1].startswith(f"penstock: logged {len(texts) - 1:,} more times: step 'chatty' failed")
+    assert err.count(f"saw text {MOST_COUNTED + 4}\n".encode()) == 2
 
 
 def test_output_is_utf8_in_any_locale(world: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ADDRESS = "ann@example.com"
-SCHEMA = {"line", "id", "status", "text", "tripwire", "error", "ms", "records"}
+SCHEMA = {"line", "id", "status", "text", "flagged", "tripwire", "error", "ms", "records"}
 RECORD = {"step", "processor", "status", "shadow", "ms", "edits"}
 
 

@@ -131,3 +131,39 @@ def test_a_long_reason_is_cut() -> None:
     """A table is no place for an essay."""
     assert len(plain("x" * 1000)) == LONGEST_VALUE
     assert visible("a\tb\n\x1b\u200b") == "a\\tb\\n\\x1b\\u200b"
+
+
+def test_what_passes_with_a_warning_is_shown_for_its_row(run, lines) -> None:
+    """In the table, in the counts, in JSON, and in the exit code if that is asked for."""
+    stdin = lines("fine", "a bomb, a knife, a bomb")
+    out = run("run", "guards.py:flagging", "-", "-f", "table", stdin=stdin).out
+    told = [line.split() for line in out.splitlines()]
+    assert ["2", "flagged", "flagger", "flagged:", "bomb,", "knife"] in [words[:6] for words in told]
+    assert ["flagger", "2", "1"] in [words[:3] for words in told]
+    assert "2 rows: 2 passed; 1 flagged in " in out
+    rows = run("run", "guards.py:flagging", "-", stdin=stdin).rows
+    assert [(row["status"], row["flagged"]) for row in rows] == [("passed", []), ("passed", ["bomb", "knife"])]
+    assert rows[1]["records"][0]["flagged"] == ["bomb", "knife"]
+    codes = [
+        run("run", f"guards.py:{name}", "-", "--fail-on", "flagged", stdin=stdin).code for name in ("flagging", "guard")
+    ]
+    assert codes == [1, 1]
+    assert run("run", "guards.py:flagging", "-", "--fail-on", "edited", stdin=stdin).code == 0
+
+
+def test_one_text_that_passes_with_a_warning_is_shown_as_flagged(run) -> None:
+    """In the line below its steps."""
+    assert "flagged in " in run("run", "guards.py:flagging", "a bomb", "-f", "table").out
+
+
+@pytest.mark.parametrize("width", ["20", "40", "71"])
+def test_no_word_is_broken_on_a_narrow_terminal(run, lines, monkeypatch, width) -> None:
+    """Where a table would have no room, there are lines."""
+    monkeypatch.setenv("COLUMNS", width)
+    stdin = lines("fine", ADDRESS, "a bomb", {"id": "b7", "text": "crash"})
+    out = run("run", "guards.py:guard", "-", "-f", "table", stdin=stdin).out
+    for word in ("passed", "edited", "blocked", "[EMAIL]", "ValueError", "mail", "judge"):
+        assert word in out
+    assert max(map(len, out.splitlines())) <= int(width)
+    alone = run("run", "guards.py:guard", f"to {ADDRESS}", "-f", "table").out
+    assert alone.startswith("mail  edited")
