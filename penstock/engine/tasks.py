@@ -51,10 +51,25 @@ def run_in_own_loop(work: Callable[[], Awaitable[T]], what: str) -> T:
     """
     import anyio
 
+    check_no_loop(what)
+    return anyio.run(work)
+
+
+def check_no_loop(what: str) -> None:
+    """Check that no event loop runs in this thread, which the caller would block.
+
+    Args:
+        what: how to call it where one runs, for the error.
+
+    Raises:
+        UsageError: one does.
+    """
+    import anyio
+
     try:
         anyio.get_current_task()
     except RuntimeError:
-        return anyio.run(work)
+        return
     raise UsageError(f"an event loop runs here already, as in a notebook; use {what}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from penstock.engine.graph.builder import is_name
 from penstock.engine.render import render_lists
 from penstock.engine.run.run import Run
-from penstock.engine.tasks import run_in_own_loop
+from penstock.engine.tasks import check_no_loop, run_in_own_loop
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.protocols import Model
@@ -187,10 +187,7 @@ class Agent:
             UsageError: an event loop is running already; a notebook runs one, too. Or an option does not exist.
             OptionError: an option is not allowed.
         """
-        if _in_event_loop():
-            raise UsageError(
-                "stream_sync does not work where an event loop runs, as in a notebook; use async with agent.stream(...)"
-            )
+        check_no_loop("`async with agent.stream(...)`")
         from penstock.workflows.agent.sync_stream import SyncAgentStream  # loaded where it is used
 
         return SyncAgentStream(self.stream(messages, **options))
