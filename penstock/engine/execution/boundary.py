@@ -14,7 +14,7 @@ from dataclasses import replace
 from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from penstock.engine.graph.plan import plan_steps
+from penstock.engine.graph.plan import TO_POLICY, plan_steps
 from penstock.engine.merging.changes import followed_by
 from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
@@ -131,7 +131,7 @@ def after_failure(
             owner.warned_open = True
             log.warning("%s; its policy lets the run go on without it (said once)", failure)
         return payload
-    if failure.stage in _OUTLIVING:
+    if failure.stage in _OUTLIVING and on_error != TO_POLICY:
         log.warning("%s; the next step is asked, and what the stage handles stays as it is", failure)
         return payload
     raise failure from failure.__cause__

@@ -225,9 +225,21 @@ async def test_an_error_processor_that_blocks_if_it_breaks_still_blocks() -> Non
     def broken(ctx: APIErrorContext[Any]) -> None:
         raise ValueError("bug")
 
-    model = ScriptedModel([{"error": {"status": 500, "message": "down"}}])
-    result = await Agent(model, processors=[Workflow("w").then(broken, on_error="block")]).generate("Hi")
-    assert result.status == "blocked"
+    @processor
+    async def hangs(ctx: APIErrorContext[Any]) -> None:
+        await anyio.sleep_forever()
+
+    down = {"error": {"status": 500, "message": "down"}}
+    placed = Workflow("w").then(broken, on_error="block"), Workflow("w").then(hangs, on_error="block", timeout=0.01)
+    for workflow in placed:
+        assert (await Agent(ScriptedModel([down]), processors=[workflow]).generate("Hi")).status == "blocked"
+
+    @processor
+    def again(ctx: APIErrorContext[Any]) -> Retry:
+        return Retry()
+
+    workflow = Workflow("w").then(broken, on_error=again)
+    assert (await Agent(ScriptedModel([down, "ok"]), processors=[workflow]).generate("Hi")).text == "ok"
 
 
 SECRET = "joe.secret@example.com"
