@@ -12,7 +12,7 @@ from penstock.engine.values.tripwire import TripwireSignal
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
     from types import TracebackType
 
     import anyio
@@ -278,7 +278,7 @@ class BackgroundTasks:
             scope.cancel()
 
     @contextmanager
-    def shielded(self) -> Iterator[None]:
+    def shielded(self) -> Generator[None]:
         """Let no cancellation from outside reach the current task, which must be the one that has opened the group.
 
         What is closed here may hold scopes that were opened since: they stand within the group's, as they have to.

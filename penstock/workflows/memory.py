@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock.engine.processor.processor import is_processor
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.frozen import EMPTY, is_mapping
+from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
 from penstock.engine.workflow import Workflow
 from penstock.processors.memory._options import checked_storage
 from penstock.processors.memory._storing import WORKING_MEMORY_TOOLS
@@ -166,8 +166,8 @@ def _checked_items(given: object) -> tuple[Item, ...]:
     Raises:
         OptionError: it is something else.
     """
-    items = tuple(given) if isinstance(given, (list, tuple)) else (given,)
-    if not isinstance(given, (list, tuple)) or not all(is_processor(one) or isinstance(one, Workflow) for one in items):
+    items = cast("tuple[object, ...]", tuple(given)) if is_items(given) else ()
+    if not is_items(given) or not all(is_processor(one) or isinstance(one, Workflow) for one in items):
         raise OptionError("Memory", "processors", type(given).__name__, "a list of processors and workflows")
     return cast("tuple[Item, ...]", items)
 

@@ -29,7 +29,7 @@ from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
@@ -143,7 +143,7 @@ class Run:
         self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
 
     @contextmanager
-    def span(self, what: Span, path: str, name: str = "") -> Iterator[dict[str, Value]]:
+    def span(self, what: Span, path: str, name: str = "") -> Generator[dict[str, Value]]:
         """Tell observers of the start and the end of a part of the request; see `RunEvent`.
 
         The dict that it yields becomes the details of the end. Without observers of events, nothing is made.
