@@ -29,7 +29,7 @@ from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Mapping
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
@@ -143,12 +143,12 @@ class Run:
         self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
 
     @contextmanager
-    def span(self, what: Span, path: str, name: str = "") -> Generator[dict[str, Value]]:
+    def span(self, what: Span, path: str, name: str = "") -> Generator[dict[str, object]]:
         """Tell observers of the start and the end of a part of the request; see `RunEvent`.
 
         The dict that it yields becomes the details of the end. Without observers of events, nothing is made.
         """
-        details: dict[str, Value] = {}
+        details: dict[str, object] = {}
         if not self._on_event:
             yield details
             return
@@ -169,7 +169,7 @@ class Run:
         path: str,
         name: str,
         seconds: float = 0.0,
-        details: Values = EMPTY,
+        details: Mapping[str, object] = EMPTY,
     ) -> None:
         thread = self.request_context.get("thread_id")
         event = RunEvent(what, phase, path, self.run_id, thread, time(), seconds, name, freeze(dict(details)))
@@ -248,7 +248,11 @@ class Run:
         return self._run(STAGES["process_input"], messages, EMPTY, EMPTY)
 
     def process_input_step(
-        self, messages: Messages | MessageList | None = None, *, steps: Iterable[Value] | None = None, **settings: Value
+        self,
+        messages: Messages | MessageList | None = None,
+        *,
+        steps: Iterable[object] | None = None,
+        **settings: Value,
     ) -> Stepping:
         """Run `process_input_step` before a model call. ``settings``: model, tools, tool_choice, active_tools, ….
 
@@ -314,7 +318,7 @@ class Run:
         return self._run(STAGES["process_output_step"], messages, EMPTY, FrozenDict(info))
 
     def process_tool_call(
-        self, tool_name: str, arguments: Value, *, call_id: str = "", steps: Iterable[Value] | None = None
+        self, tool_name: str, arguments: Value, *, call_id: str = "", steps: Iterable[object] | None = None
     ) -> Stepping:
         """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
         return self._tool(STAGES["process_tool_call"], arguments, tool_name, call_id, steps=steps)
@@ -327,7 +331,7 @@ class Run:
         arguments: Value = None,
         call_id: str = "",
         is_error: bool = False,
-        steps: Iterable[Value] | None = None,
+        steps: Iterable[object] | None = None,
     ) -> Stepping:
         """Run `process_tool_result` before a result enters the history; `Outcome.result`.
 

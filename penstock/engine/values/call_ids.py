@@ -16,7 +16,6 @@ from penstock.engine.values.messages import ToolPart
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message
 
 CALL_ID_KEYS = ("call_id", "tool_call_id", "toolCallId")
@@ -131,12 +130,12 @@ class CallIds:
         return self._used
 
 
-def _said(chunk: Chunk) -> Value:
+def _said(chunk: Chunk) -> object:
     """Return the id of a chunk's call as it was sent: a str, or whatever the payload holds."""
     return next((chunk.payload[key] for key in CALL_ID_KEYS if chunk.payload.get(key)), chunk.id)
 
 
-def _given(said: Value) -> str:
+def _given(said: object) -> str:
     return str(said).strip()
 
 

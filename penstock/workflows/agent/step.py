@@ -67,7 +67,7 @@ class ModelAttempt:
         answer: Value,
         call_ids: CallIds,
         on_usage: Callable[[Usage | None], None],
-        span: Callable[[], AbstractContextManager[dict[str, Value]]],
+        span: Callable[[], AbstractContextManager[dict[str, object]]],
     ) -> None:
         self.model = model
         self.request = request

@@ -132,7 +132,7 @@ class AgentStream(Generic[T]):
         self._buffer: deque[Chunk] = deque()
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
-        self._told: dict[str, Value] = {}  # the details of the request's end, for observers
+        self._told: dict[str, object] = {}  # the details of the request's end, for observers
         self._unfinished: list[str] = []  # the text of the step at hand, as it was read
         self._in_task = False  # whether the loop has a task of its own
         self._cancelled = False

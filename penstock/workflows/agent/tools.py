@@ -71,7 +71,7 @@ class ToolRunner:
         self,
         group: BackgroundTasks,
         context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext],
-        span: Callable[[ToolPart], AbstractContextManager[dict[str, Value]]],
+        span: Callable[[ToolPart], AbstractContextManager[dict[str, object]]],
     ) -> None:
         self._group = group
         self._context = context
@@ -327,7 +327,7 @@ class ToolStep:
             keep_data(self._run, answer.id, sent.accepted)
         return sent.chunks
 
-    def _span(self, call: ToolPart) -> AbstractContextManager[dict[str, Value]]:
+    def _span(self, call: ToolPart) -> AbstractContextManager[dict[str, object]]:
         return self._run.span("tool", f"{self._path}/tool-{call.call_id}", call.name)
 
     def _steps(self) -> tuple[StepResult, ...]:
