@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from penstock.engine.values.errors import UsageError
@@ -11,7 +12,7 @@ from penstock.engine.values.tripwire import TripwireSignal
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
     from types import TracebackType
 
     import anyio
@@ -50,22 +51,89 @@ def run_in_own_loop(work: Callable[[], Awaitable[T]], what: str) -> T:
     """
     import anyio
 
+    check_no_loop(what)
+    return anyio.run(work)
+
+
+def check_no_loop(what: str) -> None:
+    """Check that no event loop runs in this thread, which the caller would block.
+
+    Args:
+        what: how to call it where one runs, for the error.
+
+    Raises:
+        UsageError: one does.
+    """
+    import anyio
+
     try:
         anyio.get_current_task()
     except RuntimeError:
-        return anyio.run(work)
+        return
     raise UsageError(f"an event loop runs here already, as in a notebook; use {what}")
 
 
-def new_task_group() -> AsyncioTaskGroup | AnyioTaskGroup:
-    """Return a task group for the running event loop: asyncio's own, which costs a quarter of anyio's, or anyio's."""
+def on_asyncio() -> bool:
+    """Return whether asyncio runs the current task."""
     import asyncio
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return AnyioTaskGroup()
-    return AsyncioTaskGroup()
+        return False
+    return True
+
+
+async def within(seconds: float, work: Awaitable[object]) -> bool:
+    """Wait for work in the current task, and return whether it ended in time. No cancel scope is opened on asyncio.
+
+    The work may leave a scope that it has opened before: a source that holds a time limit across its yields, for
+    example. Scopes have to be left in the reverse order, so none may be opened around that. On other event loops there
+    is no other limit than a scope, so there it is the caller's: see `close_in`.
+    """
+    if not on_asyncio():
+        await work
+        return True
+    import asyncio
+
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return False
+    return True
+
+
+def call_later(seconds: float, function: Callable[[], None]) -> Callable[[], None]:
+    """Call a function after some seconds, unless the returned one is called before; on asyncio only."""
+    if not on_asyncio():
+        return _nothing
+    import asyncio
+
+    return asyncio.get_running_loop().call_later(seconds, function).cancel
+
+
+def _nothing() -> None:
+    """Cancel nothing."""
+
+
+def close_in(scope: anyio.CancelScope, seconds: float) -> None:
+    """Let what follows in a scope run to its end, also if the task is cancelled, but for these seconds at most.
+
+    The scope was opened before the things that are now closed, so that theirs stand within it.
+    """
+    import anyio
+
+    scope.shield = True
+    scope.deadline = anyio.current_time() + seconds
+
+
+def new_task_group() -> AsyncioTaskGroup | AnyioTaskGroup:
+    """Return a task group for the running event loop: asyncio's own, which costs a quarter of anyio's, or anyio's."""
+    return AsyncioTaskGroup() if on_asyncio() else AnyioTaskGroup()
 
 
 class AsyncioTaskGroup:
@@ -208,6 +276,19 @@ class BackgroundTasks:
         """Cancel every task."""
         for scope in list(self._scopes):
             scope.cancel()
+
+    @contextmanager
+    def shielded(self) -> Generator[None]:
+        """Let no cancellation from outside reach the current task, which must be the one that has opened the group.
+
+        What is closed here may hold scopes that were opened since: they stand within the group's, as they have to.
+        """
+        scope = self._group.cancel_scope
+        scope.shield = True
+        try:
+            yield
+        finally:
+            scope.shield = False
 
     async def close(self, error: BaseException | None) -> None:
         """Wait for the tasks, `SHADOW_SECONDS` at most; after an error they are cancelled at once."""

@@ -11,14 +11,14 @@ import logging
 import sys
 import traceback
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from penstock.engine.graph.plan import plan_steps
+from penstock.engine.graph.plan import TO_POLICY, plan_steps
 from penstock.engine.merging.changes import followed_by
 from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
-from penstock.engine.processor.stages import WrongReturnError, known_edits
+from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
 from penstock.engine.values.errors import EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
@@ -118,7 +118,11 @@ def after_failure(
     verdict: Tripwire | None = None,
     owner: PlanStep | PlanPolicy | None = None,
 ) -> Payload:
-    """Return the payload after a failure: stopped (``block``) or unchanged (``allow``); otherwise raise the failure."""
+    """Return the payload after a failure: stopped (``block``) or unchanged (``allow``); otherwise raise the failure.
+
+    A stage that handles another failure is not ended by this one: there the payload is unchanged, and the next step
+    runs.
+    """
     if on_error == "block":
         log.warning("%s%s; what it checks is blocked", failure, _judge_reason(failure))
         return payload.stopped(verdict or failure_verdict(failure), failure)
@@ -127,7 +131,14 @@ def after_failure(
             owner.warned_open = True
             log.warning("%s; its policy lets the run go on without it (said once)", failure)
         return payload
+    if failure.stage in _OUTLIVING and on_error != TO_POLICY:
+        log.warning("%s; the next step is asked, and what the stage handles stays as it is", failure)
+        return payload
     raise failure from failure.__cause__
+
+
+_OUTLIVING = frozenset(stage.name for stage in STAGES.values() if stage.outlives_failures)
+"""The stages that a failure does not end."""
 
 
 def _judge_reason(failure: StepFailedError) -> str:
@@ -226,20 +237,23 @@ def record(
     notes = EMPTY if effects is None or effects.notes is None else effects.notes
     seconds = perf_counter() - started if started else 0.0
     flagged = () if effects is None or effects.flagged is None else tuple(effects.flagged)
+    run = call.run
     made = Record(
         step.path,
         step.processor_id,
         call.stage.name,
         status,
-        call.run.shadow,
+        run.shadow,
         seconds,
         edits,
         tripwire,
         error,
         notes,
         flagged,
+        run.run_id,
+        run.request_context.get("thread_id"),
+        time() - seconds,
     )
-    run = call.run
     if run.records is not None:
         run.records.append(made)
     for observer in run.observers:

@@ -106,8 +106,6 @@ async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> P
     if block.fallback is not None:
         log.warning("%s; its fallback runs in its place", failure)
         return await execute(block.fallback, call, payload)
-    if block.on_error is None:
-        raise failure
     return after_failure(block.on_error, payload, failure, owner=block)
 
 

@@ -43,6 +43,7 @@ class PlanStep:
         "stage",
         "timed",
         "warned_open",
+        "warned_slow",
     )
 
     def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str, *, allows: bool) -> None:
@@ -59,7 +60,11 @@ class PlanStep:
         self.ends = step.processor.ends
         self.stage = stage
         self.warned_open = False  # whether the log has warned that its failures let runs go on
+        self.warned_slow = False  # whether the log has warned that it holds streams for long
 
+
+TO_POLICY = "policy"
+"""What a step does with its failure under a `PlanPolicy` of its own: it raises it, for the policy to handle."""
 
 Orders: TypeAlias = "Mapping[str, tuple[int, ...]]"
 """The indexes of a graph's nodes in each of an agent's processor lists (`Stage.processor_list`), in their order."""
@@ -261,7 +266,7 @@ def _step(step: Step, stage: Stage) -> Block | None:
     policy = step.policy
     on_error = policy.on_error or claims.on_error
     wrapped = policy.timeout is not None or isinstance(on_error, Processor)
-    placed = PlanStep(step, claims, stage, "raise" if wrapped else str(on_error), allows=on_error == "allow")
+    placed = PlanStep(step, claims, stage, TO_POLICY if wrapped else str(on_error), allows=on_error == "allow")
     call = offloaded(hook.call) if policy.offload else hook.call
     awaits = hook.awaits or policy.offload is not None
     block = PlanSteps(((placed, call, awaits, stage.context),), sync=not awaits)

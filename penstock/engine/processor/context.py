@@ -452,6 +452,7 @@ class ToolCallContext(Context[S]):
     call_id: str = _info("call_id", "The call's id.")
     arguments: Value = _field("arguments", "The call's arguments, a frozen JSON value, as edited so far.")
     answer: Value = _field("answer", "The result that replaces the tool call, if an earlier step returned one.")
+    steps: Sequence[Value] | None = _info("steps", "The steps so far; the last one is the answer with this call.")
 
 
 class ToolResultContext(Context[S]):
@@ -465,6 +466,7 @@ class ToolResultContext(Context[S]):
     arguments: Value = _info("arguments", "The arguments of the call.")
     result: Value = _field("result", "The tool's result, a frozen JSON value, as edited so far; of an error its text.")
     is_error: bool | None = _info("is_error", "Whether the tool failed, and the result is the text of its error.")
+    steps: Sequence[Value] | None = _info("steps", "The steps so far; the last one is the answer with this call.")
 
 
 class OutputResultContext(Context[S]):

@@ -198,7 +198,7 @@ class HookPipe:
         try:
             result = step.call(chunk, step.ctx) if given is NOT_CALLED else _returned(given)
             if step.waits:
-                result = await result
+                result = await step.step.watched(result)
             as_it_was = result is chunk and step.ctx.effects is None
             made = (chunk,) if as_it_was else checked_result(step, chunk, result)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
@@ -222,7 +222,7 @@ class HookPipe:
         try:
             result: Value = call(step.ctx)
             if inspect.isawaitable(result):
-                result = await result
+                result = await step.step.watched(result)
             made = [*step.step.take_effects(), *_chunks(result)]
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             if call is not step.flush:

@@ -17,9 +17,21 @@ from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.streams.builder import Builder, plain_hooks
 from penstock.engine.streams.policy import end_all, feed_through, first_deadline, wake_all
-from penstock.engine.streams.sources import WAKE, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
+from penstock.engine.streams.sources import (
+    PATIENCE,
+    WAKE,
+    Ending,
+    FromSync,
+    TaskReader,
+    as_chunk,
+    close_source,
+    failure_of,
+    iterator_of,
+)
 from penstock.engine.streams.steps import Stopped, StreamCall
+from penstock.engine.tasks import close_in, on_asyncio
 from penstock.engine.values.answer_builder import Assembly
+from penstock.engine.values.call_ids import CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import FrozenDict
@@ -159,9 +171,11 @@ class OutputStream:
             self._iterator = Ending(self._iterator)
             self._iterator.why = lambda: None if self._shared is None else self._shared.ending
         self._normalizer = StreamNormalizer()
+        self._call_ids = CallIds()
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
+        self._scope: anyio.CancelScope | None = None
         self._closing = AsyncExitStack()  # closes everything in reverse order, even if closing one thing fails
         self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
@@ -220,6 +234,8 @@ class OutputStream:
         """
         if self._chunks is not None:
             raise UsageError("a stream can be entered once only; create a new one from a new source")
+        if not self._sync and not on_asyncio():
+            self._scope = self._closing.enter_context(anyio.CancelScope())  # around any scope of the source's
         self._closing.callback(self._close_steps)
         if (self._timed or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
@@ -237,6 +253,8 @@ class OutputStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close everything, however far it was read."""
+        if self._scope is not None:
+            close_in(self._scope, PATIENCE)
         await self._closing.aclose()
 
     # What leaves
@@ -251,8 +269,8 @@ class OutputStream:
             while True:
                 try:
                     item = await advance()
-                except Exception as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
-                    failure = None if isinstance(error, StopAsyncIteration) else error
+                except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
+                    failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
                     break
                 self._check_going(call)
                 made = normalize(await self._made(pipes, item))
@@ -282,8 +300,8 @@ class OutputStream:
             while True:
                 try:
                     item = await advance()
-                except Exception as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
-                    failure = None if isinstance(error, StopAsyncIteration) else error
+                except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
+                    failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
                     break
                 if run.stopped is not None:
                     self._check_going(call)
@@ -306,13 +324,13 @@ class OutputStream:
             raise failure
 
     def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
-        """Return the chunks that report a verdict; before another attempt, texts that have left are retracted."""
+        """Return the chunks that report a verdict; texts that have left are retracted, in one chunk."""
         self._close_steps()
         if self.outcome is None or not self.outcome.blocked:
             self.outcome = self._host.stopped(verdict.tripwire, verdict.failure)
-        retry = self.outcome.retry_granted
-        out = self._normalizer.answer.blocks if retry and self._held is None else ()
-        return notices(verdict.tripwire, call.run.run_id, (*self.outcome.taken_back, *out), retry=retry)
+        out = self._normalizer.answer.blocks if self._held is None else ()
+        blocks = dict.fromkeys((*self.outcome.taken_back, *out))
+        return notices(verdict.tripwire, call.run.run_id, blocks, retry=self.outcome.retry_granted)
 
     @staticmethod
     def _check_going(call: StageCall) -> None:
@@ -341,6 +359,7 @@ class OutputStream:
         if self._sync and self._checks is not None:
             self._checked = await self._checks()
             self._check_passed()
+        self._call_ids = CallIds(lambda: call_ids_of(before.message_list.all))
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
         return await Builder(self._shared, self._clock).pipes(self._block)
@@ -356,7 +375,7 @@ class OutputStream:
         made = await wake_all(pipes, self._clock()) if self._timed else []
         if item is WAKE:
             return made
-        out = await feed_through(pipes, item if type(item) is Chunk else as_chunk(item))
+        out = await feed_through(pipes, self._call_ids.own(item if type(item) is Chunk else as_chunk(item)))
         return [*made, *out] if made else out
 
     async def _rest(self, last: list[Chunk], failure: Exception | None, before: Payload) -> list[Chunk]:

@@ -216,7 +216,7 @@ class ShownHook:
         try:
             result = self._call(chunk, self._step.ctx)
             if self._waits:
-                result = await result
+                result = await self._step.watched(result)
             self._step.keep_written()
             self._check(chunk, result)
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
@@ -266,7 +266,7 @@ class StreamGuard(NamedTuple):
         return scanned
 
     async def _scan_waiting(self, window: TextWindow) -> Scanned:
-        scanned: Scanned = await self.scan(window, self.step.ctx)
+        scanned: Scanned = await self.step.watched(self.scan(window, self.step.ctx))
         self.step.keep_written()
         return scanned
 
@@ -408,7 +408,8 @@ class GuardChunkTrack:
         if chunk_type == SNAPSHOT:
             made, cuts = await self._so_far(texts)
         else:
-            made = await self._guard.judged(ctx, texts)
+            judged = self._guard.judged(ctx, texts)
+            made = await (self._step.watched(judged) if self._guard.awaits else judged)
         self._step.keep_written()
         if not made and not cuts:
             return {}

@@ -83,7 +83,7 @@ async def test_a_timeout_around_one_pull_gives_the_request_up() -> None:
         with anyio.move_on_after(0):
             await anext(chunks)
         assert (model.streaming, [chunk.type async for chunk in chunks]) == (0, ["abort"])
-        assert (stream.status, await stream.text, len(await stream.messages)) == ("cancelled", "", 1)
+        assert (stream.status, await stream.text, len(await stream.messages)) == ("cancelled", "half", 1)
     assert ([end.completed for end in listens.told], told) == ([False], [])
 
 
@@ -93,7 +93,7 @@ async def test_a_timeout_around_a_field_gives_the_request_up() -> None:
     async with Agent(Stuck(), processors=[listens]).stream("Hi") as stream:
         with anyio.move_on_after(0):
             await stream.text
-        assert ((await stream.result).status, await stream.text) == ("cancelled", "")
+        assert (await stream.result).status == "cancelled"
     assert [end.completed for end in listens.told] == [False]
 
 
