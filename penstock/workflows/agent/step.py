@@ -99,23 +99,17 @@ class ModelAttempt:
             else:
                 with self._span() as told:
                     stream = self.model.stream(self.request)
-                    refused = False
+                    failed: BaseException | None = None
                     try:
                         async for sent in stream:
                             chunk = as_chunk(sent)
-                            if chunk.type in OF_CALLS:
-                                chunk = own(chunk)
-                            keep(chunk)
+                            keep(chunk := own(chunk) if chunk.type in OF_CALLS else chunk)
                             yield chunk
                     except PenstockError as error:
-                        refused = not self.chunks and is_unbilled(error)
+                        failed = error
                         raise
                     finally:
-                        try:
-                            await close_source(stream)
-                        finally:
-                            if not refused:
-                                self._on_usage(self.usage)
+                        await self._end_call(stream, failed)
                     told.update(finish_reason=str(self.end.get("reason") or "other"), usage=usage_payload(self.usage))
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})
@@ -124,6 +118,14 @@ class ModelAttempt:
             if self.error is error:
                 raise
             raise self.error from error
+
+    async def _end_call(self, stream: object, failed: BaseException | None) -> None:
+        """Close the model's stream and report the usage, unless the call cost nothing."""
+        try:
+            await close_source(stream)
+        finally:
+            if failed is None or self.chunks or not is_unbilled(failed):
+                self._on_usage(self.usage)
 
     def note(self, chunk: Chunk) -> bool:
         """Note a chunk that leaves the stream; return whether the client gets it."""
