@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Unpack, cast, get_args
-from urllib.parse import unquote
 
 from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
@@ -162,6 +161,7 @@ class PIISearch(NamedTuple):
         given: the types as they were given.
         types: the names of all types.
         detector: finds the types that have a pattern.
+        in_ids: finds those that count within ids and addresses, too.
         judged: the names of the types that a judge is asked about.
         meant: the descriptions of types, for the judge.
     """
@@ -169,6 +169,7 @@ class PIISearch(NamedTuple):
     given: tuple[str | PIIType, ...]
     types: tuple[str, ...]
     detector: PersonalData
+    in_ids: PersonalData
     judged: tuple[str, ...]
     meant: Mapping[str, str]
 
@@ -189,7 +190,9 @@ def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool
     entries = _entries(guard, (*EMBEDDED, *(CONTEXTUAL if model else ())) if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
     names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
-    detector = PersonalData(names, [rule for rule in rules if rule is not None])
+    own_rules = [rule for rule in rules if rule is not None]
+    detector = PersonalData(names, own_rules)
+    in_ids = PersonalData([name for name in names if name not in _USUAL_IN_IDS], own_rules)
     judged = detector.contextual if embedded else names
     if judged and not model:
         if not embedded:
@@ -203,7 +206,7 @@ def pii_search(guard: str, given: Iterable[str | PIIType] | None, *, model: bool
         )
     asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
     own = {entry.name: entry.description for entry in entries if isinstance(entry, PIIType) and entry.description}
-    return PIISearch(tuple(entries), names, detector, asked, {**_MEANT, **own})
+    return PIISearch(tuple(entries), names, detector, in_ids, asked, {**_MEANT, **own})
 
 
 def _entries(guard: str, given: object) -> list[str | PIIType]:
@@ -309,7 +312,6 @@ def check_buffer_size(guard: str, given: object) -> int:
 Strategy = Literal["redact", "block", "warn", "filter"]
 
 _USUAL_IN_IDS = frozenset({"api-key", "uuid", "url"})
-_PIECES = re.compile(r"[/?#&=;,\s]+")
 _CREDENTIALS = re.compile(r"://[^/?#]*:[^/?#]*@")
 _NUMBERING = "penstock.numbering"  # where a step's state keeps who gives out tokens, while it acts
 _PROCESS_KEY = os.urandom(32)
@@ -416,7 +418,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     ) -> tuple[Sequence[Span], int]:
         """Return what patterns find in a window, and from where on more text could change that."""
         try:
-            return self.looked.detector.scan(window.text, start, notes, final=window.final, key=window.key)
+            return self._detector(window).scan(window.text, start, notes, final=window.final, key=window.key)
         except TimeoutError as error:
             ctx.note(timeout=str(error))
             raise
@@ -426,7 +428,13 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     ) -> tuple[Sequence[Span], int]:
         """Return what patterns find in encoded text."""
         del ctx
-        return self.looked.detector.encoded.scan(window.text, start, notes, final=window.final)
+        return self._detector(window).encoded.scan(window.text, start, notes, final=window.final)
+
+    def _detector(self, window: TextWindow) -> PersonalData:
+        """Return what searches a window: an id, an address or a signature is no key, no UUID and no link in itself."""
+        if not window.fixed or not is_random(window.text, window.key) or _CREDENTIALS.search(window.text):
+            return self.looked.detector
+        return self.looked.in_ids
 
     def judge_view(self, text: str, ctx: AnyContext) -> str:
         """Return a window as the model is shown it: what patterns find in it is hidden."""
@@ -436,19 +444,6 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     def judged_values(self, judged: Judged[PIIVerdict]) -> Iterable[JudgedValue]:
         """Return the values that the model names."""
         return values_said(judged.verdict, self.looked.types)
-
-    def counts(self, window: TextWindow, type: str) -> bool:
-        """Return whether a finding counts: an id, an address or a signature is no key, no UUID and no link in itself.
-
-        What stands within it counts: the pieces of an address are searched one by one.
-        """
-        if type not in _USUAL_IN_IDS or not is_random(window.text, window.key):
-            return True
-        if _CREDENTIALS.search(window.text):
-            return True
-        pieces = _PIECES.split(unquote(window.text))
-        found = (span.type for piece in pieces for span in self.looked.detector.find(piece))
-        return any(name not in _USUAL_IN_IDS for name in found)
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
         """Return what replaces a value of a type."""

@@ -259,7 +259,7 @@ class SpanGuard(Guard[V]):
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Report what was found; then return the edits of the strategy, or stop the run."""
-        found = [(hit.window, group_findings(self._counting(hit))) for hit in hits]
+        found = [(hit.window, group_findings(_real(hit))) for hit in hits]
         listed = [(window, group) for window, groups in found for group in groups]
         for window, groups in found:
             self._report_places(ctx, window, groups)
@@ -273,15 +273,6 @@ class SpanGuard(Guard[V]):
         if self.strategy == "block" or stuck:
             self.block(ctx, types, self._metadata(listed), stuck)
         return [self._edits(window, groups, ctx) for window, groups in found]
-
-    def counts(self, window: TextWindow, type: str) -> bool:
-        """Return whether a finding of a type counts where it stands; by default everywhere."""
-        del window, type
-        return True
-
-    def _counting(self, hit: Hit) -> list[SpanFinding]:
-        found = [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
-        return [item for item in found if self.counts(hit.window, item.type)] if hit.window.fixed else found
 
     def _why_not_edited(self, found: Sequence[tuple[TextWindow, FindingGroup]], ctx: AnyContext) -> str:
         """Return why the findings cannot be edited; an empty text if they can."""
@@ -463,6 +454,10 @@ class _SpanSearch:
             if lower == limit:
                 return limit
             limit = lower
+
+
+def _real(hit: Hit) -> list[SpanFinding]:
+    return [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
 
 
 def _at_places(
