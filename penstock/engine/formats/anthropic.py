@@ -278,12 +278,16 @@ def _write_reasoning(part: ReasoningPart, notes: Json) -> Json:
 def _write_media(part: ImagePart | FilePart, notes: Json) -> Json:
     if isinstance(part, FilePart) and notes.get("type") == "container_upload" and part.file_id is not None:
         return with_unknown_keys({"type": "container_upload", "file_id": part.file_id}, notes, _UPLOAD)
-    is_image = isinstance(part, ImagePart) or notes.get("type") == "image"
-    is_image = is_image or (media_type_of(part).startswith("image/") and "source" not in notes and part.file_id is None)
+    is_image = isinstance(part, ImagePart) or notes.get("type") == "image" or _shows_image(part, notes)
     body: Json = {"type": "image" if is_image else "document", "source": _write_source(part, notes)}
     if isinstance(part, FilePart) and not is_image and part.name is not None:
         body["title"] = part.name
     return with_unknown_keys(body, notes, _IMAGE if is_image else _DOCUMENT)
+
+
+def _shows_image(part: FilePart, notes: Json) -> bool:
+    """Return whether a file from another format is a picture by its media type."""
+    return media_type_of(part).startswith("image/") and "source" not in notes and part.file_id is None
 
 
 def _write_source(part: ImagePart | FilePart, notes: Json) -> Json:
