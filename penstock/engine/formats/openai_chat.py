@@ -559,5 +559,7 @@ def _write_content(parts: Sequence[Part], notes: Json, nothing: str | None) -> J
         extra = notes.get("extra")
         said = notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
         return {} if said else {"content": nothing}
-    plain = len(items) == 1 and items[0].keys() == {"type", "text"} and items[0]["type"] == "text"
+    plain = (
+        len(items) == 1 and is_object(items[0]) and items[0].keys() == {"type", "text"} and items[0]["type"] == "text"
+    )
     return {"content": items[0]["text"] if plain and notes.get("content") != "parts" else items}
