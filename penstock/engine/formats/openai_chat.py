@@ -554,7 +554,7 @@ def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
 
 def _write_content(parts: Sequence[Part], notes: Json, nothing: str | None) -> Json:
     """Return the content: a str if that is enough, else a list; the noted empty form if there is none."""
-    items = [write_part(part) for part in parts]
+    items: list[Value] = [write_part(part) for part in parts]
     if not items:
         extra = notes.get("extra")
         said = notes.get("content") == "absent" or (is_object(extra) and "content" in extra)

@@ -563,7 +563,7 @@ def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:
     if notes.get("type") != "absent":
         body["type"] = "message"
     body.update(item_id(notes))
-    items = [write_part(part, role) for part in parts]
+    items: list[Value] = [write_part(part, role) for part in parts]
     extra = notes.get("extra")
     said = notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
     plain = (
