@@ -57,7 +57,11 @@ def hygiene(
     Raises:
         OptionError: an option is not allowed.
     """
-    strategies = {"personal-data": ("pii", personal), "secrets": ("secrets", secrets), "links": ("urls", links)}
+    strategies: dict[str, tuple[str, Strategy]] = {
+        "personal-data": ("pii", personal),
+        "secrets": ("secrets", secrets),
+        "links": ("urls", links),
+    }
     filters = [
         RegexFilterProcessor(presets=[chosen], strategy=strategy, system=system, unscanned=unscanned, id=id)
         for id, (chosen, strategy) in strategies.items()
