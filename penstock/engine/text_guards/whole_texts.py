@@ -203,8 +203,13 @@ class WholeTexts(Processor):
         """Return the system messages that are read in a stage."""
         if self.system == "none" or STAGES[ctx.stage].phase != "input":
             return ()
-        listed = ctx.message_list.system
-        return listed if self.system == "all" else [message for message in listed if message.from_client]
+        if self.system == "all":
+            return ctx.message_list.system
+        return [
+            entry.message
+            for entry in ctx.message_list.entries
+            if entry.source == "system" and entry.message.from_client
+        ]
 
     def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
         return work if self.awaits else run_without_loop(work, self.id)

@@ -332,9 +332,13 @@ class Guard(TextGuard, Generic[V]):
 # What can only be read
 
 
+_SHORT_CODE = 40
+"""Characters: a shorter code, such as most ids, is too short for a sentence."""
+
+
 def says_something(text: str) -> bool:
     """Return whether a fixed text holds words, plain or encoded. Guards that judge what is said skip other ones."""
-    return has_words(text) or bool(spoken(text))
+    return has_words(text) or (len(text) > _SHORT_CODE and any(map(has_words, spoken(text))))
 
 
 def split_fixed(texts: Iterable[Text]) -> tuple[list[Text], list[list[Text]]]:

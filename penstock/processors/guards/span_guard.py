@@ -277,7 +277,7 @@ class SpanGuard(Guard[V]):
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Report what was found; then return the edits of the strategy, or stop the run."""
-        found = [(hit.window, self._groups(self._counting(hit))) for hit in hits]
+        found = [(hit.window, self._groups(_real(hit))) for hit in hits]
         listed = [(window, group) for window, groups in found for group in groups]
         for window, groups in found:
             self._report_places(ctx, window, groups)
@@ -294,15 +294,6 @@ class SpanGuard(Guard[V]):
         if stops:
             self.block(ctx, [group.owner.type for _, group in stops], self._metadata(stops), stuck)
         return [self._edits(window, groups, ctx) for window, groups in found]
-
-    def counts(self, window: TextWindow, type: str) -> bool:
-        """Return whether a finding of a type counts where it stands; by default everywhere."""
-        del window, type
-        return True
-
-    def _counting(self, hit: Hit) -> list[SpanFinding]:
-        found = [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
-        return [item for item in found if self.counts(hit.window, item.type)] if hit.window.fixed else found
 
     def _groups(self, found: Sequence[SpanFinding]) -> list[FindingGroup]:
         """Return findings, which are in order, as stretches; those of different strategies may overlap."""
@@ -505,6 +496,10 @@ class _SpanSearch:
             if lower == limit:
                 return limit
             limit = lower
+
+
+def _real(hit: Hit) -> list[SpanFinding]:
+    return [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
 
 
 def _at_places(

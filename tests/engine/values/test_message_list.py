@@ -290,3 +290,4 @@ def test_system_messages_that_say_the_same_are_one_and_others_stay() -> None:
     notes = [Message.system([DataPart("n", number)]) for number in (1, 2)]
     messages = MessageList([Message.system("a"), Message.system("a"), *notes])
     assert [message.parts for message in messages.system] == [(TextPart("a"),), notes[0].parts, notes[1].parts]
+    assert len(MessageList([Message.system("a", from_client=True, name=name) for name in "ab"]).system) == 2
