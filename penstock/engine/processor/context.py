@@ -215,7 +215,9 @@ class Context(View, Generic[S]):
     def note(self, **details: Value) -> None:
         """Add details to the record of this step. Never add text that must stay hidden."""
         effects = self._touch()
-        effects.notes = freeze({**(effects.notes or {}), **details})
+        if effects.notes is None:
+            effects.notes = {}
+        effects.notes.update({name: freeze(value) for name, value in details.items()})
 
     def flag(self, *names: str) -> None:
         """Add names of what this step found and lets pass to its record (`Record.flagged`), each once.
@@ -269,6 +271,9 @@ class Context(View, Generic[S]):
             own = (self._step.processor_id, self._call.stage.name, bool(retry))
             told = reason if isinstance(reason, str) and reason else f"stopped by {self._step.processor_id}"
             effects.tripwire = Tripwire(told, *own)
+            self._call.run.verdicts[self._step.path] = (
+                effects.tripwire
+            )  # a time limit may end the hook before it returns
             if metadata is not None:
                 effects.tripwire = Tripwire(told, *own, metadata)
         raise TripwireSignal(effects.tripwire)

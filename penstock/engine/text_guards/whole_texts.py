@@ -100,6 +100,7 @@ class WholeTexts(Processor):
     last_message_only: bool = False
     unscanned: str = "allow"
     stages: Iterable[str] | None = PHASES["all"]
+    offloadable = True
 
     def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits, by place. Use the context to abort, to add notes and to put facts."""

@@ -148,6 +148,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         )
         self.trimmed: Key[Mapping[str, Value]] = Key(f"{self.id}.trimmed[{self.limit}]")
         self.provides = (self.trimmed,)
+        self.offloadable = not callable(token_counter) and pinned is None and not self._on_trim and summarize is None
         self._wait_for_callbacks()
         self._counting.prepare()
 
