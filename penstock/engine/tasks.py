@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from penstock.engine.values.errors import UsageError
@@ -20,6 +22,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _Driver(threading.local):
+    """How the coroutines of the current thread are run."""
+
+    without_loop = False
+
+
+_driver = _Driver()
+
+
+def runs_without_loop() -> bool:
+    """Return whether the current coroutine is run by `run_without_loop`, so that it must not wait for anything."""
+    return _driver.without_loop
+
+
 def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
     """Run a coroutine that does not suspend, without an event loop, and return its result.
 
@@ -30,13 +46,37 @@ def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
     Raises:
         UsageError: it suspends.
     """
+    before, _driver.without_loop = _driver.without_loop, True
     try:
         stepping.send(None)
     except StopIteration as stop:
         value: T = stop.value
         return value
+    finally:
+        _driver.without_loop = before
     stepping.close()
     raise UsageError(f"{what} awaits something, so it cannot run without an event loop; await it instead")
+
+
+_BUSY = 0.004  # seconds that work goes on before the event loop has its turn
+
+
+class Pace:
+    """Lets the event loop go on while work takes long that never waits for anything."""
+
+    __slots__ = ("_paced", "_until")
+
+    def __init__(self) -> None:
+        self._paced = not runs_without_loop()
+        self._until = perf_counter() + _BUSY
+
+    async def rest(self) -> None:
+        """Give the event loop a turn if the last one was some time ago. A cancelled caller is stopped here."""
+        if self._paced and perf_counter() >= self._until:
+            from anyio.lowlevel import checkpoint
+
+            await checkpoint()
+            self._until = perf_counter() + _BUSY
 
 
 def run_in_own_loop(work: Callable[[], Awaitable[T]], what: str) -> T:
@@ -52,7 +92,11 @@ def run_in_own_loop(work: Callable[[], Awaitable[T]], what: str) -> T:
     import anyio
 
     check_no_loop(what)
-    return anyio.run(work)
+    before, _driver.without_loop = _driver.without_loop, False
+    try:
+        return anyio.run(work)
+    finally:
+        _driver.without_loop = before
 
 
 def check_no_loop(what: str) -> None:

@@ -11,6 +11,7 @@ import logging
 import sys
 import traceback
 from dataclasses import replace
+from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -24,6 +25,7 @@ from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
 from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, TripwireSignal
+from penstock.engine.workers import AbandonedError, TimeLimitError, call_back
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock")
 
-_QUOTABLE = (WrongReturnError, StepFailedError, EditError, UsageError)
+_QUOTABLE = (WrongReturnError, StepFailedError, EditError, UsageError, TimeLimitError)
 """The errors whose text quotes nothing of what was judged, unless a user's code raised them."""
 
 
@@ -189,6 +191,8 @@ def passes_through(error: BaseException) -> bool:
     """Return whether an error is neither verdict nor failure: an interrupt, or a cancellation from outside."""
     if isinstance(error, (Exception, TripwireSignal)):
         return False
+    if isinstance(error, AbandonedError):
+        return True
     if isinstance(error, BaseExceptionGroup):
         return any(passes_through(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
     asyncio = sys.modules.get("asyncio")  # where it is not loaded, nothing can raise its error
@@ -234,7 +238,7 @@ def record(
     """
     if effects is not None and effects.failure is not None and status in ("passed", "edited"):
         status, error = "failed", effects.failure
-    notes = EMPTY if effects is None or effects.notes is None else effects.notes
+    notes = EMPTY if effects is None or effects.notes is None else FrozenDict(effects.notes)
     seconds = perf_counter() - started if started else 0.0
     flagged = () if effects is None or effects.flagged is None else tuple(effects.flagged)
     run = call.run
@@ -254,11 +258,17 @@ def record(
         run.request_context.get("thread_id"),
         time() - seconds,
     )
+    publish(call, made)
+
+
+def publish(call: StageCall, made: Record) -> None:
+    """Add a record to those of the run, and pass it to the observers."""
+    run = call.run
     if run.records is not None:
         run.records.append(made)
     for observer in run.observers:
         try:
-            observer.on_record(made)
+            call_back(partial(observer.on_record, made))
         except Exception:
             log.exception("an observer failed; the run goes on")
 

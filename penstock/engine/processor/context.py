@@ -220,7 +220,9 @@ class Context(View, Generic[S]):
     def note(self, **details: Value) -> None:
         """Add details to the record of this step. Never add text that must stay hidden."""
         effects = self._touch()
-        effects.notes = freeze({**(effects.notes or {}), **details})
+        if effects.notes is None:
+            effects.notes = {}
+        effects.notes.update({name: freeze(value) for name, value in details.items()})
 
     def let_pass(self, error: Exception) -> None:
         """Leave unjudged a text on which this hook failed, and go on with the others; the record says *failed*.
@@ -300,6 +302,9 @@ class Context(View, Generic[S]):
             own = (self._step.processor_id, self._call.stage.name, bool(retry))
             told = reason if isinstance(reason, str) and reason else f"stopped by {self._step.processor_id}"
             effects.tripwire = Tripwire(told, *own)
+            self._call.run.verdicts[self._step.path] = (
+                effects.tripwire
+            )  # a time limit may end the hook before it returns
             if metadata is not None:
                 effects.tripwire = Tripwire(told, *own, metadata)
         raise TripwireSignal(effects.tripwire)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args
 
 from penstock.engine.execution.boundary import log
 from penstock.engine.execution.executor import execute, run_overlapping
+from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.execution.outcome import ModelOutcome, Outcome
 from penstock.engine.graph.plan import waiting_steps
 from penstock.engine.processor.payload import Payload
@@ -20,13 +22,15 @@ from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
-from penstock.engine.tasks import BackgroundTasks
+from penstock.engine.tasks import BackgroundTasks, runs_without_loop
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.events import RunEvent
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
+from penstock.engine.values.messages import Message
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
+from penstock.engine.workers import run_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -41,7 +45,6 @@ if TYPE_CHECKING:
     from penstock.engine.values.events import Span
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.message_list import Messages
-    from penstock.engine.values.messages import Message
     from penstock.engine.values.model import Usage
     from penstock.engine.values.protocols import Clock, Ids, Observer
     from penstock.engine.values.tripwire import Record, Tripwire
@@ -337,8 +340,9 @@ class Run:
 
         ``is_error``: the tool failed, and the result is the text of its error.
         """
-        info: dict[str, Value] = {"arguments": freeze(arguments), "is_error": is_error, "steps": steps}
-        return self._tool(STAGES["process_tool_result"], result, tool_name, call_id, **info)
+        stage = STAGES["process_tool_result"]
+        info: dict[str, Value] = {"arguments": arguments, "is_error": is_error, "steps": steps}
+        return self._tool(stage, result, tool_name, call_id, **info)
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""
@@ -375,7 +379,7 @@ class Run:
         if messages is not None:
             if stage.judges == "step":
                 self._conversation.begin_answer(current)
-            current, fresh = add_input(stage, messages, current)
+            current, fresh = await self._added(stage, messages, current)
         if fields or current is not before.message_list:
             start = Payload(current, before.facts, fields)
         if info is not EMPTY or fresh is not NO_IDS:
@@ -385,8 +389,21 @@ class Run:
         return self._ended(stage, call, before, end, mark)
 
     def _tool(self, stage: Stage, value: Value, tool_name: str, call_id: str, **info: Value) -> Stepping:
-        fields = FrozenDict({stage.value: json_value(value, stage.value)})
-        return self._run(stage, None, fields, FrozenDict(tool_name=tool_name, call_id=call_id, **info))
+        return self._run_tool(stage, value, {"tool_name": tool_name, "call_id": call_id, **info})
+
+    async def _run_tool(self, stage: Stage, value: Value, info: dict[str, Value]) -> Outcome:
+        def read() -> tuple[Value, Values]:
+            return json_value(value, stage.value), freeze(info)
+
+        quick = runs_without_loop() or not is_long_value([value, info])
+        frozen, details = read() if quick else await run_in_worker(read)
+        return await self._run(stage, None, FrozenDict({stage.value: frozen}), details)
+
+    async def _added(self, stage: Stage, messages: object, before: MessageList) -> tuple[MessageList, frozenset[str]]:
+        """Return the conversation with the messages that a caller gives to a stage, and the ids of the new ones."""
+        read = partial(add_input, stage, messages, before)
+        quick = isinstance(messages, (str, Message, MessageList)) or runs_without_loop() or not is_long_value(messages)
+        return read() if quick else await run_in_worker(read)
 
     def _mark(self) -> int:
         """Return how many records there are so far."""

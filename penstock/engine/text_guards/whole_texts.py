@@ -82,6 +82,7 @@ class WholeTexts(Processor):
     on_unread: str = "allow"
     unread_kinds: tuple[str, ...] = PART_KINDS
     stages: Iterable[str] | None = PHASES["all"]
+    offloadable = True
 
     def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits, by place. Use the context to abort, to add notes and to put facts."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
+from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.frozen import Value
 from penstock.engine.values.texts import TextPlace
+from penstock.engine.workers import PIECE, checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -185,9 +187,10 @@ class _Moving:
         notes: the guard's own.
         fresh: how many characters are new since the last search.
         held: how many characters were not decided after the last search.
+        whole: whether the window takes all that follows, and not piece by piece.
     """
 
-    __slots__ = ("base", "begins", "fresh", "held", "notes", "start", "text")
+    __slots__ = ("_ahead", "_at", "base", "begins", "fresh", "held", "notes", "start", "text", "whole")
 
     def __init__(self, base: int = 0) -> None:
         self.text = ""
@@ -196,11 +199,44 @@ class _Moving:
         self.begins = True
         self.notes: dict[str, Value] = {}
         self.fresh = self.held = 0
+        self._ahead: deque[str] = deque()  # text that follows and is not in the window yet
+        self._at = 0  # how much of the first of them is
+        self.whole = False
+
+    def add(self, text: str) -> None:
+        """Append to the text."""
+        self.fresh += len(text)
+        if self._ahead or len(text) > PIECE:
+            self._ahead.append(text)
+        else:
+            self.text += text
+
+    def postpone(self, text: str) -> None:
+        """Append to the text; the window moves on later."""
+        self.fresh += len(text)
+        self._ahead.append(text)
+
+    def advance(self) -> bool:
+        """Add the next piece of the text to the window; return whether more of the text follows."""
+        wanted = sum(map(len, self._ahead)) if self.whole else PIECE
+        pieces = [self.text]
+        while self._ahead and wanted > 0:
+            piece = self._ahead[0][self._at : self._at + wanted]
+            pieces.append(piece)
+            wanted -= len(piece)
+            self._at += len(piece)
+            if self._at == len(self._ahead[0]):
+                self._ahead.popleft()
+                self._at = 0
+        if len(pieces) > 1:
+            self.text = "".join(pieces)
+        return bool(self._ahead)
 
     def copy(self) -> _Moving:
         """Return a copy, which moves by itself."""
         made = _Moving(self.base)
         made.text, made.start, made.begins, made.notes = self.text, self.start, self.begins, deepcopy(self.notes)
+        made._ahead, made._at, made.fresh, made.held = self._ahead.copy(), self._at, self.fresh, self.held
         return made
 
     def decide(self, until: int, lookback: int) -> None:
@@ -219,6 +255,7 @@ class Reads(Protocol):
     """What a reader needs to know of a guard; `TextGuard` describes it."""
 
     lookback: int
+    max_hold: int
     read_parts_separately: bool
 
     def overrides(self, within: Found, across: Found) -> bool:
@@ -247,7 +284,6 @@ class TextReader:
         "_kind",
         "_own",
         "_scan",
-        "_waits",
         "parts",
     )
 
@@ -257,18 +293,16 @@ class TextReader:
         scan: Scan,
         kind: str,
         *,
-        waits: bool,
         key: str = "",
         fixed: bool = False,
         place: TextPlace = NOWHERE,
     ) -> None:
-        """Read a text for ``guard`` by calling ``scan``, which returns an awaitable if it ``waits``.
+        """Read a text for ``guard`` by calling ``scan``, which returns what it found, or an awaitable of that.
 
         The rest goes into the windows: see `TextWindow`.
         """
         self._guard = guard
         self._scan = scan
-        self._waits = waits
         self._kind = kind
         self._key = key
         self._fixed = fixed
@@ -286,10 +320,9 @@ class TextReader:
         """
         self._fed += len(text)
         own = self._own
-        own.text += text
-        own.fresh += len(text)
+        own.add(text)
         if self._joined is not None:
-            self._joined.text += text
+            self._joined.postpone(text)
         return own.fresh > 0 and own.fresh >= own.held >> 3
 
     async def begin_part(self, place: TextPlace) -> None:
@@ -312,13 +345,20 @@ class TextReader:
 
     async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> int:
         moving.fresh = 0
+        while moving.advance():
+            await self._look_once(moving, final=False, across=across)
+            checkpoint()
+            if moving.held > self._guard.max_hold:  # pieces would be searched over and over
+                moving.whole = True
+        return await self._look_once(moving, final=final, across=across)
+
+    async def _look_once(self, moving: _Moving, *, final: bool, across: bool) -> int:
         start, base = moving.start, moving.base
         window = TextWindow(
             moving.text, start, base, moving.begins, final, self._kind, self._key, self._fixed, moving.notes, self.parts
         )
-        result: Value = self._scan(window)
-        scanned: Scanned = await result if self._waits else result
-        found, held = scanned
+        result = self._scan(window)
+        found, held = result if isinstance(result, tuple) else await result
         if found:
             found = [item for item in found if item.start >= start]
             held = uncut(found, held)

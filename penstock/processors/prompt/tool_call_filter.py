@@ -329,6 +329,7 @@ class ToolCallFilter(Processor):
     id = "tool-call-filter"
     role: ProcessorRole = "transform"
     on_error: ErrorPolicy = "allow"
+    offloadable = True
     edits = "anything"
 
     def __init__(
