@@ -98,7 +98,7 @@ def by_hand(messages: list[Message], known: dict[str, int], *, contiguous: bool 
         elif contiguous:
             break
         else:
-            at -= 1
+            at -= len(unit)
     if contiguous and kept[-1].role == "assistant":
         kept.pop()
     return [message.id for message in (*system, *reversed(kept))]

@@ -99,7 +99,7 @@ def owners(messages: Sequence[Message], store: str) -> dict[str, str | None]:
     """Return the threads of messages that are to be stored, each with the resource that its messages name, or None.
 
     Raises:
-        MessageError: a message has no id or no thread.
+        MessageError: a message has no id or no thread, or an empty resource.
         OwnershipError: messages of one thread name different resources, or messages of different threads have one id.
     """
     found: dict[str, str | None] = {}
@@ -121,6 +121,8 @@ def _thread_of(message: Message, place: str) -> str:
         raise MessageError(f"{place}.id", "a message needs an id to be stored; messages in a `MessageList` have one")
     if not message.thread_id:
         raise MessageError(f"{place}.thread_id", "a message needs a thread_id to be stored")
+    if message.resource_id == "":
+        raise MessageError(f"{place}.resource_id", "it must not be empty; None stands for no owner")
     if "\0" in message.id or "\0" in message.thread_id:
         raise MessageError(place, "an id holds the character 0, which stores cannot keep")
     return message.thread_id

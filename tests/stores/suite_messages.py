@@ -114,8 +114,13 @@ class MessagesSuite:
 
     @pytest.mark.parametrize(
         "made",
-        [Message.user("x", thread_id="t"), Message.user("x", id="m9"), Message.user("x", id="m9", thread_id="")],
-        ids=["no id", "no thread", "an empty thread"],
+        [
+            Message.user("x", thread_id="t"),
+            Message.user("x", id="m9"),
+            Message.user("x", id="m9", thread_id=""),
+            Message.user("x", id="m9", thread_id="t", resource_id=""),
+        ],
+        ids=["no id", "no thread", "an empty thread", "an empty resource"],
     )
     async def test_a_message_without_id_or_thread_is_refused_with_all_others(self, store, made):
         """All or none."""

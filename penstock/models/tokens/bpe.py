@@ -92,14 +92,16 @@ _LONGEST = 100_000  # characters given to tiktoken at a time; its splitting recu
 class BPECounter:
     """Counts tokens as the models of an encoding do. Names of special tokens in a text count as ordinary text.
 
-    Counters are equal if their encodings are. They share the vocabulary, which is loaded when first needed.
+    Counters are equal if their encodings are. They share the vocabulary. That of ``o200k_base`` is loaded when first
+    needed; any other is loaded at once, over the network if tiktoken has not cached it, so that a missing one is
+    noticed before the first request.
 
     Args:
         encoding: the name of an encoding that tiktoken knows. Default: ``o200k_base``.
         owner: the class whose option the encoding is, for errors.
 
     Raises:
-        OptionError: tiktoken does not know the encoding.
+        OptionError: tiktoken does not know the encoding, or its vocabulary cannot be loaded.
     """
 
     additive = True
@@ -107,13 +109,17 @@ class BPECounter:
     densest = 4  # a character has up to 4 bytes, each of which may be a token
 
     def __init__(self, encoding: str = SHIPPED, *, owner: str = "BPECounter") -> None:
-        """Check the name."""
+        """Check the encoding."""
         if encoding != SHIPPED:
             import tiktoken
 
             known = tiktoken.list_encoding_names()
             if encoding not in known:
                 raise OptionError(owner, "encoding", encoding, f"one of {', '.join(sorted(known))}")
+            try:
+                load(encoding)
+            except UsageError as error:
+                raise OptionError(owner, "encoding", encoding, f"one that can be loaded: {error}") from error
         self.name = encoding
         self._encode: Callable[[str], list[int]] | None = None
 

@@ -32,9 +32,15 @@ _WAITING = CONTENT - {
 
 
 class AnswerUsage:
-    """How much of its budget an answer has used: the state of a token limiter. Lives as long as the request."""
+    """The state of a token limiter: how much of its budget an answer has used, and what was dropped from prompts.
 
-    __slots__ = ("attempt", "before", "block", "last", "meter", "notified", "object", "over", "over_before", "spent")
+    Lives as long as the request.
+    """
+
+    __slots__ = (
+        *("attempt", "before", "block", "last", "meter", "notified", "object", "over", "over_before", "spent"),
+        *("dropped", "summary"),
+    )
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -46,6 +52,8 @@ class AnswerUsage:
         self.meter: Meter | None = None
         self.block = ""
         self.last = Chunk("text-delta")
+        self.dropped: set[str] = set()  # ids of the messages that callbacks were given
+        self.summary: str | None = None  # of these messages
 
     def enter(self, attempt: int, retry_count: int) -> None:
         """Begin another model step; the answer of a rejected step does not count."""

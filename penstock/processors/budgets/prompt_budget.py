@@ -1,9 +1,12 @@
 """Choose which messages of a prompt fit into a token budget.
 
-The order of the rules: messages that must stay (the newest user message, all that follow it, pinned messages) come
-first. Then the others, by priority, then from the newest to the oldest, each with the messages that belong to it: a
-tool call with its results, and an answer with the user message before it, so that no answer lacks its question.
-A message that does not fit is skipped (best-fit), or ends the selection (contiguous).
+What must stay comes first: the newest question, what the current turn says besides its finished tool exchanges, the
+newest of these, and pinned messages. Then come the other tool exchanges of the turn, the newest first, up to the first
+that does not fit. The turns before it follow, by priority, then from the newest to the oldest.
+
+No exchange is left half: a tool call stays with its results, an answer with its question, and an old question with its
+answer. An old turn that does not fit may lose tool exchanges before it is skipped (best-fit), or ends the selection
+(contiguous).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.engine.values.messages import TextPart, ToolPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.processor.context import Context
     from penstock.engine.values.message_list import Entry
@@ -123,11 +126,12 @@ class PromptBudget(TokenBudget):
         return selection
 
     def _filled(self, view: PromptView, budget: float, *, prompt: bool) -> MessageSelection | None:
-        selection = MessageSelection(view.messages, self.prices.sent if prompt else self.prices.kept, budget)
-        if not selection.must([*view.said, *view.pinned(), *self._chosen(view)]):
+        price = self.prices.sent if prompt else self.prices.kept
+        selection = MessageSelection(view.messages, view.question, price, budget, self.prices.costs.least)
+        if not selection.must([*view.pinned(), *self._chosen(view)]):
             return None
-        order = by_priority(len(view.messages), {} if self.contiguous else view.priorities())
-        selection.fill(order, contiguous=self.contiguous, least=self.prices.costs.least)
+        priorities = {} if self.contiguous else view.priorities()
+        selection.fill(priorities, contiguous=self.contiguous)
         return selection
 
     def _chosen(self, view: PromptView) -> list[int]:
@@ -151,7 +155,7 @@ class MemoryBudget(TokenBudget):
         total = self.taken(view) + self.prices.costs.conversation + sum(costs)
         if total <= self.limit:
             return None
-        free = set(view.of("memory")).difference(view.pinned())
+        free = set(view.of("memory")).difference(view.pinned(), [view.question])
         gone: set[int] = set()
         left = total
         for group in removable_groups(view.messages, free):
@@ -178,11 +182,11 @@ class PromptView:
         first: the index of the first other message, if the others follow one another.
         places: the indices of the others in the entries, if they do not; None if they do.
         messages: the others.
-        said: the indices, in ``messages``, of those from this run.
+        question: the index, in ``messages``, of the newest question; -1 if there is none.
         marked: the indices, in ``messages``, of those with metadata.
     """
 
-    __slots__ = ("entries", "first", "marked", "messages", "places", "said", "system")
+    __slots__ = ("entries", "first", "marked", "messages", "places", "question", "system")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = entries
@@ -195,7 +199,7 @@ class PromptView:
             self.messages = [entries[place][0] for place in self.places]
         else:
             self.messages = [entry[0] for entry in entries[self.first :]]
-        self.said = self.of("response")
+        self.question = self._newest_question()
         self.marked = [place for place, message in enumerate(self.messages) if message.metadata]
 
     def of(self, source: str) -> list[int]:
@@ -203,6 +207,22 @@ class PromptView:
         if self.places is not None:
             return [at for at, place in enumerate(self.places) if self.entries[place][1] == source]
         return [at for at, entry in enumerate(self.entries[self.first :]) if entry[1] == source]
+
+    def _newest_question(self) -> int:
+        """Return the index of the last user message that the caller sent.
+
+        Processors add user messages, too (as context): they ask nothing. If the caller sent none, it is the last one
+        that is not context, or else the last one.
+        """
+        last = {"input": -1, "other": -1, "context": -1}
+        for at in range(len(self.messages) - 1, -1, -1):
+            if self.messages[at].role == "user":
+                source = self.entries[self.first + at if self.places is None else self.places[at]][1]
+                if source == "input":
+                    return at
+                kind = "context" if source == "context" else "other"
+                last[kind] = max(last[kind], at)
+        return last["other"] if last["other"] >= 0 else last["context"]
 
     def pinned(self) -> list[int]:
         """Return the indices of the messages with ``metadata["pinned"]``."""
@@ -215,51 +235,76 @@ class PromptView:
 
 
 _CALLS = ("call", "partial")
+_SHORTEST = 2
+"""A turn of so many messages has no tool exchanges between its question and its end."""
 
 
 class MessageSelection:
-    """The selection of the messages that fit into a budget, for one conversation without its system messages."""
+    """The selection of the messages that fit into a budget, for one conversation without its system messages.
 
-    def __init__(self, messages: Sequence[Message], price: Callable[[Message], float], budget: float) -> None:
+    Attributes:
+        kept: the indices of the selected messages.
+        spent: their tokens.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        question: int,
+        price: Callable[[Message], float],
+        budget: float,
+        least: float,
+    ) -> None:
+        """Begin without any message.
+
+        Args:
+            messages: the conversation.
+            question: the index of the newest question; -1 if there is none.
+            price: returns the tokens of a message.
+            budget: the most tokens.
+            least: the fewest tokens that a message can have; it may be below 0.
+        """
         self.messages = messages
         self.kept: set[int] = set()
         self.spent: float = 0
+        self._turn = question if question >= 0 else len(messages)
         self._price = price
         self._budget = budget
+        self._least = least
         self._links: dict[int, tuple[int, ...]] | None = None
-        self._asked: tuple[int, int] | None = (
-            None  # the index of a question, and of the last message for which it was looked up
-        )
+        self._removable: list[tuple[int, ...]] = []
 
-    def must(self, pinned: Iterable[int]) -> bool:
+    def must(self, pinned: Collection[int]) -> bool:
         """Keep the messages that must stay; tell whether they fit."""
-        last = newest_user(self.messages, len(self.messages))
-        current = range(last, len(self.messages)) if last >= 0 else range(0)
-        for index in (*current, *pinned):
-            for member in self.group(index):
-                self._keep(member)
+        self._removable = self._exchanges(set(pinned))
+        removable = {member for group in self._removable for member in group}
+        stays = {member for index in range(self._turn, len(self.messages)) for member in self.group(index)} - removable
+        stays.update(member for index in pinned for member in self.group(index))
+        if self._turn == len(self.messages) and self.messages and _has_tools(self.messages[-1]):
+            stays |= self._last_step()
+        if stays and min(stays) < self._turn:  # with the questions and answers that belong to them
+            stays.update(index for turn in self._turns() if stays.intersection(turn) for index in self._base(turn))
+        for index in stays:
+            self._keep((index,))
         return self.spent <= self._budget
 
-    def fill(self, order: Iterable[int], *, contiguous: bool, least: float) -> None:
-        """Keep as many of the other messages as fit, in the given order."""
-        refused: set[int] = set()
-        kept, budget, price, messages = self.kept, self._budget, self._price, self.messages
-        for index in order:
-            if index in kept or index in refused:
-                continue
-            if not contiguous and least >= 0 and price(messages[index]) > budget - self.spent:
-                refused.add(index)  # with the messages that belong to it, it costs even more
-                continue
-            group = self.group(index)
-            unit = [member for member in (*group, *self._question(group[0])) if member not in kept]
-            need = sum([price(messages[member]) for member in unit])
-            if self.spent + need <= budget:
-                kept.update(unit)
-                self.spent += need
-            elif contiguous or budget - self.spent < least:
+    def fill(self, priorities: Mapping[int, float], *, contiguous: bool) -> None:
+        """Keep as many of the other messages as fit."""
+        for group in self._removable:
+            if not self._fits(group):
+                if contiguous:
+                    return
+                break
+            self._keep(group)
+        for turn in _by_priority(self._turns(), priorities):
+            if not contiguous and self._budget - self.spent < self._least:
                 return
-            else:
-                refused.update(group)
+            if self._fits(turn):
+                self._keep(turn)
+            elif contiguous:
+                return
+            elif len(turn) > _SHORTEST:
+                self._keep_base(turn)
 
     def group(self, index: int) -> tuple[int, ...]:
         """Return the messages that tool calls link to one, itself included, in order."""
@@ -269,23 +314,96 @@ class MessageSelection:
             self._links = links(self.messages)
         return self._links.get(index, (index,))
 
-    def _question(self, index: int) -> tuple[int, ...]:
-        """Return the index of the user message before an answer; empty for a user message."""
-        if self.messages[index].role == "user":
-            return ()
-        if self._asked is None or not self._asked[0] < index <= self._asked[1]:
-            self._asked = (newest_user(self.messages, index), index)
-        return (self._asked[0],) if self._asked[0] >= 0 else ()
+    def _exchanges(self, pinned: set[int]) -> list[tuple[int, ...]]:
+        """Return the tool exchanges of the current turn that may go, the newest first."""
+        turn = [index for index in range(len(self.messages) - 1, self._turn, -1) if _has_tools(self.messages[index])]
+        last = self._last_step() if turn else set[int]()
+        return [
+            group
+            for group in dict.fromkeys(map(self.group, turn))
+            if group[0] > self._turn
+            and last.isdisjoint(group)
+            and pinned.isdisjoint(group)
+            and self._is_finished(group)
+        ]
 
-    def _keep(self, index: int) -> None:
-        if index not in self.kept:
-            self.kept.add(index)
-            self.spent += self._price(self.messages[index])
+    def _last_step(self) -> set[int]:
+        """Return the messages of the newest tool exchanges: the model may not have seen their results yet."""
+        found = set[int]()
+        first = self._turn if self._turn < len(self.messages) else 0
+        for index in range(len(self.messages) - 1, first - 1, -1):
+            if _has_tools(self.messages[index]):
+                found.update(self.group(index))
+            if found and self.messages[index].role != "tool":
+                break
+        return found
+
+    def _is_finished(self, group: Iterable[int]) -> bool:
+        """Return whether every call of some messages has its result among them."""
+        parts = [part for index in group for part in self.messages[index].parts if type(part) is ToolPart]
+        finished = {part.call_id for part in parts if part.state not in _CALLS}
+        return all(part.call_id in finished for part in parts)
+
+    def _turns(self) -> Iterator[Sequence[int]]:
+        """Yield the turns before the current one, the newest first: a question with all that follows it.
+
+        Turns that tool calls link are one. What stands before the first question is no turn: each message, with those
+        that tool calls link to it, is yielded alone.
+        """
+        messages, end = self.messages, self._turn
+        while end > 0:
+            start = first = end
+            asks = False
+            while start > 0 and not (asks and first >= start and messages[start].role == "user"):
+                start -= 1
+                asks = asks or messages[start].role == "user"
+                if _has_tools(messages[start]):
+                    first = min(first, self.group(start)[0])
+            if asks:
+                yield range(start, end)
+            else:
+                yield from (group for at in range(end - 1, -1, -1) if (group := self.group(at))[-1] == at)
+            end = start
+
+    def _base(self, turn: Sequence[int]) -> Sequence[int]:
+        """Return what stays of a turn that may lose tool exchanges: its question, its texts, and how it ends."""
+        if any(self.messages[index].role == "user" for index in turn[1:]):
+            return turn
+        last = set(self.group(turn[-1]))
+        return [index for index in turn if index in last or not _has_tools(self.messages[index])]
+
+    def _keep_base(self, turn: Sequence[int]) -> None:
+        """Keep a turn without some of its tool exchanges, if it fits so."""
+        base = self._base(turn)
+        if len(base) == len(turn) or self.messages[turn[0]].role != "user" or not self._fits(base):
+            return
+        self._keep(base)
+        for index in reversed(turn):
+            group = self.group(index)
+            if index == group[-1] and index not in self.kept and self._fits(group):
+                self._keep(group)
+
+    def _fits(self, places: Iterable[int]) -> bool:
+        total = self.spent
+        for index in places:
+            if index not in self.kept:
+                total += self._price(self.messages[index])
+                if total > self._budget and self._least >= 0:
+                    return False
+        return total <= self._budget
+
+    def _keep(self, places: Iterable[int]) -> None:
+        for index in places:
+            if index not in self.kept:
+                self.kept.add(index)
+                self.spent += self._price(self.messages[index])
 
 
-def newest_user(messages: Sequence[Message], before: int) -> int:
-    """Return the index of the last user message before an index; -1 if there is none."""
-    return next((index for index in range(before - 1, -1, -1) if messages[index].role == "user"), -1)
+def _by_priority(turns: Iterable[Sequence[int]], priorities: Mapping[int, float]) -> Iterable[Sequence[int]]:
+    """Return turns in order of the highest priority that one of their messages has; without any, it is 0."""
+    if not priorities:
+        return turns
+    return sorted(turns, key=lambda turn: -max([priorities[at] for at in turn if at in priorities], default=0))
 
 
 def links(messages: Sequence[Message]) -> dict[int, tuple[int, ...]]:
@@ -308,8 +426,9 @@ def links(messages: Sequence[Message]) -> dict[int, tuple[int, ...]]:
 
 
 def _root(parent: dict[int, int], index: int) -> int:
-    while parent.get(index, index) != index:
-        index = parent[index]
+    while (above := parent.get(index, index)) != index:
+        parent[index] = parent.get(above, above)  # so that long chains are walked once
+        index = above
     return index
 
 
@@ -318,14 +437,6 @@ def _has_tools(message: Message) -> bool:
     if len(parts) == 1 and type(parts[0]) is TextPart:
         return False
     return any(type(part) is ToolPart for part in parts)
-
-
-def by_priority(count: int, priorities: dict[int, float]) -> Iterable[int]:
-    """Return the indices of a number of messages: higher priorities first, newer ones first within a priority."""
-    newest_first = range(count - 1, -1, -1)
-    if not priorities:
-        return newest_first
-    return sorted(newest_first, key=lambda index: -priorities.get(index, 0))
 
 
 def removable_groups(messages: Sequence[Message], free: Collection[int]) -> Iterator[tuple[int, ...]]:

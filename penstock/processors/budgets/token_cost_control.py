@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import ErrorPolicy, Processor, flag, is_async, one_of
+from penstock.engine.render.scene import visible
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
@@ -334,7 +335,7 @@ class TokenCostControl(Processor[RequestCost]):
             report = await self._complete(recorder, report)
             self._call_back(report)
             ctx.flag(f"{report.threshold} limit")
-            _LOG.warning("%s: %s", self.id, report.message)
+            _LOG.warning("%s: %s", self.id, visible(report.message))
 
     def _call_back(self, report: CostReport) -> None:
         if self.on_violation is None:

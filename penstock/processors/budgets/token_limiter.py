@@ -41,18 +41,22 @@ Strategy = Literal["truncate", "abort"]
 CountMode = Literal["cumulative", "part"]
 TrimMode = Literal["best-fit", "contiguous", "memory-only"]
 Side = Literal["both", "prompt", "answer"]
+PromptScope = Literal["prompt", "history"]
+"""Whether the limiter trims the prompt of each model call, or the conversation."""
 
-_PROMPT = ("process_input", "process_input_step", "process_llm_request")
+_PROMPT = {"prompt": ("process_llm_request",), "history": ("process_input", "process_input_step")}
 _ANSWER = ("process_output_stream", "process_output_result")
-_MEMORY = ("process_input", "process_input_step")
 
 
 class TokenLimiterProcessor(Processor[AnswerUsage]):
     """Keep the prompt, the answer or both within a number of tokens.
 
-    It drops old messages from a prompt, but never system messages, pinned ones, the newest user message and the
-    messages after it. If these do not fit, it aborts the run. It cuts an answer, or (``strategy="abort"``) aborts the
-    run.
+    It drops old messages from the prompt of each model call, and then the oldest tool exchanges of the current turn. It
+    never drops system messages, pinned ones, the newest question and the tool results that the model has not seen. If
+    these do not fit, it aborts the run. It cuts an answer, or (``strategy="abort"``) aborts the run.
+
+    Calls and results, and old questions and their answers, stay or go together. Place it behind processors that change
+    prompts, such as `ToolCallFilter`: it counts what they leave.
 
     A failure of its own blocks the run. With ``strategy="abort"`` it is a guard, otherwise a transform.
 
@@ -63,6 +67,9 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         trim_mode: how to trim the prompt: ``best-fit`` skips messages that do not fit, ``contiguous`` drops all that
             are older than the first that does not fit, ``memory-only`` drops the oldest messages from memory and does
             not limit answers.
+        scope: ``prompt`` trims what each model call is sent, and leaves the conversation as it is; ``history`` trims
+            the conversation when the request comes in and before each model call, for hosts that do not run
+            ``process_llm_request``.
         side: ``both``, only the ``prompt``, or only the ``answer``.
         token_counter: an object with ``count(text)`` or ``count_message(message)``, a function from str to int, the
             name of an encoding, or ``"heuristic"``; None: ``encoding``.
@@ -102,6 +109,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         strategy: Strategy = "truncate",
         count_mode: CountMode = "cumulative",
         trim_mode: TrimMode = "best-fit",
+        scope: PromptScope = "prompt",
         side: Side = "both",
         token_counter: TokenCounter | Callable[[str], int] | str | None = None,
         encoding: str = "o200k_base",
@@ -123,6 +131,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
         self.count_mode: str = one_of(name, "count_mode", count_mode, get_args(CountMode))
         self.trim_mode: str = one_of(name, "trim_mode", trim_mode, get_args(TrimMode))
+        self.scope: str = one_of(name, "scope", scope, get_args(PromptScope))
         self.side: str = one_of(name, "side", side, get_args(Side))
         self.stages = self._stages_of(name)
         self.role: ProcessorRole = "guard" if strategy == "abort" else "transform"
@@ -152,7 +161,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         self._counting.prepare()
 
     def new_state(self) -> AnswerUsage:
-        """Return the usage of one request's answer."""
+        """Return the state of a request."""
         return AnswerUsage()
 
     def process_input(self, ctx: InputContext[AnswerUsage]) -> MessageList | None:
@@ -192,57 +201,82 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         if self.trim_mode == "memory-only":
             if self.side == "answer":
                 raise OptionError(name, "side", self.side, "'both' or 'prompt' with trim_mode='memory-only'")
-            return _MEMORY
-        return {"both": (*_PROMPT, *_ANSWER), "prompt": _PROMPT, "answer": _ANSWER}[self.side]
+            return _PROMPT[self.scope]
+        return (*(_PROMPT[self.scope] if self.side != "answer" else ()), *(_ANSWER if self.side != "prompt" else ()))
 
     # Prompts
 
     def _fitted(self, ctx: Context[AnswerUsage]) -> MessageList | None:
-        trim = self._prompt.trim(ctx, prompt=ctx.stage == "process_llm_request")
+        trim = self._trimmed(ctx)
         if trim is None:
             return None
-        for callback in self._on_trim:
-            callback(trim.dropped, ctx.request_context)
-        summary = self._summarize and self._summarize(self._to_summarize(ctx, trim), ctx.request_context)
-        return self._applied(ctx, trim, summary)
+        if fresh := self._fresh(ctx, trim):
+            for callback in self._on_trim:
+                callback(fresh, ctx.request_context)
+            if self._summarize is not None:
+                made = self._summarize(_to_summarize(ctx.state, fresh), ctx.request_context)
+                ctx.state.summary = _summary(made) or ctx.state.summary
+        return self._applied(ctx, trim)
 
     def _wait_for_callbacks(self) -> None:
         """Make the hooks for prompts async if a callback is async."""
         if any(map(_awaits, [*self._on_trim, self._summarize])):
-            for stage in set(self.stages or ()) & set(_PROMPT):
-                setattr(self, stage, self._awaiting(stage))
+            for stage in set(self.stages or ()) & set(_PROMPT[self.scope]):
+                setattr(self, stage, self._fitted_async)
 
-    def _awaiting(self, stage: str) -> Callable[[Context[AnswerUsage]], Awaitable[MessageList | None]]:
-        """Return the hook of a stage as an async function, for async callbacks."""
-
-        async def hook(ctx: Context[AnswerUsage]) -> MessageList | None:
-            await self._counting.ready()
-            trim = self._prompt.trim(ctx, prompt=stage == "process_llm_request")
-            if trim is None:
-                return None
+    async def _fitted_async(self, ctx: Context[AnswerUsage]) -> MessageList | None:
+        """Do the same as `_fitted`, for async callbacks."""
+        await self._counting.ready()
+        trim = self._trimmed(ctx)
+        if trim is None:
+            return None
+        if fresh := self._fresh(ctx, trim):
             for callback in self._on_trim:
-                await _settled(callback(trim.dropped, ctx.request_context))
-            made = self._summarize and self._summarize(self._to_summarize(ctx, trim), ctx.request_context)
-            return self._applied(ctx, trim, await _settled(made))
+                await _settled(callback(fresh, ctx.request_context))
+            if self._summarize is not None:
+                made = self._summarize(_to_summarize(ctx.state, fresh), ctx.request_context)
+                ctx.state.summary = _summary(await _settled(made)) or ctx.state.summary
+        return self._applied(ctx, trim)
 
-        return hook
+    def _trimmed(self, ctx: Context[AnswerUsage]) -> TrimmedPrompt | None:
+        ctx.note(limit=self.limit, counter=self._counting.name)
+        return self._prompt.trim(ctx, prompt=ctx.stage == "process_llm_request")
 
-    def _to_summarize(self, ctx: Context[AnswerUsage], trim: TrimmedPrompt) -> tuple[Message, ...]:
-        """Return the messages to summarize: the last summary, and those that are dropped now."""
-        return (*ctx.message_list.tagged(self.id), *trim.dropped)
+    def _fresh(self, ctx: Context[AnswerUsage], trim: TrimmedPrompt) -> tuple[Message, ...]:
+        """Return the messages that callbacks are to get: those that are dropped for the first time in this request."""
+        if not self._on_trim and self._summarize is None:
+            return ()
+        told = ctx.state.dropped
+        fresh = tuple([message for message in trim.dropped if message.id not in told])
+        told.update(message.id for message in fresh)
+        return fresh
 
-    def _applied(self, ctx: Context[AnswerUsage], trim: TrimmedPrompt, summary: object) -> MessageList:
+    def _applied(self, ctx: Context[AnswerUsage], trim: TrimmedPrompt) -> MessageList:
         counts = {"dropped": len(trim.view.messages) - len(trim.kept), "kept": len(trim.kept), "tokens": trim.tokens}
-        ctx.note(**counts, limit=self.limit, counter=self._counting.name)
+        ctx.note(**counts)
         ctx.put(self.trimmed, {**counts, "stage": ctx.stage})
-        kept = ctx.message_list.keep(trim.places)
+        kept, summary = ctx.message_list.keep(trim.places), ctx.state.summary
         if summary is None:
             return kept
-        if not isinstance(summary, str):
-            raise UsageError(f"summarize must return a str or None, not {type(summary).__name__}")
         room = int(trim.room) - int(self._prompt.prices.costs.system(Message.system("")))
         text = Meter(self._counting, max(0, room), "word").feed(summary, final=True)
         return kept.replace_system(text, tag=self.id) if text.strip() else kept
+
+
+def _summary(given: object) -> str | None:
+    """Check a summary, and return it; None if it is blank.
+
+    Raises:
+        UsageError: it is neither a str nor None.
+    """
+    if given is not None and not isinstance(given, str):
+        raise UsageError(f"summarize must return a str or None, not {type(given).__name__}")
+    return given if given and given.strip() else None
+
+
+def _to_summarize(state: AnswerUsage, fresh: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages to summarize: the last summary, and those that are dropped now."""
+    return fresh if state.summary is None else (Message.system(state.summary), *fresh)
 
 
 def _limit(name: str, given: object) -> int:

@@ -19,10 +19,12 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
+from penstock.detection.unicode.fences import defused
 from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import OptionError
@@ -375,12 +377,20 @@ class InstructionTree:
 
     def _file(self, directory: str) -> str | None:
         """Return the instruction file of a directory; earlier names win."""
+        module = posixpath if self.reader else os.path
         for name in self.names:
-            real = self.normal(f"{directory.rstrip('/')}/{name}")
-            same_kind = posixpath.splitext(real)[1] == posixpath.splitext(name)[1]  # so a link to .env is not read
-            if same_kind and self._is_inside(real) and self._exists(real) and not self._is_directory(real):
+            written = module.normpath(f"{directory.rstrip('/')}/{name}")
+            real = self.normal(written)
+            # A link may lead to another instruction file only: who writes to a checkout could link to any file of it.
+            leads_to_kind = real == written or module.basename(real).casefold() in self._kinds
+            if leads_to_kind and self._is_inside(real) and self._exists(real) and not self._is_directory(real):
                 return real
         return None
+
+    @cached_property
+    def _kinds(self) -> frozenset[str]:
+        """The file names of instruction files, case-folded."""
+        return frozenset(posixpath.basename(name).casefold() for name in (*NAMES, *self.names))
 
     def _exists(self, path: str) -> bool:
         return _called(self.reader.path_exists, path) if self.reader else os.path.exists(path)  # noqa: PTH110
@@ -390,7 +400,8 @@ class InstructionTree:
 
     def _read(self, file: str, most: int) -> FileContent:
         if self.reader is None:
-            data, size = _from_disk(file, most)
+            root = next(root for root in self._real_roots if _is_below(file, root, os.sep))
+            data, size = _from_disk(root, os.path.relpath(file, root), most)
         else:
             given = _called(self.reader.read_file, file) or ""
             data = given.encode("utf-8", "replace") if isinstance(given, str) else given
@@ -405,13 +416,34 @@ def _is_below(path: str, root: str, slash: str) -> bool:
     return path == root or path.startswith(root.rstrip(slash) + slash)
 
 
-def _from_disk(path: str, most: int) -> tuple[bytes, int]:
-    """Return the first bytes of a file, and its size. Only regular files are read: a pipe might never end."""
-    with os.fdopen(os.open(path, _OPENING), "rb") as file:
+def _from_disk(root: str, path: str, most: int) -> tuple[bytes, int]:
+    """Return the first bytes of a file below a root, and its size.
+
+    No link is followed below the root: the path is resolved, and whoever puts a link into it meanwhile shows nothing.
+    Only regular files of one name are read: a pipe might never end, and a second name may be that of another file.
+
+    Raises:
+        OSError: the file cannot be read, or is not such a file.
+    """
+    with os.fdopen(_opened(root, Path(path).parts), "rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError("not a regular file")
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise OSError("not a regular file of one name")
         return file.read(most), status.st_size
+
+
+def _opened(root: str, names: Sequence[str]) -> int:
+    """Open a file, directory by directory where the platform can."""
+    if os.open not in os.supports_dir_fd:
+        return os.open(os.path.join(root, *names), _OPENING)  # noqa: PTH118 - a str throughout
+    directory = os.open(root, _OPENING)
+    for name in names:
+        try:
+            inner = os.open(name, _OPENING, dir_fd=directory)
+        finally:
+            os.close(directory)
+        directory = inner
+    return directory
 
 
 def _called(function: Callable[[str], T | Awaitable[T]], path: str) -> T:
@@ -436,20 +468,21 @@ _ELEMENT = re.compile(r'<system-reminder\s[^<>]*?\bpath="([^"<>]*)"')
 _LONGEST_ARGUMENTS = 100_000  # characters of arguments that came as JSON text
 
 # Characters that open a tag, with full-width forms, which normalizing makes one; and escaped ones.
-_TAG_OPENING = re.compile(r"[<＜﹤]|&(?=#|\w+;)")
+_TAG_OPENING = re.compile(r"[<＜﹤≮]|&(?=#|\w+;)")
+_ELEMENTS = ("system-reminder",)
 _UNSEEN = Profile(form="keep")  # removes invisible characters and keeps the rest
 
 
 def reminder_message(path: str, text: str, introduction: str) -> Message:
     """Return the message that shows the text of a file."""
-    named = html.escape(path).replace("\n", "&#10;")
+    named = html.escape(defused(path, _ELEMENTS)).replace("\n", "&#10;")
     lines = [introduction, f'<system-reminder type="{_KIND}" path="{named}">', _escaped(text), "</system-reminder>"]
     content = "\n".join(line for line in lines if line)
     return Message.user(content, metadata={_METADATA: {"path": path, "type": _KIND}})
 
 
 def _escaped(text: str) -> str:
-    return _TAG_OPENING.sub(lambda found: "&amp;" if found[0] == "&" else "&lt;", text)
+    return _TAG_OPENING.sub(lambda found: "&amp;" if found[0] == "&" else "&lt;", defused(text, _ELEMENTS))
 
 
 def reminded_paths(messages: Iterable[Message]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, TypeVar
 
+from penstock.engine.render.scene import visible
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import Message
 from penstock.engine.values.protocols import Clock
@@ -42,7 +43,7 @@ class NameConflicts:
 
     def warn(self, processor: str, names: Iterable[str], given: Container[str]) -> None:
         """Log a warning if the request has tools with these names."""
-        taken = ", ".join(name for name in names if name in given)
+        taken = ", ".join(visible(name) for name in names if name in given)
         if taken and not self._warned:
             self._warned = True
             _LOG.warning(

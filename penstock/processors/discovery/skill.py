@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 from anyio import to_thread
 
 from penstock.detection.unicode.normalizing import Profile, normalize
+from penstock.engine.render.scene import visible
 from penstock.engine.values.errors import DefinitionError, OptionError
 
 if TYPE_CHECKING:
@@ -102,9 +103,9 @@ class Skill:
         try:
             return _parsed(file, _content(file), source)
         except (OSError, UnicodeDecodeError) as error:
-            raise DefinitionError(f"{file}: cannot be read: {type(error).__name__}") from error
+            raise DefinitionError(f"{visible(str(file))}: cannot be read: {type(error).__name__}") from error
         except (FrontMatterError, OptionError) as error:
-            raise DefinitionError(f"{file}: {error}") from error
+            raise DefinitionError(f"{visible(str(file))}: {error}") from error
 
 
 def _check_line(option: str, given: object, longest: int) -> None:
@@ -321,7 +322,7 @@ class SkillFolder:
             stamp, (before, skill) = _stamp(file), self._read.get(file, (None, None))
             read[file] = (stamp, skill if stamp == before else _read_or_skip(file))
         if not read and (self._read or self.skills is None):
-            _LOG.warning("no skills were found in %s", self._path)
+            _LOG.warning("no skills were found in %s", visible(str(self._path)))
         self._read = read
         self.skills = tuple(skill for _, skill in read.values() if skill is not None)
 

@@ -6,8 +6,10 @@ import html
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
+from penstock.detection.unicode.fences import defused
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values.errors import OptionError
@@ -170,7 +172,7 @@ SkillFormat = Literal["xml", "json", "markdown"]
 
 ELEMENT = "skill_instructions"
 
-_MARK = re.compile(rf"[<＜﹤‹](?=[^\w<＜﹤‹>]*{ELEMENT})", re.IGNORECASE)
+_LISTED = ("available_skills", "skill", "name", "description", "location", "source")
 
 
 def catalogue(skills: Iterable[Skill], form: str, located: Callable[[Skill], str | None]) -> str:
@@ -187,10 +189,11 @@ def catalogue(skills: Iterable[Skill], form: str, located: Callable[[Skill], str
     return f"<available_skills>\n{inside}\n</available_skills>"
 
 
+@lru_cache(maxsize=64)
 def fenced(skill: Skill) -> str:
     """Return a skill's instructions in an element that they cannot close, otherwise unchanged."""
-    text = _MARK.sub("&lt;", skill.instructions)
-    return f'<{ELEMENT} skill="{html.escape(skill.name)}">\n{text}\n</{ELEMENT}>'
+    name, text = (defused(one, (ELEMENT,)) for one in (skill.name, skill.instructions))
+    return f'<{ELEMENT} skill="{html.escape(name)}">\n{text}\n</{ELEMENT}>'
 
 
 def _entry(skill: Skill, location: str | None) -> dict[str, str]:
@@ -208,7 +211,11 @@ def _element(entry: dict[str, str]) -> str:
     return "\n".join(_lines(entry))
 
 
+def _escaped(text: str) -> str:
+    return html.escape(defused(text, _LISTED), quote=False)
+
+
 def _lines(entry: dict[str, str]) -> Iterator[str]:
     yield "  <skill>"
-    yield from (f"    <{key}>{html.escape(text, quote=False)}</{key}>" for key, text in entry.items())
+    yield from (f"    <{key}>{_escaped(text)}</{key}>" for key, text in entry.items())
     yield "  </skill>"

@@ -205,7 +205,7 @@ class ToolSearchSession:
         suggested = await self._suggested(missing)
         message = " ".join(_sentences([name for name in found if name not in known], known, missing, suggested))
         result = {
-            "success": bool(found),
+            "success": not missing,
             "message": message,
             LOADED: found,
             "not_found": missing,

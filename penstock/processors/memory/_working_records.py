@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import anyio
+from anyio import to_thread
 from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import NotStoredError, OwnershipError, StorageConflictError, UsageError
@@ -39,6 +40,8 @@ RefusalProblem = Literal[
     "changed",
 ]
 """The reasons for refusals, for programs."""
+
+_LONG = 20_000  # characters
 
 _ATTEMPTS = 32
 """How often a change is computed again if other processes keep changing the memory."""
@@ -103,10 +106,13 @@ class WorkingMemoryRecords:
         await self._checked_thread(owner)
         return await self.storage.working_memory(self.scope, self._required_key(owner))
 
-    async def change(self, owner: MemoryOwner, change: MemoryChange, author: str) -> MemoryRecord | Refusal | None:
+    async def change(
+        self, owner: MemoryOwner, change: MemoryChange, author: str, *, heavy: bool = False
+    ) -> MemoryRecord | Refusal | None:
         """Make a change. Return the memory after it, why it was not made, or None if there still is no memory.
 
-        ``change`` gets the current memory. It is called again if the memory was changed meanwhile.
+        ``change`` gets the current memory. It is called again if the memory was changed meanwhile; in a worker thread
+        if it takes long (``heavy``), or if the memory is long.
 
         Raises:
             OwnershipError: the thread belongs to another resource.
@@ -116,7 +122,7 @@ class WorkingMemoryRecords:
         key = self._required_key(owner)
         async with _exclusively((id(self.storage), self.scope, key)):
             await self._ensure_thread(owner, key)
-            return await self._apply_change(key, change, author)
+            return await self._apply_change(key, change, author, heavy=heavy)
 
     async def write(self, owner: MemoryOwner, text: str, expected: int | None, author: str) -> MemoryRecord:
         """Store a text, and return the record.
@@ -171,12 +177,15 @@ class WorkingMemoryRecords:
             await self._checked_thread(owner)
             return await self.storage.delete_working_memory(self.scope, key)
 
-    async def _apply_change(self, key: str, change: MemoryChange, author: str) -> MemoryRecord | Refusal | None:
+    async def _apply_change(
+        self, key: str, change: MemoryChange, author: str, *, heavy: bool
+    ) -> MemoryRecord | Refusal | None:
         wait = _FIRST_WAIT
         for attempt in range(_ATTEMPTS):
             record = await self.storage.working_memory(self.scope, key)
             now = "" if record is None else record.text
-            made = change(record)
+            # Long texts are changed in a thread, so that other requests go on.
+            made = await to_thread.run_sync(change, record) if len(now) > _LONG or heavy else change(record)
             if isinstance(made, Refusal):
                 return made
             text = storable_text(made)

@@ -20,7 +20,7 @@ from penstock.engine.values.frozen import is_items, is_mapping, thaw
 from penstock.processors.memory._quoting import data_element
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from jsonschema.exceptions import ValidationError as SchemaProblem
 
@@ -67,7 +67,7 @@ class TypeMemorySchema:
 
     def problems(self, document: Value) -> tuple[str, ...]:
         """Return what does not fit: values must have the JSON type, and fields must be known."""
-        found = [*_unknown(document, self.json_schema, self.json_schema, "")]
+        found = [*_unknown(document, [self.json_schema], self.json_schema, "")]
         try:
             self._adapter.validate_json(json.dumps(document), strict=True)
         except ValidationError as error:
@@ -110,8 +110,9 @@ class JSONMemorySchema:
         )
 
     def problems(self, document: Value) -> tuple[str, ...]:
-        """Return what does not fit. Nothing is required."""
-        return tuple(map(_problem_text, self._validator.iter_errors(document)))
+        """Return what does not fit. Nothing is required, and fields must be known, unless the schema allows others."""
+        unknown = _unknown(document, [self.json_schema], self.json_schema, "")
+        return (*map(_problem_text, self._validator.iter_errors(document)), *unknown)
 
     def __reduce__(self) -> tuple[type[JSONMemorySchema], tuple[str, Values]]:
         """Pickle the schema, since validators cannot be pickled."""
@@ -184,20 +185,49 @@ def _kinds(schema: Values) -> Iterable[Value]:
     return kind if is_items(kind) else (kind,)
 
 
-def _unknown(value: Value, schema: Value, root: Values, path: str) -> Iterator[str]:
-    """Yield the unknown fields of an object. Pydantic would ignore them."""
-    found = resolve_schema(schema, root)
+def _unknown(value: Value, schemas: Sequence[Value], root: Values, path: str) -> Iterator[str]:
+    """Yield the unknown fields of an object, where fields are named and nothing says that others are allowed.
+
+    Pydantic would ignore them, and JSON Schema would allow them. ``schemas``: what the value must fit.
+    """
+    pieces = [piece for schema in schemas for piece in _pieces(schema, root)]
     if is_items(value):
+        inner = [piece["items"] for piece in pieces if is_mapping(piece.get("items"))]
         for index, item in enumerate(value):
-            yield from _unknown(item, found.get("items", {}), root, f"{path}/{index}")
-    if not is_mapping(value) or not is_mapping(fields := found.get("properties")):
+            yield from _unknown(item, inner, root, f"{path}/{index}")
+    if not is_mapping(value):
         return
+    fields: dict[str, list[Value]] = {}
+    for piece in pieces:
+        for name, schema in piece.get("properties", {}).items():
+            fields.setdefault(name, []).append(schema)
+    others = [piece[name] for piece in pieces for name in _OTHERS if piece.get(name, False) is not False]
     for name, item in value.items():
         if name in fields:
             yield from _unknown(item, fields[name], root, f"{path}/{name}")
-        elif not found.get("additionalProperties"):
+        elif others:
+            yield from _unknown(item, others, root, f"{path}/{name}")
+        elif fields:
             # the unknown name may be anything, so it is not quoted
             yield f"{path or 'the memory'}: it has an unknown field; the fields are {', '.join(fields)}"
+
+
+_OTHERS = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+_ALSO = ("allOf", "anyOf", "oneOf")
+_EITHER = ("if", "then", "else")
+
+
+def _pieces(schema: Value, root: Values, depth: int = 0) -> Iterator[Values]:
+    """Yield a schema, and all that say more of the same value: references, alternatives, conditions."""
+    if not is_mapping(schema) or depth > _DEEPEST:
+        return
+    yield schema
+    more = [item for name in _ALSO if is_items(schema.get(name)) for item in schema[name]]
+    more += [schema[name] for name in _EITHER if name in schema]
+    if isinstance(schema.get("$ref"), str):
+        more.append(_referenced(root, schema["$ref"]))
+    for each in more:
+        yield from _pieces(each, root, depth + 1)
 
 
 def _path(steps: Iterable[Value]) -> str:

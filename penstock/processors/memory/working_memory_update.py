@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
 from penstock.engine.processor.processor import one_of
+from penstock.engine.render.scene import visible
 from penstock.engine.values.errors import OptionError, PenstockError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.stored import MemoryScope
@@ -44,6 +45,16 @@ if TYPE_CHECKING:
 
 # Changes of single fields
 
+_MOST_CHANGES = 500
+"""How many changes a call may have."""
+
+_MANY_CHANGES = 20
+_LONG_ARGUMENTS = 5_000
+"""From how many changes and characters on a call is worked on in a thread."""
+
+_ROOM = 8
+"""How many times as long as a memory the arguments of a call may be: paths and braces cost, too."""
+
 _MOST_NAMES = 50
 """How many names a path may have."""
 
@@ -65,12 +76,54 @@ def apply_changes(document: dict[str, Value], changes: Sequence[Values]) -> dict
         InvalidPathError: a change cannot be made; the text says which one.
     """
     made = copy.deepcopy(document)
+    lists = ListItems()
     for place, change in enumerate(changes):
         try:
-            _change(made, change["op"], _path_names(change["path"]), change.get("value"))
+            _change(made, change["op"], _path_names(change["path"]), change.get("value"), lists)
         except InvalidPathError as error:
             raise InvalidPathError(f"changes[{place}]: {error}") from None
     return made
+
+
+class ListItems:
+    """The items of lists as JSON, so that many changes of a list do not write all of it each time."""
+
+    def __init__(self) -> None:
+        self._written: dict[int, tuple[list[Value], list[str], set[str]]] = {}
+
+    def append(self, items: list[Value], value: Value) -> None:
+        """Append a value to a list, unless it is in the list."""
+        _, texts, known = self._of(items)
+        text = _written(value)
+        if text not in known:
+            items.append(value)
+            texts.append(text)
+            known.add(text)
+
+    def remove(self, items: list[Value], value: Value) -> None:
+        """Remove a value from a list, wherever it stands."""
+        _, texts, known = self._of(items)
+        text = _written(value)
+        if text in known:
+            items[:] = [item for item, written in zip(items, texts, strict=True) if written != text]
+            texts[:] = [written for written in texts if written != text]
+            known.discard(text)
+
+    def forget(self, items: Value) -> None:
+        """Forget a list: something in it changes."""
+        self._written.pop(id(items), None)
+
+    def _of(self, items: list[Value]) -> tuple[list[Value], list[str], set[str]]:
+        found = self._written.get(id(items))
+        if found is None:  # the list is kept with them, so that no other gets its id
+            texts = [_written(item) for item in items]
+            found = self._written[id(items)] = (items, texts, set(texts))
+        return found
+
+
+def _written(value: Value) -> str:
+    """Return a value as JSON: 1 and true are not the same."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _path_names(path: str) -> list[str]:
@@ -80,11 +133,12 @@ def _path_names(path: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in names]
 
 
-def _change(document: Value, op: str, names: list[str], value: Value) -> None:
+def _change(document: Value, op: str, names: list[str], value: Value, lists: ListItems) -> None:
     *above, last = names
     deletes = op == "delete" or (op == "set" and value is None)
     holder = document
     for step in above:
+        lists.forget(holder)
         child = _child(holder, step)
         if child is None and deletes:
             return
@@ -92,12 +146,13 @@ def _change(document: Value, op: str, names: list[str], value: Value) -> None:
             child = dict[str, "Value"]()
             _put(holder, step, child)
         holder = child
+    lists.forget(holder)
     if deletes:
-        _delete(holder, last, value)
+        _delete(holder, last, value, lists)
     elif op == "append":
         if value is None:
             raise InvalidPathError("append needs a value")
-        _append(holder, last, value)
+        _append(holder, last, value, lists)
     else:
         _put(holder, last, value)
 
@@ -115,18 +170,18 @@ def _put(holder: Value, step: str, value: Value) -> None:
         holder[_list_index(holder, step)] = value
 
 
-def _append(holder: Value, step: str, value: Value) -> None:
+def _append(holder: Value, step: str, value: Value, lists: ListItems) -> None:
     """Append a value to a list, unless it is in the list. A missing list is created."""
     items = _child(holder, step)
     if items is None:
         _put(holder, step, [value])
     elif not _is_list(items):
         raise InvalidPathError("append is for lists; set replaces other values")
-    elif not any(_equal(item, value) for item in items):
-        items.append(value)
+    else:
+        lists.append(items, value)
 
 
-def _delete(holder: Value, step: str, value: Value) -> None:
+def _delete(holder: Value, step: str, value: Value, lists: ListItems) -> None:
     """Delete a field, or remove a value from a list. Missing ones are ignored."""
     if value is None:
         if is_mapping(holder):
@@ -136,7 +191,7 @@ def _delete(holder: Value, step: str, value: Value) -> None:
         return
     items = _child(holder, step)
     if _is_list(items):
-        items[:] = [item for item in items if not _equal(item, value)]
+        lists.remove(items, value)
     elif items is not None:
         raise InvalidPathError("only lists have values to remove; to delete a field, give no value")
 
@@ -151,11 +206,6 @@ def _list_index(holder: Value, step: str) -> int:
 
 def _is_list(value: object) -> TypeIs[list[Value]]:
     return isinstance(value, list)
-
-
-def _equal(one: Value, other: Value) -> bool:
-    """Return whether both are the same JSON. 1 and true are not."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 # The text after a call
@@ -394,12 +444,13 @@ def make_tool(
 
     async def update(arguments: dict[str, object], ctx: ToolContext) -> dict[str, Value]:
         _check(mode, arguments)
-        # no store accepts lone surrogates
-        sent = json.loads(json.dumps(arguments, ensure_ascii=False).encode(errors="replace"))
+        sent = _storable(arguments, _ROOM * records.max_characters)
         try:
             return await _updated(records, template, mode, sent, ctx, seen or ShownVersion())
+        except RecursionError as error:
+            raise ToolFailed("The memory would be too deeply nested; nothing was changed.") from error
         except PenstockError as error:  # the model is told its class only, the log has all of it
-            _LOG.warning("%s: the working memory could not be changed: %s", name, error)
+            _LOG.warning("%s: the working memory could not be changed: %s", name, visible(str(error)))
             raise ToolFailed(f"The memory could not be changed ({type(error).__name__}).") from error
 
     text = _TEXTS[mode]
@@ -428,12 +479,20 @@ async def _updated(
             return Refusal("changed", f"{reason}\n{memory_element(template, now)}")
         return updated_text(mode, template, now, sent, shared=records.scope == "resource")
 
-    found = await records.change(MemoryOwner.of(ctx.request_context), change, ctx.run_id)
+    found = await records.change(MemoryOwner.of(ctx.request_context), change, ctx.run_id, heavy=_is_heavy(sent))
     if isinstance(found, Refusal):
         return {"success": False, "problem": found.problem, "reason": found.reason}
     if found is not None and seen.version is not None:
         seen.version = found.version
     return {"success": True}
+
+
+def _is_heavy(sent: Values) -> bool:
+    """Return whether a change takes long: of many fields, or with long texts."""
+    changes = sent.get("changes")
+    if is_items(changes) and len(changes) > _MANY_CHANGES:
+        return True
+    return len(json.dumps(sent)) > _LONG_ARGUMENTS
 
 
 def _parameters(template: Template, mode: UpdateMode) -> dict[str, Value]:
@@ -496,9 +555,31 @@ def _check(mode: UpdateMode, sent: Values) -> None:
         _check_changes(sent["changes"])
 
 
+def _storable(arguments: Values, most: int) -> Values:
+    """Return arguments without lone surrogates, which no store accepts.
+
+    Raises:
+        ToolFailed: they are too long, or too deeply nested.
+    """
+    try:
+        written = json.dumps(arguments, ensure_ascii=False)
+        if len(written) > most:
+            raise ToolFailed(
+                f"The arguments have more than {most} characters; nothing was changed. Send less at a time."
+            )
+        return cast("Values", json.loads(written.encode(errors="replace")))
+    except RecursionError:
+        raise ToolFailed("The arguments are too deeply nested; nothing was changed.") from None
+
+
 def _check_changes(changes: object) -> None:
     if not is_items(changes) or not changes:
         raise ToolFailed("changes: it must be a list of changes, one or more")
+    if len(changes) > _MOST_CHANGES:
+        raise ToolFailed(
+            f"changes: at most {_MOST_CHANGES} at a time, and these are {len(changes)}; nothing was changed. "
+            "Send the first ones, and the others in further calls."
+        )
     for place, change in enumerate(changes):
         if not is_mapping(change) or not {"op", "path"} <= {*change} <= {"op", "path", "value"}:
             raise ToolFailed(f"changes[{place}]: it must have op and path, and may have value")

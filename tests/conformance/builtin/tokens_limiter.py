@@ -20,14 +20,15 @@ SOURCES = (("remembered", "memory"), ("context", "context"), ("messages", "input
 NUMBERS = ("system_tokens", "limit", "remaining_budget", "message_count")
 
 
-def limiter(options: Fields) -> TokenLimiterProcessor:
-    """Return a limiter that counts as the engine of the row does."""
+def limiter(options: Fields, method: str) -> TokenLimiterProcessor:
+    """Return a limiter that counts as the engine of the row does, and serves the stage of the row."""
     heuristic = options["counter"] == "heuristic"
     return TokenLimiterProcessor(
         options["limit"],
         token_counter="heuristic" if heuristic else None,
         encoding=options["encoding"],
         counting="reference" if heuristic else "reference-1.0",
+        scope="history" if method in ("process_input", "process_input_step") else "prompt",
         **{name: options[name] for name in OPTIONS},
     )
 
@@ -35,7 +36,7 @@ def limiter(options: Fields) -> TokenLimiterProcessor:
 def run(given: Given) -> Fields:
     """Run one stage."""
     try:
-        made = limiter(given.options)
+        made = limiter(given.options, given.method)
     except OptionError as error:
         return {"error": str(error)}
     if given.method == "construct":

@@ -9,7 +9,9 @@ import base64
 import json
 import math
 import re
+from collections.abc import Iterable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -147,17 +149,91 @@ def question(messages: list[Fields], group: list[int]) -> set[int]:
     return set([place for place in range(group[0]) if messages[place]["role"] == "user"][-1:])
 
 
+def newest(messages: list[Fields]) -> int:
+    """Return the place of the newest question; of a conversation without any, its end."""
+    return max([at for at, one in enumerate(messages) if one["role"] == "user"], default=len(messages))
+
+
+def loop(messages: list[Fields]) -> list[list[int]]:
+    """Return the tool exchanges behind the newest question that may go, the newest first: all but the last."""
+    groups = [group for group in grouped(messages) if any(links(messages[at]) for at in group)]
+    groups = sorted([group for group in groups if group[-1] > newest(messages)], key=max, reverse=True)
+    return [group for group in groups[1:] if group[0] > newest(messages) and answered(messages, group)]
+
+
+def answered(messages: list[Fields], group: list[int]) -> bool:
+    """Tell whether the calls of a group have results."""
+    found: dict[str, bool] = {}
+    for at in group:
+        content = messages[at]["content"]
+        for part in content.get("parts", ()) if isinstance(content, dict) else content:
+            one = part.get("toolInvocation", part) if isinstance(part, dict) else {}
+            if "toolCallId" in one:
+                ends = one.get("state") in ("result", "output-error") or one.get("type") == "tool-result"
+                found[one["toolCallId"]] = found.get(one["toolCallId"], False) or ends
+    return all(found.values())
+
+
+def needed(messages: list[Fields]) -> set[int]:
+    """Return the places of what must stay: all behind the newest question but the tool exchanges that may go."""
+    free = {at for group in loop(messages) for at in group}
+    asked = newest(messages) < len(messages) or not messages or not links(messages[-1])
+    start = newest(messages) if asked else len(messages) - 1  # tools may have the last word where nobody asked
+    return {at for group in grouped(messages) if group[-1] >= start for at in group} - free
+
+
+def gap(messages: list[Fields], stays: set[int]) -> bool:
+    """Tell whether a newer tool exchange went before an older one."""
+    there = [set(group) <= stays for group in loop(messages)]
+    return there != sorted(there, reverse=True)
+
+
+def turns(messages: list[Fields]) -> list[list[int]]:
+    """Return the turns before the newest question, the newest first; those that tool calls bind together are one."""
+    starts = [at for at in range(newest(messages)) if messages[at]["role"] == "user"]
+    edges = [*starts, newest(messages)]
+    made = [list(range(start, end)) for start, end in pairwise(edges)]
+    loose = [group for group in grouped(messages) if group[-1] < edges[0]]
+    for group in grouped(messages):
+        mine = [turn for turn in made if set(turn) & set(group)]
+        if len(mine) > 1:
+            made = [turn for turn in made if turn not in mine] + [list(range(mine[0][0], mine[-1][-1] + 1))]
+            made.sort()
+    return sorted([*made, *loose], key=max, reverse=True)
+
+
+def base(messages: list[Fields], turn: list[int]) -> set[int]:
+    """Return the places of what a turn cannot do without: its question, its texts and its end."""
+    if messages[turn[0]]["role"] != "user" or any(messages[at]["role"] == "user" for at in turn[1:]):
+        return set(turn)
+    ends = next(set(group) for group in grouped(messages) if turn[-1] in group)
+    return {at for at in turn if not links(messages[at])} | (ends & set(turn))
+
+
+def whole(messages: list[Fields], turn: list[int], stays: set[int]) -> bool:
+    """Tell whether a turn is gone, or as much of it there as it cannot do without."""
+    return not stays & set(turn) or base(messages, turn) <= stays
+
+
 def kept(messages: list[Fields], costs: list[float], budget: float, *, contiguous: bool) -> list[int] | None:
-    """Return the places of what stays: the newest question and its run, then what fits with its question; or None."""
-    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
-    groups = grouped(messages)
-    stays = {at for group in groups for at in group if users and max(group) >= users[-1]}
-    if sum(costs[at] for at in stays) > budget:
+    """Return the places of what stays: what must, then tool exchanges of the run, then turns that fit; or None."""
+    stays = needed(messages)
+
+    def fits(more: Iterable[int]) -> bool:
+        return sum(costs[at] for at in stays | set(more)) <= budget
+
+    if not fits(()):
         return None
-    for group in sorted(groups, key=max, reverse=True):
-        more = (set(group) | question(messages, group)) - stays
-        if sum(costs[at] for at in stays | more) <= budget:
-            stays |= more
-        elif contiguous:
+    for group in loop(messages):
+        if not fits(group):
+            if contiguous:
+                return sorted(stays) or None
             break
+        stays |= set(group)
+    for turn in turns(messages):
+        if contiguous and not fits(turn):
+            break
+        exchanges = [group for group in grouped(messages) if set(group) <= set(turn)]
+        for more in (turn, base(messages, turn), *sorted(exchanges, key=max, reverse=True)):
+            stays |= set(more) if fits(more) and whole(messages, turn, stays | set(more)) else set()
     return sorted(stays) or None

@@ -75,15 +75,15 @@ TRIMS = ("process_input", "process_input_step", "process_llm_request")
 
 def faults(messages: list[Fields], costs: list[float], budget: float, theirs: set[int]) -> set[str]:
     """Return what is wrong with a choice."""
-    users = [place for place, one in enumerate(messages) if one["role"] == "user"]
     found = {"nothing"} if not theirs else set()
     if sum(costs[place] for place in theirs) > budget:
         found.add("too much")
-    if users and not set(range(users[-1], len(messages))) <= theirs:
+    if not model.needed(messages) <= theirs or model.gap(messages, theirs):
         found.add("newest")
-    for group in model.grouped(messages):
-        if theirs >= set(group) and not model.question(messages, group) <= theirs:
+    for turn in model.turns(messages):
+        if not model.whole(messages, turn, theirs):
             found.add("orphan")
+    for group in model.grouped(messages):
         if 0 < len(theirs & set(group)) < len(group):
             found.add("parted")
     return found
@@ -100,12 +100,12 @@ def every_stage_keeps_the_limit(options: Fields, given: Fields, expected: Fields
 
 
 def the_newest_question_and_its_run_stay(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """A model that does not see what it was asked, or what its tools found, answers something else."""
+    """A model that does not see what it was asked, or what its tools found last, answers something else."""
     return trimmed(options, given, expected, "newest")
 
 
 def an_answer_does_not_stand_without_its_question(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """An answer brings the user message before it along, or goes."""
+    """An answer brings the user message before it along, and that one its answers, or all go."""
     return trimmed(options, given, expected, "orphan")
 
 

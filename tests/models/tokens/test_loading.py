@@ -126,7 +126,7 @@ def history() -> MessageHistory:
 
 def limiter() -> TokenLimiterProcessor:
     """Return a limiter whose hooks wait."""
-    return TokenLimiterProcessor(100, on_trim=told)
+    return TokenLimiterProcessor(100, on_trim=told, scope="history")
 
 
 def control() -> TokenCostControl:

@@ -1,6 +1,8 @@
 """`TokenLimiterProcessor` on prompts: what stays, what goes, and what is told."""
 
+import itertools
 import logging
+import random
 from typing import Any
 
 import anyio
@@ -25,8 +27,11 @@ def talk(*said: str) -> list[Message]:
     return [roles[one[0]](one[2:], id=one[2:]) for one in said]
 
 
-def kept(limit: int, messages: list[Message] | MessageList, stage: str = "process_input", **options: Any) -> list[str]:
+def kept(
+    limit: int, messages: list[Message] | MessageList, stage: str = "process_llm_request", **options: Any
+) -> list[str]:
     """Return the ids of what stays; of a verdict, its reason."""
+    options.setdefault("scope", "prompt" if stage == "process_llm_request" else "history")
     outcome = run_stage(
         limiter(limit, **options), stage, MessageList(messages) if isinstance(messages, list) else messages
     )
@@ -46,8 +51,8 @@ def test_all_stays_where_all_fits() -> None:
     """Three for the conversation, four and the text for each message."""
     messages = talk("u:abc", "a:def", "u:ghi")
     assert kept(24, messages) == ["abc", "def", "ghi"]
-    assert kept(23, messages) == ["abc", "ghi"]
-    assert kept(16, messages) == ["ghi"]
+    assert kept(23, messages) == ["ghi"]
+    assert kept(17, talk("u:abc", "u:def", "u:ghi")) == ["def", "ghi"]
 
 
 @pytest.mark.parametrize("stage", ["process_input", "process_input_step", "process_llm_request"])
@@ -55,21 +60,21 @@ def test_every_input_stage_keeps_the_limit(stage: str) -> None:
     """Order is kept; system messages stay and cost."""
     messages = talk("s:sys", "u:one", "a:two", "u:abc")
     assert kept(31, messages, stage) == ["one", "two", "abc"]
-    assert kept(30, messages, stage) == ["one", "abc"]
+    assert kept(30, messages, stage) == ["abc"]
     assert kept(17, messages, stage) == ["abc"]
 
 
 def test_a_prompt_is_trimmed_for_one_call_only() -> None:
     """The history keeps what this call does without."""
     run = Workflow("w").then(limiter(20, side="prompt")).start_sync()
-    run.process_output_step(MessageList(talk("u:one", "a:two", "u:abc")))
-    assert [message.id for message in run.process_llm_request().message_list] == ["one", "abc"]
+    run.process_output_step(MessageList(talk("u:one", "u:two", "u:abc")))
+    assert [message.id for message in run.process_llm_request().message_list] == ["two", "abc"]
     assert len(run.process_output_step("more").message_list) == 4
 
 
 def test_best_fit_skips_what_is_too_big_and_contiguous_stops_there() -> None:
     """The default is to look further back for what still fits."""
-    messages = talk("u:old", "a:answer-that-is-long", "u:mid", "u:new")
+    messages = talk("u:old", "u:question-that-is-long", "u:mid", "u:new")
     assert kept(24, messages) == ["old", "mid", "new"]
     assert kept(24, messages, trim_mode="contiguous") == ["mid", "new"]
 
@@ -77,13 +82,16 @@ def test_best_fit_skips_what_is_too_big_and_contiguous_stops_there() -> None:
 # What belongs together
 
 
-def test_an_answer_brings_its_question_along_or_goes() -> None:
-    """Two answers to one question bring it once."""
+def test_questions_and_answers_stay_or_go_together() -> None:
+    """Two answers to one question belong to it both; what comes before the first question stands alone."""
     messages = talk("u:question-1", "a:yes", "u:q2", "a:no", "a:ok", "u:q3")
-    assert kept(20, messages) == ["q2", "q3"]
-    assert kept(26, messages) == ["q2", "ok", "q3"]
-    assert kept(47, messages, trim_mode="contiguous") == ["q2", "no", "ok", "q3"]
-    assert kept(48, messages, trim_mode="contiguous") == ["question-1", "yes", "q2", "no", "ok", "q3"]
+    for mode in ("best-fit", "contiguous"):
+        assert kept(20, messages, trim_mode=mode) == ["q3"]
+        assert kept(26, messages, trim_mode=mode) == ["q3"]
+        assert kept(27, messages, trim_mode=mode) == ["q2", "no", "ok", "q3"]
+        assert kept(47, messages, trim_mode=mode) == ["q2", "no", "ok", "q3"]
+        assert kept(50, messages, trim_mode=mode) == ["question-1", "yes", "q2", "no", "ok", "q3"]
+        assert kept(21, talk("a:one", "a:two", "u:q"), trim_mode=mode) == ["two", "q"]
 
 
 @pytest.mark.parametrize("mode", ["best-fit", "contiguous"])
@@ -95,7 +103,7 @@ def test_a_call_and_its_result_stay_or_go_together(mode: str) -> None:
         call("b'", Message.tool, state="result", result="x" * 40),
         Message.user("c", id="c"),
     ]
-    assert kept(70, messages, trim_mode=mode) in (["a", "c"], ["c"])
+    assert kept(70, messages, trim_mode=mode) == ["c"]
     assert kept(500, messages, trim_mode=mode) == ["a", "b", "b'", "c"]
     apart = [messages[0], messages[1], Message.user("approved", id="d"), messages[2], messages[3]]
     for limit in range(20, 140, 7):
@@ -109,7 +117,7 @@ def test_results_belong_to_the_last_call_of_their_id() -> None:
     messages = [Message.user("a", id="a"), *turn, Message.user("c", id="c")]
     later = [Message(m.role, m.parts, id=m.id + "2") for m in again]
     found = kept(60, [*messages, *later, Message.user("d", id="d")])
-    assert found == ["a", "c", "b2", "b'2", "d"]
+    assert found == ["c", "b2", "b'2", "d"]
 
 
 # What must stay
@@ -119,15 +127,110 @@ def test_the_newest_question_and_the_run_after_it_stay() -> None:
     """The tools' results of this run, too: without them the model would ask for them again."""
     messages = [*talk("u:old", "a:was", "u:new"), call("b"), call("b'", Message.tool, state="result", result="x")]
     assert kept(43, messages) == ["new", "b", "b'"]
-    assert kept(44, messages) == ["old", "new", "b", "b'"]
+    assert kept(50, messages) == ["new", "b", "b'"]
+    assert kept(51, messages) == ["old", "was", "new", "b", "b'"]
 
 
-def test_what_was_said_in_this_run_stays() -> None:
-    """Even before a user message that came in between."""
-    messages = (
-        MessageList(talk("u:old", "u:mid")).add(talk("a:own"), source="response").add(talk("u:new"), source="input")
-    )
-    assert kept(18, messages) == ["own", "new"]
+def exchange(number: int, size: int = 20) -> list[Message]:
+    """Return a call with its result; together they cost as many tokens as the result has characters, and 26."""
+    return [call(f"{number}"), call(f"{number}'", Message.tool, state="result", result="x" * size)]
+
+
+def test_a_tool_loop_that_grows_over_the_limit_loses_its_oldest_exchanges() -> None:
+    """The newest stays: the model has not seen it yet. What is older than the question goes before."""
+    loop = [*talk("u:old", "a:was", "u:new"), *exchange(1), *exchange(2), *exchange(3)]
+    whole = ["old", "was", "new", "1", "1'", "2", "2'", "3", "3'"]
+    found = {tuple(kept(limit, loop, trim_mode="contiguous")): limit for limit in range(400, 55, -1)}
+    assert list(found) == [tuple(whole), tuple(whole[2:]), ("new", *whole[5:]), ("new", *whole[7:])]
+    assert tripped(55, loop)["message_count"] == 9
+
+
+def test_an_exchange_in_the_middle_of_a_loop_does_not_go_before_older_ones() -> None:
+    """The model would see what it found first and last, and look for the rest again."""
+    loop = [*talk("u:new"), *exchange(1, 1), *exchange(2, 500), *exchange(3, 1)]
+    assert kept(200, loop) == ["new", "3", "3'"]
+
+
+def test_results_that_the_model_has_not_seen_stay() -> None:
+    """All of a step's, in whichever messages its calls stand; and calls without a result."""
+    step = [call("1"), call("2"), *(call(f"{n}'", Message.tool, state="result", result="x" * 50) for n in (1, 2))]
+    assert tripped(120, [*talk("u:new"), *step])["message_count"] == 5
+    waiting = [*talk("u:new"), call("0"), *exchange(1), *exchange(2)]
+    assert kept(100, waiting) == ["new", "0", "2", "2'"]
+
+
+def test_a_user_message_of_a_processor_is_no_question() -> None:
+    """The newest one that the caller sent is; the others of the turn stay beside it."""
+    loop = MessageList([*talk("u:old", "u:ask"), *exchange(1)], source="input").add(talk("u:note"), source="context")
+    assert kept(70, loop) == ["ask", "1", "1'", "note"]
+    assert kept(30, MessageList(talk("u:one", "a:two"), source="memory")) == ["one", "two"]
+
+
+def test_an_old_turn_may_lose_tool_exchanges_before_it_is_skipped() -> None:
+    """Its question and how it ended stay; an answer within the message of its call goes with it."""
+    talked = [*talk("u:ask"), *exchange(1, 5), *exchange(2, 90), *talk("a:end", "u:new")]
+    assert kept(400, talked) == ["ask", "1", "1'", "2", "2'", "end", "new"]
+    assert kept(60, talked) == ["ask", "1", "1'", "end", "new"]
+    assert kept(40, talked) == ["ask", "end", "new"]
+    assert kept(40, talked, trim_mode="contiguous") == ["new"]
+    assert kept(23, talked) == ["new"]
+    ended = [*talk("u:ask"), *exchange(1, 5), *exchange(2, 90), *talk("u:new")]
+    assert kept(100, ended) == ["new"]
+
+
+def test_a_pinned_message_brings_its_exchange_along() -> None:
+    """A pinned answer its question, and the other way round."""
+    messages = talk("u:one", "a:two", "u:six", "u:new")
+    for place in (0, 1):
+        pinned = [message.with_metadata(pinned=at == place) for at, message in enumerate(messages)]
+        assert kept(24, pinned) == ["one", "two", "new"]
+
+
+def conversation(draw: random.Random) -> list[Message]:
+    """Return a random conversation: turns of texts, tool exchanges in one message or in several, and loose calls."""
+    made: list[Message] = []
+    for turn in range(draw.randrange(1, 5)):
+        if turn or draw.random() < 0.8:
+            made.append(Message.user("u" * draw.randrange(30), id=f"u{turn}"))
+        for step in range(draw.randrange(4)):
+            name = f"{turn}-{step}"
+            kind = draw.choice(["text", "exchange", "parallel", "whole", "waiting"])
+            if kind == "text":
+                made.append(Message.assistant("a" * draw.randrange(30), id=name))
+            elif kind == "whole":
+                made.append(call(name, state="result", result="r" * draw.randrange(60)))
+            else:
+                names = [name] if kind != "parallel" else [name, name + "b"]
+                made += [call(one) for one in names]
+                answered = [] if kind == "waiting" else names
+                result = "r" * draw.randrange(60)
+                made += [call(one + "'", Message.tool, state="result", result=result) for one in answered]
+    return made or [Message.user("u", id="u")]
+
+
+@pytest.mark.parametrize("mode", ["best-fit", "contiguous"])
+@pytest.mark.parametrize("seed", range(60))
+def test_no_exchange_is_ever_left_half(seed: int, mode: Any) -> None:
+    """Whatever the conversation and the limit are: calls, results, questions, answers, and the newest question."""
+    draw = random.Random(seed)  # noqa: S311 - a test
+    messages = conversation(draw)
+    last = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
+    for limit in range(4, 300, 17):
+        outcome = run_stage(limiter(limit, trim_mode=mode), "process_llm_request", MessageList(messages))
+        if outcome.tripwire is not None:
+            continue
+        stays = {message.id for message in outcome.messages}
+        assert last < 0 or messages[last].id in stays
+        for message in messages:
+            if message.id.endswith("'"):
+                assert (message.id in stays) == (message.id[:-1] in stays)
+        for at, message in enumerate(messages[: max(last, 0)]):
+            if message.role != "user":
+                continue
+            answers = [one.id for one in itertools.takewhile(lambda one: one.role != "user", messages[at + 1 :])]
+            texts = [one for one in answers if not one.endswith("'")]
+            assert not answers or (message.id in stays) == (answers[-1] in stays) >= any(one in stays for one in texts)
+        assert sum(map(limiter(limit)._prompt.prices.sent, outcome.messages)) + 3 <= limit
 
 
 def test_pinned_messages_stay() -> None:
@@ -152,7 +255,7 @@ def test_priorities_come_first() -> None:
 
 def tripped(limit: int, messages: list[Message], **options: Any) -> dict[str, Any]:
     """Return the metadata of the verdict."""
-    outcome = run_stage(limiter(limit, **options), "process_input_step", MessageList(messages))
+    outcome = run_stage(limiter(limit, **options), "process_llm_request", MessageList(messages))
     assert outcome.tripwire is not None
     assert not outcome.tripwire.retry
     return dict(outcome.tripwire.metadata)
@@ -196,7 +299,8 @@ def test_memory_only_leaves_everything_else_alone() -> None:
     assert kept(0, pinned, trim_mode="memory-only") == ["one", "new"]
     both = MessageList([call("b")], source="memory").add(call("b'", Message.tool, state="result"), source="input")
     assert kept(0, both, trim_mode="memory-only") == ["b", "b'"]
-    assert limiter(9, trim_mode="memory-only").stages == ("process_input", "process_input_step")
+    assert limiter(9, trim_mode="memory-only").stages == ("process_llm_request",)
+    assert kept(0, remembered("u:one", "a:two"), "process_input_step", trim_mode="memory-only") == ["new"]
 
 
 # What is told
@@ -205,10 +309,31 @@ def test_memory_only_leaves_everything_else_alone() -> None:
 def test_what_was_dropped_is_told() -> None:
     """In the record and as a fact; never a text."""
     guard = limiter(24)
-    outcome = run_stage(guard, "process_input", MessageList(talk("u:secret", "u:two", "u:new")))
+    outcome = run_stage(guard, "process_llm_request", MessageList(talk("u:secret", "u:two", "u:new")))
     told = {"dropped": 1, "kept": 2, "tokens": 17}
     assert dict(outcome.records[0].details) == {**told, "limit": 24, "counter": "len"}
-    assert dict(outcome.fact(guard.trimmed)) == {**told, "stage": "process_input"}
+    assert dict(outcome.fact(guard.trimmed)) == {**told, "stage": "process_llm_request"}
+
+
+def test_the_record_names_the_counter_whatever_fits() -> None:
+    """So that an estimate is not taken for a count."""
+    outcome = run_stage(TokenLimiterProcessor(900), "process_llm_request", "hello")
+    assert dict(outcome.records[0].details) == {"limit": 900, "counter": "o200k_base"}
+
+
+def test_callbacks_get_each_message_once_in_a_request() -> None:
+    """The next call's prompt lacks the same messages again; the summary of them is used again."""
+    told: list[str] = []
+
+    def summarize(messages: tuple[Message, ...], _: object) -> str:
+        told.extend(message.id for message in messages)
+        return "gone"
+
+    run = Workflow("w").then(limiter(60, summarize=summarize)).start_sync()
+    run.process_input(MessageList(talk("u:" + "x" * 50, "u:new")))
+    for _ in range(3):
+        assert [message.text for message in run.process_llm_request().messages] == ["gone", "new"]
+    assert told == ["x" * 50]
 
 
 def test_callbacks_are_given_what_is_dropped() -> None:
@@ -233,7 +358,9 @@ async def test_callbacks_may_wait() -> None:
         return "gone"
 
     guard = limiter(60, on_trim=note, summarize=note)
-    outcome = await Workflow("w").then(guard).check(MessageList(talk("u:" + "x" * 50, "u:new")))
+    outcome = (
+        await Workflow("w").then(guard).check(MessageList(talk("u:" + "x" * 50, "u:new")), stage="process_llm_request")
+    )
     assert told == ["x" * 50] * 2
     assert [message.text for message in outcome.message_list] == ["new", "gone"]
 
@@ -246,7 +373,7 @@ def test_a_summary_stands_for_what_was_dropped() -> None:
         seen.append([message.text for message in messages])
         return f"({len(seen)})"
 
-    run = Workflow("w").then(limiter(80, summarize=summarize)).start_sync()
+    run = Workflow("w").then(limiter(80, summarize=summarize, scope="history")).start_sync()
     first = run.process_input(MessageList(talk("u:" + "x" * 70, "u:new")))
     assert [message.text for message in first.message_list.system] == ["(1)"]
     run.process_input(Message.user("y" * 40, id="y"))
@@ -258,7 +385,7 @@ def test_a_summary_stands_for_what_was_dropped() -> None:
 def test_a_summary_that_is_no_text_is_a_failure() -> None:
     """It blocks: a budget that nobody keeps is none."""
     outcome = run_stage(
-        limiter(20, summarize=lambda *_: 12), "process_input", MessageList(talk("u:one", "u:two", "u:new"))
+        limiter(20, summarize=lambda *_: 12), "process_llm_request", MessageList(talk("u:one", "u:two", "u:new"))
     )
     assert outcome.blocked
     assert kept(20, talk("u:one", "u:two", "u:new"), summarize=lambda *_: None) == ["two", "new"]
@@ -294,14 +421,14 @@ def test_a_counter_of_messages_that_gives_nonsense_fails(answer: object) -> None
         def count_message(self, _: Message) -> object:
             return answer
 
-    assert run_stage(limiter(24, token_counter=Counter()), "process_input", "text").blocked
+    assert run_stage(limiter(24, token_counter=Counter()), "process_llm_request", "text").blocked
 
 
 def test_a_message_that_changed_is_counted_again() -> None:
     """Prices are remembered by id, but only for an equal message."""
     guard = limiter(24)
     for text, fits in (("abc", True), ("x" * 90, False), ("abc", True)):
-        outcome = run_stage(guard, "process_input", MessageList([Message.user(text, id="same")]))
+        outcome = run_stage(guard, "process_llm_request", MessageList([Message.user(text, id="same")]))
         assert outcome.blocked is not fits
 
 
@@ -356,14 +483,15 @@ def test_what_it_declares_follows_from_its_options() -> None:
     assert (guard.role, guard.on_error) == ("guard", "block")
     assert limiter(10, side="prompt").edits == limiter(10, trim_mode="memory-only").edits == "spans"
     assert limiter(10, side="prompt", summarize=str).edits == "anything"
-    assert limiter(10, side="prompt").stages == ("process_input", "process_input_step", "process_llm_request")
+    assert limiter(10, side="prompt").stages == ("process_llm_request",)
+    assert limiter(10, side="prompt", scope="history").stages == ("process_input", "process_input_step")
     assert limiter(10, side="answer").stages == ("process_output_stream", "process_output_result")
 
 
 def test_limiters_with_equal_options_are_equal() -> None:
     """Whatever they remember."""
     first, second = limiter(20), limiter(20)
-    run_stage(first, "process_input", "text")
+    run_stage(first, "process_llm_request", "text")
     assert first == second != limiter(21)
     assert limiter(20, trim_mode="memory-only") == limiter(20, trim_mode="memory-only")
 
@@ -371,17 +499,19 @@ def test_limiters_with_equal_options_are_equal() -> None:
 def test_it_stands_beside_others_that_edit_spans() -> None:
     """Taking messages out merges with whatever else edits."""
     flow = Workflow("w").parallel(limiter(17, side="prompt"), limiter(500, side="prompt", id="other"))
-    assert len(flow.check_sync(MessageList(talk("u:one", "u:two", "u:new"))).messages) == 2
+    assert len(flow.check_sync(talk("u:one", "u:two", "u:new"), stage="process_llm_request").messages) == 2
 
 
 def test_a_counter_that_breaks_blocks(caplog: pytest.LogCaptureFixture) -> None:
     """And its text is not told."""
     with caplog.at_level(logging.WARNING):
-        outcome = run_stage(limiter(5, token_counter=lambda text: 1 // 0), "process_input", "secret")
+        outcome = run_stage(limiter(5, token_counter=lambda text: 1 // 0), "process_llm_request", "secret")
     assert outcome.blocked
     assert "secret" not in f"{outcome.tripwire} {outcome.records} {caplog.text}"
     with pytest.raises(StepFailedError):
-        Workflow("w").then(limiter(5, token_counter=lambda text: 1 // 0), on_error="raise").check_sync("secret")
+        Workflow("w").then(limiter(5, token_counter=lambda text: 1 // 0), on_error="raise").check_sync(
+            "secret", stage="process_llm_request"
+        )
 
 
 def test_the_reference_counts_are_on_demand() -> None:

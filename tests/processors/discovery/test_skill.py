@@ -7,7 +7,7 @@ import pytest
 
 from penstock.engine.values.errors import DefinitionError, OptionError
 from penstock.processors.discovery import Skill, read_skills
-from penstock.processors.discovery.skill import LARGEST_FILE
+from penstock.processors.discovery.skill import LARGEST_FILE, SkillFolder
 
 
 def written(folder: Path, text: str) -> Path:
@@ -124,3 +124,18 @@ def test_a_skill_needs_a_name_and_a_description(field: str, given: Any) -> None:
     with pytest.raises(OptionError) as caught:
         Skill(**{"name": "a", "description": "b", field: given})
     assert caught.value.option == field
+
+
+def test_a_name_on_disk_writes_no_log_line_of_its_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Line ends and escapes of the terminal are shown as signs; in the error, too."""
+    odd = tmp_path / "x\nCRITICAL:auth:admin logged in\x1b[2J\u202e"
+    odd.mkdir()
+    (odd / "SKILL.md").write_text("---\nname: x\n---\n")
+    with pytest.raises(DefinitionError) as caught:
+        Skill.read(odd)
+    SkillFolder(tmp_path).scan()
+    SkillFolder(odd / "none\n").scan()
+    for text in (str(caught.value), *(record.getMessage() for record in caplog.records)):
+        assert text.isprintable()
+    assert "␊CRITICAL" in str(caught.value)
+    assert len(caplog.records) == 2

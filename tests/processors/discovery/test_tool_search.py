@@ -64,7 +64,7 @@ async def test_loading_takes_one_name_or_several_and_says_what_came_of_it() -> N
     """Names once each, whatever argument they stand in."""
     asked = await session(ToolSearchProcessor(TOOLS))
     told = await asked.call("load_tool", tool_name="get_weather", tool_names=["get_weather", "nope", " send_email "])
-    assert told["success"]
+    assert not told["success"]  # not all of it is there, and models read this first
     assert told["loaded"] == ["get_weather", "send_email"]
     assert told["not_found"] == ["nope"]
     assert await asked.offered() == [*META, "get_weather", "send_email"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -72,6 +73,75 @@ async def test_an_answer_sent_back_is_not_new_but_a_beginning_is() -> None:
     assert await new(storage, ASKED, Message.assistant("here", id="h2")) == []
     begun = Message.assistant("It is", id="p")
     assert await new(storage, ASKED, begun) == [("p", begun.parts)]
+
+
+async def test_a_question_before_an_answer_that_is_not_stored_is_new() -> None:
+    """The client begins the answer, or the last request did not get as far as storing it."""
+    storage = await stored(ASKED, Message.assistant("here", id="h2"))
+    begun = Message.assistant("It is", id="p")
+    whole = [ASKED, Message.assistant("here", id="h2"), NOW, begun]
+    for sent in (whole, [Message(message.role, message.parts, id=f"x{message.id}") for message in whole]):
+        assert [parts for _, parts in await new(storage, *sent)] == [NOW.parts, begun.parts]
+    again = Message.user("where?", id="n2")  # the same words as an old question
+    assert [id for id, _ in await new(storage, *whole[:2], again, begun)] == ["n2", "p"]
+    assert [id for id, _ in await new(storage, again, begun)] == ["n2", "p"]
+
+
+async def test_what_was_stored_with_redactions_is_not_new() -> None:
+    """Clients without ids of their own send what they know; an answer keeps its place, too."""
+    storage = await stored(
+        Message.user("I am [NAME], call ****", id="h1"),
+        Message.assistant("Hi [NAME]", id="h2"),
+        Message.user("[KEY]", id="h3"),
+    )
+    sent = [
+        Message.user("I am Ann, call 0123"),
+        Message.assistant("Hi Ann"),
+        Message.user("abc"),
+        Message.assistant("No"),
+    ]
+    assert [parts for _, parts in await new(storage, *sent, NOW)] == [sent[-1].parts, NOW.parts]
+
+
+async def test_an_id_of_another_thread_holds_nothing() -> None:
+    """Ids are the client's; only the thread's own messages count."""
+    storage = await stored(ASKED, Message.assistant("here", id="h2"))
+    await storage.save_messages([Message.user("x", id="o1", thread_id="other", resource_id="u")])
+    assert [
+        id for id, _ in await new(storage, ASKED, Message.user("new", id="o1"), Message.assistant("It", id="p"))
+    ] == [
+        "o1",
+        "p",
+    ]
+
+
+@pytest.mark.parametrize("seed", range(150))
+async def test_what_the_thread_does_not_hold_is_never_dropped(seed: int) -> None:
+    """Whatever the thread holds, and in whatever order stored and new messages are sent, with whatever ids."""
+    draw = random.Random(seed)  # noqa: S311 - a test
+    made = [
+        (Message.user, Message.assistant)[draw.random() < 0.4 + 0.2 * (at % 2)] for at in range(draw.randrange(1, 9))
+    ]
+    history = [make(f"old {at}", id=f"h{at}") for at, make in enumerate(made)]
+    storage = await stored(*history)
+    sent: list[Message] = []
+    for message in history[draw.randrange(len(history)) :] if draw.random() < 0.8 else []:
+        if draw.random() < 0.3:
+            sent.append(draw.choice([Message.user, Message.assistant])(f"fresh {len(sent)}"))
+        known = draw.random() < 0.5
+        sent.append(Message(message.role, message.parts, id=message.id if known else f"c{len(sent)}"))
+    for _ in range(draw.randrange(4)):
+        sent.append(draw.choice([Message.user, Message.assistant])(f"fresh {len(sent)}"))
+    found = [parts for _, parts in await new(storage, *sent)] if sent else []
+    wanted = [message.parts for message in sent if message.role == "user" and message.text.startswith("fresh")]
+    assert [parts for parts in wanted if parts not in found] == []
+    if sent and sent[-1].role == "assistant" and sent[-1].text.startswith("fresh"):
+        assert sent[-1].parts in found
+    ids = {message.id for message in history}
+    if any(message.role != "user" for message in sent) and [m.id in ids for m in sent] == [True] * (len(sent) - 1) + [
+        False
+    ]:
+        assert found == [sent[-1].parts]
 
 
 async def test_results_in_messages_of_their_own_are_new_where_calls_wait() -> None:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, field_validator
 
 from penstock import OptionError
 from penstock.engine.values.stored import Thread
-from penstock.processors.memory import _working_records
-from penstock.processors.memory.working_memory_update import working_memory_tool
+from penstock.processors.memory import _working_records, working_memory_update
+from penstock.processors.memory.working_memory_update import apply_changes, working_memory_tool
 from penstock.tools.context import ToolContext, ToolError
 from tests.processors.memory.small_store import SmallStore
 
@@ -401,7 +401,7 @@ async def test_what_no_store_has_a_place_for_is_left_out():
 async def test_two_hundred_tasks_lose_nothing():
     """Each appends a value, and sets a field of its own."""
     store = SmallStore()
-    schema = {"type": "object", "properties": {"tags": {"type": "array"}}}
+    schema = {"type": "object", "properties": {"tags": {"type": "array"}}, "additionalProperties": True}
     tool = working_memory_tool(store, template=schema)
 
     async def add(number):
@@ -464,3 +464,74 @@ async def test_it_is_not_read_again_for_ever(monkeypatch, caplog):
         await replaced({"memory": "mine"}, store=store)
     assert "StorageConflictError" in caught.value.for_model
     assert [record.text for record in store.memories["resource", "ann"]] == ["theirs"] * 3
+
+
+NAMED = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"name": {"type": "string"}, "home": NAMED}},
+        {
+            "properties": {"name": {}},
+            "allOf": [{"properties": {"home": {"$ref": "#/$defs/home"}}}],
+            "$defs": {"home": NAMED},
+        },
+        {
+            "properties": {
+                "name": {},
+                "home": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"x": {}}}, NAMED]},
+            }
+        },
+    ],
+)
+async def test_a_field_that_a_json_schema_does_not_name_is_not_stored(schema):
+    """At any depth, wherever its fields are named; unless it says that others are allowed."""
+    schema = {"type": "object", **schema}
+    for sent in ({"nmae": "Ann"}, {"home": {"ctiy": "Bern"}}):
+        result, stored = await called({"memory": sent}, template=schema, update="merge")
+        assert (result["problem"], stored) == ("does-not-fit", None)
+        assert "unknown field" in result["reason"]
+    assert (await called({"memory": {"name": "A", "home": {"city": "B"}}}, template=schema, update="merge"))[0][
+        "success"
+    ]
+    opened = {**schema, "additionalProperties": {}}
+    assert (await called({"memory": {"nmae": "Ann"}}, template=opened, update="merge"))[0]["success"]
+
+
+async def test_a_call_has_a_largest_number_of_changes_and_characters():
+    """The model is told what to do; nothing is changed."""
+    changes = [{"op": "append", "path": "/tags", "value": f"t{at}"} for at in range(501)]
+    with pytest.raises(ToolError) as caught:
+        await called({"changes": changes}, template=Profile)
+    assert "at most 500 at a time, and these are 501" in caught.value.for_model
+    with pytest.raises(ToolError) as caught:
+        await called({"memory": "x" * 200_000})
+    assert "Send less at a time" in caught.value.for_model
+    deep = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    with pytest.raises(ToolError):
+        await called({"memory": deep}, template=Profile, update="merge")
+
+
+def test_changes_of_a_list_write_each_item_once(monkeypatch):
+    """Appends and removals of values, many in a call: their work is linear."""
+    written = []
+    plain = working_memory_update._written
+    monkeypatch.setattr(working_memory_update, "_written", lambda value: written.append(value) or plain(value))
+    changes = [{"op": op, "path": "/tags", "value": at} for at in range(200) for op in ("append", "append", "delete")]
+    assert apply_changes({"tags": list(range(1_000, 1_300))}, changes)["tags"] == list(range(1_000, 1_300))
+    assert len(written) == 300 + 600
+
+
+def test_an_item_that_changes_within_its_list_is_compared_anew():
+    """What was written of it before counts no more."""
+    changes = [
+        {"op": "append", "path": "/tags", "value": {"n": 1}},
+        {"op": "set", "path": "/tags/0/n", "value": 2},
+        {"op": "append", "path": "/tags", "value": {"n": 2}},
+        {"op": "append", "path": "/tags", "value": {"n": 1}},
+    ]
+    assert apply_changes({}, changes) == {"tags": [{"n": 2}, {"n": 1}]}
