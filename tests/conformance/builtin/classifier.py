@@ -38,6 +38,8 @@ def run(given: Given) -> Fields:
     sent = MessageList().add(read(given.input["messages"]), source=source)
     outcome = getattr(workflow.start_sync(), given.method)(sent)
     kept = {} if outcome.blocked else {"kept_ids": [message.id for message in outcome.message_list.of(source)]}
+    if outcome.tripwire is not None:
+        kept = {"stopped_by": outcome.tripwire.processor_id}
     return {**kept, "analyzed": seen, "callbacks": callbacks, **told(outcome)}
 
 

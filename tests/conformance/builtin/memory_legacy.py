@@ -149,11 +149,13 @@ def invented() -> Sequence[Row]:
             "memory_legacy", "a whole pair", Given(FAMILY.complete({"limit": 150}), given), {"kept_indexes": [1, 2, 3]}
         ),
         Row("memory_legacy", "thoughts", example, {"messages": pair}),
-        *[chain(order, kept) for order, kept in ((("token_limiter",), [3]), (("tool_call_filter",), [0, 3]))],
+        chain(["token_limiter"], [3]),
+        chain(["tool_call_filter"], [0, 3]),
+        chain(["tool_call_filter"], [0, 1, 2, 3], exclude=["g"]),
     ]
 
 
-def chain(order: Sequence[str], kept: Sequence[int]) -> Row:
+def chain(order: Sequence[str], kept: Sequence[int], *, exclude: Sequence[str] = ("f",)) -> Row:
     """Return a row on a chain of one: a call too long for the budget, and its result."""
     text = " ".join(["alpha"] * 60)
     call = {"type": "tool-call", "toolCallId": "c", "toolName": "f", "args": {"q": "q"}}
@@ -164,7 +166,7 @@ def chain(order: Sequence[str], kept: Sequence[int]) -> Row:
         {"role": "tool", "content": [result]},
         {"role": "user", "content": "ok"},
     ]
-    options = {"chain": list(order), "limit": 60, "exclude": ["f"]}
+    options = {"chain": list(order), "limit": 60, "exclude": list(exclude)}
     given = Given(FAMILY.complete(options), {"method": "memory_chain", "messages": messages})
     return Row("memory_legacy", " ".join(order), given, {"messages": [messages[place] for place in kept]})
 

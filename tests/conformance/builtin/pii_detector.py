@@ -38,7 +38,8 @@ DEFAULTS = {
     "last_message_only": False,
     "error_strategy": "warn",
 }  # fmt: skip
-TYPES = re.compile(r"(?:Types: |may not pass: )([\w, -]*)")
+TYPES = re.compile(r"(?:Types: |may not pass: (?:\d+ found; )?)([\w, -]*)")
+COUNT = re.compile(r"Detections: (\d+)|(\d+) found; ")
 
 
 def run(given: Given) -> Fields:
@@ -165,11 +166,12 @@ def types_of(event: Fields) -> list[str]:
 
 
 def verdict(tripwire: Fields) -> Fields:
-    """Return the types that a verdict names, and whether it is about a failure."""
+    """Return the types that a verdict names, whether it is about a failure, and whether it says how much was found."""
     reason = tripwire["reason"]
+    counted = COUNT.search(reason) is not None
     named = TYPES.search(reason)
     types = sorted(filter(None, named[1].split(", "))) if named else []
-    return {"types": types, "failed": "failed" in reason, "leaked": tripwire.get("leaked", "")}
+    return {"types": types, "failed": "failed" in reason, "counted": counted, "leaked": tripwire.get("leaked", "")}
 
 
 def shown(message: Fields) -> Fields:

@@ -31,6 +31,7 @@ DEFAULTS = {
     "error_strategy": "warn",
 }
 NAMED = re.compile(r"(?:detected(?: in streaming content)?|may not pass|found in \w+): (?:\d+ found, )?([\w, -]+)")
+COUNT = re.compile(r"Detections: \d+|: \d+ found, ")
 
 
 def run(given: Given) -> Fields:
@@ -102,7 +103,10 @@ def asked(model: ScriptedModel, options: Fields) -> Fields:
 
 
 def projection(fields: Fields) -> Fields:
-    """Of messages the parts, of verdicts and warnings the types that they name, of errors the options."""
+    """Of messages the parts, of verdicts and warnings the types that they name, of errors the options.
+
+    Of warnings also whether they say how much was found.
+    """
     if "error" in fields:
         fields["error"] = options_named(fields["error"], (*OPTIONS, "model"))
     if "tripwire" in fields:
@@ -112,7 +116,9 @@ def projection(fields: Fields) -> Fields:
     if "messages" in fields:
         fields["messages"] = [shown(message) for message in fields["messages"]]
     if "logs" in fields:
-        fields["logs"] = [types(row["text"]) for row in fields["logs"] if types(row["text"])]
+        lines = [row["text"] for row in fields["logs"]]
+        counted = any(COUNT.search(line) for line in lines)
+        fields["logs"] = [counted, *(found for line in lines if (found := types(line)))]
     return fields
 
 
