@@ -68,6 +68,8 @@ class Row:
 
 Run: TypeAlias = Callable[[Given], Fields]
 Complete: TypeAlias = Callable[[Fields], Fields]
+Spelling: TypeAlias = Callable[[Fields, Fields], tuple[Fields, Fields]]
+"""Takes ``input`` and ``expected`` as they were recorded to the one spelling that a family has of both."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Family:
         rules: all that cover a row are, one after the other.
         neutral: why a field of a method is an internal of the reference that no user can see, by (method, field).
         defaults: the reference's defaults; a function where options are nested.
-        invented: rows as others may have been recorded, made by hand; they are judged in the tests only.
+        invented: rows as others may have been recorded, made by hand.
+        spelling: what is done to rows that were recorded in another way than the family has them.
     """
 
     files: tuple[str, ...]
@@ -92,6 +95,7 @@ class Family:
     neutral: Mapping[tuple[str, str], str] = field(default_factory=dict)
     defaults: Mapping[str, Any] | Complete = field(default_factory=dict)
     invented: Callable[[], Sequence[Row]] = tuple
+    spelling: Spelling = lambda given, expected: (given, expected)
 
     def complete(self, options: Fields) -> Fields:
         """Return the options with the reference's defaults."""
@@ -147,13 +151,25 @@ def honest(family: Family, row: Row) -> Fields:
 def load(path: Path, family: Family | None = None) -> list[Row]:
     """Return the rows of a file."""
     rows = json.loads(path.read_text("utf-8"))
-    complete: Complete = family.complete if family is not None else dict
-    return [Row(path.stem, row["name"], _given(row, complete), row["expected"]) for row in rows]
+    return [_row(path.stem, row, family) for row in rows]
 
 
-def _given(row: Fields, complete: Complete) -> Given:
-    example = row["name"] if "documented example" in row["engine"] else ""
-    return Given(complete(row["options"]), row["input"], row["engine"], example)
+def _row(file: str, row: Fields, family: Family | None) -> Row:
+    """Return a row as it was recorded; one that says nothing, or nothing that can be read, is a row all the same."""
+    fields: Fields = row if isinstance(row, dict) else {}
+    name, engine = str(fields.get("name", "")), str(fields.get("engine", ""))
+    options, given, expected = (_object(fields.get(key)) for key in ("options", "input", "expected"))
+    if family is not None:
+        try:
+            (given, expected), options = family.spelling(given, expected), family.complete(options)
+        except Exception as error:  # noqa: BLE001 - what is recorded elsewhere may be of any shape
+            given = {"method": f"{given.get('method', '')}, which cannot be read ({type(error).__name__})"}
+    return Row(file, name, Given(options, given, engine, name if "documented example" in engine else ""), expected)
+
+
+def _object(value: Any) -> Fields:
+    """Return an object; nothing, if it is none."""
+    return value if isinstance(value, dict) else {}
 
 
 def judge(family: Family | None, row: Row, play: Play = honest) -> Finding:

@@ -15,7 +15,7 @@ from tests.conformance.builtin import scrubber_invented, scrubber_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.language_detector import FENCED, turn
 from tests.conformance.builtin.regex_filter import Logs
-from tests.conformance.builtin.shapes import chunk, joined, options_named, read, recorded, told, write
+from tests.conformance.builtin.shapes import chunk, joined, options_named, read, recorded, spelt_as, told, write
 
 OPTIONS = (
     "strategy", "custom_patterns", "include_detections", "redaction_method", "placeholder_text", "instructions",
@@ -129,7 +129,7 @@ def in_stream(fields: Fields) -> Fields:
         if row is not None and "tripwire" in row:
             fields["tripwire"] = {"reason": row["tripwire"]}
         else:
-            fields["out"] = fields.get("out", "") + (row["payload"].get("text", "") if row else "")
+            fields["out"] = fields.get("out", "") + (row.get("payload", {}).get("text", "") if row else "")
     if "tripwire" in fields:
         fields.pop("out", None)
     return projection(fields)
@@ -156,6 +156,8 @@ def shown(message: Fields) -> Fields:
 
 def schema(fields: Fields) -> Fields:
     """Return the form without what is only for readers."""
+    if "error" in fields:
+        return projection(fields)
     fields["json_schema"] = bare(fields["json_schema"])
     return fields
 
@@ -188,6 +190,7 @@ FAMILY = Family(
         "construct": made,
     },
     rules=scrubber_rules.RULES,
+    spelling=spelt_as("process_output_stream"),
     defaults=DEFAULTS,
     invented=scrubber_invented.rows,
 )
