@@ -114,7 +114,9 @@ def _sabotage(folder: Path, honest: Iterable[Report]) -> int:
 
 
 def _say(line: str) -> None:
-    print(line)  # noqa: T201 - a report
+    """Print a line; what the terminal cannot show is escaped."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(line.encode(encoding, "backslashreplace").decode(encoding))  # noqa: T201 - a report
 
 
 if __name__ == "__main__":

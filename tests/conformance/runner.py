@@ -90,15 +90,22 @@ def ignored_options(folder: Path) -> dict[str, bool]:
 
 
 def run_file(path: Path, saboteur: str = "") -> Report:
-    """Return the report of one file: rows are a list, a scenario is an object with what was ``observed``."""
-    content = json.loads(path.read_text("utf-8"))
-    if isinstance(content, list):
-        if not saboteur:
-            return Report(path.stem, _rows(path))
-        with sabotage(saboteur) as play:
-            return Report(path.stem, _rows(path, play))
-    if isinstance(content, dict) and "observed" in content:
-        return Report(path.stem, list(_scenario(path, content, saboteur)))
+    """Return the report of one file: rows are a list, a scenario is an object with what was ``observed``.
+
+    Whatever the file holds, the report says what came of it.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if isinstance(content, list):
+            if not saboteur:
+                return Report(path.stem, _rows(path))
+            with sabotage(saboteur) as play:
+                return Report(path.stem, _rows(path, play))
+        if isinstance(content, dict) and "observed" in content:
+            return Report(path.stem, list(_scenario(path, content, saboteur)))
+    except Exception as error:  # noqa: BLE001 - a file of another shape is a finding
+        what = f"the file cannot be played: {type(error).__name__}: {error}"
+        return Report(path.stem, [Finding(path.stem, "", "missing", detail=what)])
     return Report(path.stem, [Finding(path.stem, "", "missing", detail="neither rows nor a scenario")])
 
 

@@ -7,7 +7,7 @@ never sees the expectation); both results go through the one projection of the r
 - *better*: equal to what the rule expects instead, where one does (equalling the reference there is *differs*);
 - *neutral*: nothing is left to compare once the internals of the reference are taken out;
 - *missing*: nothing of ours ran to its end: no such family, method or processor, or a crash;
-- *differs*: everything else.
+- *differs*: everything else; also an expectation that rules and projections cannot read.
 """
 
 from __future__ import annotations
@@ -151,6 +151,8 @@ def honest(family: Family, row: Row) -> Fields:
 def load(path: Path, family: Family | None = None) -> list[Row]:
     """Return the rows of a file."""
     rows = json.loads(path.read_text("utf-8"))
+    if not isinstance(rows, list):
+        return []
     return [_row(path.stem, row, family) for row in rows]
 
 
@@ -177,10 +179,13 @@ def judge(family: Family | None, row: Row, play: Play = honest) -> Finding:
     if family is None or row.given.method not in family.projections:
         what = f"no method {row.given.method!r}" if family is not None else "no module serves this file"
         return Finding(row.file, row.name, "missing", detail=what)
+    kind: Kind = "missing"
     try:
-        return compare(family, row, play(family, row))
+        fields = play(family, row)
+        kind = "differs"  # it ran: what cannot be compared with the expectation is not what is expected
+        return compare(family, row, fields)
     except Exception as error:  # noqa: BLE001 - whatever a broken implementation does is a finding
-        return Finding(row.file, row.name, "missing", detail=f"{type(error).__name__}: {error}")
+        return Finding(row.file, row.name, kind, detail=f"{type(error).__name__}: {error}")
 
 
 def compare(family: Family, row: Row, fields: Fields) -> Finding:
@@ -221,7 +226,7 @@ def planted(family: Family, rows: Sequence[Row], findings: Sequence[Finding]) ->
             if other.given.method != row.given.method:
                 continue
             false = replace(row, name=f"{row.name} (planted)", expected=other.expected)
-            if _is_uncovered(family, false) and family.projected(row.given.method, other.expected) != finding.expected:
+            if _is_uncovered(family, false) and _reads_otherwise(family, false, finding.expected):
                 yield false
                 return
         false_verdict = {"error": "planted"} if "error" not in row.expected else {"tripwire": {"reason": "planted"}}
@@ -234,6 +239,14 @@ def _is_uncovered(family: Family, row: Row) -> bool:
     try:
         return family.covering(row) is None
     except Exception:  # noqa: BLE001 - a rule may expect that what is given and what is expected belong together
+        return False
+
+
+def _reads_otherwise(family: Family, row: Row, expected: Any) -> bool:
+    """Tell whether what a row expects, if it can be read, is something else."""
+    try:
+        return family.projected(row.given.method, row.expected) != expected
+    except Exception:  # noqa: BLE001 - a projection may expect what another row does not have
         return False
 
 
