@@ -17,7 +17,7 @@ from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.language_detector import FENCED, turn
 from tests.conformance.builtin.moderation import schema
 from tests.conformance.builtin.regex_filter import Logs
-from tests.conformance.builtin.shapes import options_named, read, told
+from tests.conformance.builtin.shapes import naming, options_named, read, told
 
 OPTIONS = ("detection_types", "threshold", "strategy", "include_scores", "last_message_only", "instructions")
 DEFAULTS = prompt_injection_rules.DEFAULTS
@@ -43,6 +43,8 @@ def run(given: Given) -> Fields:
         )
     except OptionError as error:
         return {"error": str(error)}
+    if given.method == "construct":
+        return {}
     policy: Any = "allow" if given.options["error_strategy"] == "warn" else "block"
     workflow = Workflow("w").then(guard, on_error=policy)
     if given.method == "verdict_schema":
@@ -145,7 +147,7 @@ def verdict(tripwire: Fields) -> Fields:
 FAMILY = Family(
     files=("prompt_injection",),
     run=run,
-    projections={"process_input": projection, "verdict_schema": schema},
+    projections={"process_input": projection, "verdict_schema": schema, "construct": naming(*OPTIONS)},
     rules=prompt_injection_rules.RULES,
     defaults=DEFAULTS,
     invented=prompt_injection_invented.rows,

@@ -105,6 +105,9 @@ def of_prompts() -> Iterator[Row]:
     orphan = [user("u1", LONG), assistant("a1", "yes"), user("u2", "go on")]
     yield kept("orphan", {"limit": 60}, orphan, ["a1", "u2"])
     yield kept("orphan_contiguous", {"limit": 60, "trim_mode": "contiguous"}, orphan, ["a1", "u2"])
+    encoded = [user("u1", "hi"), assistant("a1", "QUJDREVGR0hJSktMTU5PUA" * 8), user("u2", "go on")]
+    yield kept("heuristic_sees_one_word", {"limit": 75}, encoded, ["u1", "a1", "u2"])
+    yield kept("bpe_sees_many", {**BPE, "limit": 75}, encoded, ["u1", "u2"], method="process_input")
     yield kept("all_fits", {"limit": 900}, orphan, ["u1", "a1", "u2"])
     yield kept("one_by_one", {"limit": 36}, [user("u1", "a"), user("u2", "b"), user("u3", "c")], ["u2", "u3"])
 

@@ -10,10 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import Edit, Message, TextPart, ToolPart, Workflow, WorkflowError
+from penstock import Edit, InMemoryStorage, Memory, Message, TextPart, ToolPart, Workflow, WorkflowError
 from penstock.engine import Overrides, StepFailedError
 from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
-from tests.conformance.runtime.memory import Memory
 from tests.conformance.runtime.parallels import Order, passing, suffix
 from tests.conformance.runtime.shapes import lines
 from tests.conformance.runtime.storing import remembering
@@ -297,9 +296,9 @@ async def test_the_scope_of_messages_is_the_stages(stage: str) -> None:
     twice = chain(
         note, Hooks("B", **{stage: lambda ctx: ctx.message_list.add(Message.user("more"))}), note_again(seen, stage)
     )
-    memory = Memory()
-    memory.saved["t"] = [Message.assistant("remembered")]
-    await Talk(remembering(HONEST, memory, twice)).play(conversation("Hi", context=["older"]))
+    store = InMemoryStorage()
+    await store.save_messages([Message.assistant("remembered", id="a", thread_id="t", resource_id="r")])
+    await Talk(remembering(HONEST, Memory(store), twice)).play(conversation("Hi", context=["older"]))
     shown = ["user:Hi"] if stage == "process_input" else ["user:older", "assistant:remembered", "user:Hi"]
     assert seen == [shown, [*shown, "user:more"]]
 
