@@ -311,7 +311,7 @@ class Guard(TextGuard, Generic[V]):
     def without_messages(self, ctx: AnyContext, message_ids: Iterable[str]) -> MessageList:
         """Return the conversation without messages; stop the run if no user message of the request would remain."""
         gone = set(message_ids)
-        before = ctx.message_list.input if ctx.stage == "process_input" else ctx.message_list.all
+        before = ctx.message_list.input if ctx.stage == "process_input" else ctx.message_list.conversation
         asked = [message for message in before if message.role == "user"]
         if asked and all(message.id in gone for message in asked):
             reason = "every message of the user's was filtered out, so there is nothing to answer"

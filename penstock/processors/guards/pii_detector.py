@@ -513,7 +513,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         numbering: Numbering | None = ctx.state.get(_NUMBERING)
         if numbering is None:
             own = {message.id for message in ctx.message_list.response}
-            texts = (message.text for message in ctx.message_list.all if message.id not in own)
+            texts = (message.text for message in ctx.message_list.conversation if message.id not in own)
             numbering = ctx.state[_NUMBERING] = Numbering(ctx.get(VAULT) or Vault(), texts)
         return numbering
 

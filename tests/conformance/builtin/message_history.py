@@ -38,7 +38,7 @@ async def played(given: Given) -> Fields:
         if loading:
             outcome = await run.process_input(messages)
             listed = outcome.message_list
-            ids = [message.id for message in listed.all]
+            ids = [message.id for message in listed.conversation]
             return {"ids": ids, "remembered_ids": [message.id for message in listed.remembered], **told(outcome)}
         outcome = await run.process_output_result(messages, finish_reason=given.input.get("finish_reason"))
     rows = (await storage.messages("thread-1", oldest_first=True)).items

@@ -59,7 +59,8 @@ async def stage(given: Given, workflow: Workflow) -> Fields:
     outcome = await getattr(workflow.start(), given.method)(messages)
     if outcome.blocked:
         return told(outcome)
-    kept = [message for message in outcome.message_list.all if message.text or not was_taken(given, message.id)]
+    left = outcome.message_list.conversation
+    kept = [message for message in left if message.text or not was_taken(given, message.id)]
     return {"kept_ids": [message.id for message in kept]}
 
 

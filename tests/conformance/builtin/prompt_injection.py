@@ -66,7 +66,7 @@ async def stage(given: Given, workflow: Workflow) -> Fields:
     """Run the input stage on stored messages."""
     messages = MessageList().add(read(given.input["messages"]), source="input")
     outcome = await workflow.start().process_input(messages)
-    return told(outcome) if outcome.blocked else {"messages": [shown(message) for message in outcome.message_list.all]}
+    return told(outcome) if outcome.blocked else {"messages": [*map(shown, outcome.message_list.conversation)]}
 
 
 def event(detection: Detection) -> Fields:

@@ -79,7 +79,7 @@ async def recalled(given: Given) -> Fields:
         known = {message.id for message in present}
         after = run.message_list
         return {
-            "ids": [message.id for message in after.all if message not in after.of("context")],
+            "ids": [message.id for message in after.conversation if message not in after.of("context")],
             "recalled_ids": [message.id for message in after.remembered if message.id not in known],
             "memory_system_messages": [message.text for message in after.tagged("memory")],
             "quoted": [message.text for message in after.of("context")],

@@ -65,7 +65,7 @@ def conversation(workflow: Workflow, given: Given) -> Fields:
         before = before.add(read(rows if isinstance(rows, list) else ()), source=source)
     before = before.add([Message.system(text) for text in given.input.get("system_messages", ())])
     outcome = workflow.check_sync(before, stage=given.method)
-    return {"kept_ids": [message.id for message in outcome.message_list.all], **told(outcome)}
+    return {"kept_ids": [message.id for message in outcome.message_list.conversation], **told(outcome)}
 
 
 def request(workflow: Workflow, prompt: list[Any]) -> Fields:

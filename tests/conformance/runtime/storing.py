@@ -128,7 +128,8 @@ async def memory_around_the_others(world: Any, given: Any) -> Any:
         own = len(ctx.system_messages)
         everything = ctx.message_list
         shown = [
-            re.sub(r"(?s)^(user:).*<working_memory_data>.*", r"\1(working memory)", it) for it in lines(everything.all)
+            re.sub(r"(?s)^(user:).*<working_memory_data>.*", r"\1(working memory)", it)
+            for it in lines(everything.conversation)
         ]
         told = {"messages": lines(ctx.messages), "all": shown, "untagged_system": own}
         log.append(["U", {**told, "all_system": len(everything.system)}])
