@@ -102,6 +102,13 @@ def of_prompts() -> Iterator[Row]:
     parted = [user("u1", "a"), assistant("a1", tool("c", "call")), user("u2", LONG), user("u3", "b")]
     parted.insert(2, assistant("a2", tool("c", "result", result=LONG), "so it is"))
     yield kept("call_without_result", {"limit": 60}, parted, ["u1", "a1", "u3"])
+    answered_so = [
+        user("u1", "a"),
+        assistant("a1", tool("c", "call")),
+        assistant("a2", tool("c", "result", result=LONG)),
+    ]
+    answered_so += [assistant("a3", "so it is"), user("u3", "b")]
+    yield kept("call_without_result_in_a_turn", {"limit": 60}, answered_so, ["u1", "a1", "a3", "u3"])
     orphan = [user("u1", LONG), assistant("a1", "yes"), user("u2", "go on")]
     yield kept("orphan", {"limit": 60}, orphan, ["a1", "u2"])
     yield kept("orphan_contiguous", {"limit": 60, "trim_mode": "contiguous"}, orphan, ["a1", "u2"])
