@@ -25,7 +25,7 @@ from penstock.models.judges.verdict_requests import Inquiry, JudgeCosts, JudgeRe
 from penstock.models.single_flight import PerEventLoop, SingleFlight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Ids, Model
@@ -172,7 +172,7 @@ class _Gathering:
         self.usage += Usage(requests=attempts - told) + (usage or Usage(requests=0))
 
     @contextmanager
-    def arriving(self, contents: tuple[str, ...]) -> Iterator[None]:
+    def arriving(self, contents: tuple[str, ...]) -> Generator[None]:
         """Make questions about the contents wait for one that may come."""
         tables = self._tables.get()
         table = tables.setdefault(contents, _Table())
@@ -221,11 +221,13 @@ class _Gathering:
     async def _asked(self, table: _Table, contents: tuple[str, ...], costs: JudgeCosts) -> _Reply:
         await table.is_full()
         self._close(contents, table)
-        questions = tuple(sorted(dict.fromkeys(table.questions), key=lambda each: each[:2]))
+        questions = sorted(dict.fromkeys(table.questions), key=lambda each: each[:2])
         fields = {question: f"q{number}_{question.name}" for number, question in enumerate(questions, 1)}
-        form = self._form(tuple(fields.items())) if len(questions) > 1 else None
-        told = questions[0].instructions if form is None else _instructions(fields)
-        inquiry = Inquiry(told, form or questions[0].form, contents)
+        if len(questions) == 1:
+            form, inquiry = None, Inquiry(questions[0].instructions, questions[0].form, contents)
+        else:
+            form = self._form(tuple(fields.items()))
+            inquiry = Inquiry(_instructions(fields), form, contents)
         reply = await self.access.caller.ask(inquiry, self.access.limiter.get(), costs)
         return _Reply(reply, form, fields)
 

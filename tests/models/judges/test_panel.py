@@ -38,7 +38,7 @@ def at_once(attempt: int) -> float:
 
 def judges(model: Any, **options: Any) -> tuple[JudgePanel, Judge[Rude], Judge[Tongue]]:
     """A panel of two judges that do not wait between attempts."""
-    panel = JudgePanel(model, **{"backoff": at_once, **options})
+    panel = JudgePanel(model, backoff=at_once, **options)
     return panel, panel.judge_for("rudeness", Rude, "Is it rude?"), panel.judge_for("tongue!", Tongue, "Which tongue?")
 
 
