@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import Phase
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Judge, Judged, Model
+    from penstock.engine.values.protocols import Judge, Judged, JudgeSource, Model
     from penstock.processors.guards.judged_guard import GuardOptions
 
 
@@ -140,7 +140,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
 
     def __init__(
         self,
-        model: Model | str | Judge[LeakVerdict] | None = None,
+        model: Model | str | Judge[LeakVerdict] | JudgeSource | None = None,
         *,
         prompts: Iterable[str] = (),
         canaries: Iterable[str] = (),
