@@ -54,6 +54,7 @@ from penstock.engine.values.errors import (
     UsageError as UsageError,
     WorkflowError as WorkflowError,
 )
+from penstock.engine.values.events import RunEvent as RunEvent
 from penstock.engine.values.facts import Key as Key
 from penstock.engine.values.message_list import MessageList as MessageList
 from penstock.engine.values.messages import (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from penstock.engine.values.errors import UsageError
@@ -11,12 +14,26 @@ from penstock.engine.values.tripwire import TripwireSignal
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
     from types import TracebackType
 
     import anyio
 
 T = TypeVar("T")
+
+
+class _Driver(threading.local):
+    """How the coroutines of the current thread are run."""
+
+    without_loop = False
+
+
+_driver = _Driver()
+
+
+def runs_without_loop() -> bool:
+    """Return whether the current coroutine is run by `run_without_loop`, so that it must not wait for anything."""
+    return _driver.without_loop
 
 
 def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
@@ -29,13 +46,37 @@ def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
     Raises:
         UsageError: it suspends.
     """
+    before, _driver.without_loop = _driver.without_loop, True
     try:
         stepping.send(None)
     except StopIteration as stop:
         value: T = stop.value
         return value
+    finally:
+        _driver.without_loop = before
     stepping.close()
     raise UsageError(f"{what} awaits something, so it cannot run without an event loop; await it instead")
+
+
+_BUSY = 0.004  # seconds that work goes on before the event loop has its turn
+
+
+class Pace:
+    """Lets the event loop go on while work takes long that never waits for anything."""
+
+    __slots__ = ("_paced", "_until")
+
+    def __init__(self) -> None:
+        self._paced = not runs_without_loop()
+        self._until = perf_counter() + _BUSY
+
+    async def rest(self) -> None:
+        """Give the event loop a turn if the last one was some time ago. A cancelled caller is stopped here."""
+        if self._paced and perf_counter() >= self._until:
+            from anyio.lowlevel import checkpoint
+
+            await checkpoint()
+            self._until = perf_counter() + _BUSY
 
 
 def run_in_own_loop(work: Callable[[], Awaitable[T]], what: str) -> T:
@@ -50,22 +91,93 @@ def run_in_own_loop(work: Callable[[], Awaitable[T]], what: str) -> T:
     """
     import anyio
 
+    check_no_loop(what)
+    before, _driver.without_loop = _driver.without_loop, False
+    try:
+        return anyio.run(work)
+    finally:
+        _driver.without_loop = before
+
+
+def check_no_loop(what: str) -> None:
+    """Check that no event loop runs in this thread, which the caller would block.
+
+    Args:
+        what: how to call it where one runs, for the error.
+
+    Raises:
+        UsageError: one does.
+    """
+    import anyio
+
     try:
         anyio.get_current_task()
     except RuntimeError:
-        return anyio.run(work)
+        return
     raise UsageError(f"an event loop runs here already, as in a notebook; use {what}")
 
 
-def new_task_group() -> AsyncioTaskGroup | AnyioTaskGroup:
-    """Return a task group for the running event loop: asyncio's own, which costs a quarter of anyio's, or anyio's."""
+def on_asyncio() -> bool:
+    """Return whether asyncio runs the current task."""
     import asyncio
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return AnyioTaskGroup()
-    return AsyncioTaskGroup()
+        return False
+    return True
+
+
+async def within(seconds: float, work: Awaitable[object]) -> bool:
+    """Wait for work in the current task, and return whether it ended in time. No cancel scope is opened on asyncio.
+
+    The work may leave a scope that it has opened before: a source that holds a time limit across its yields, for
+    example. Scopes have to be left in the reverse order, so none may be opened around that. On other event loops there
+    is no other limit than a scope, so there it is the caller's: see `close_in`.
+    """
+    if not on_asyncio():
+        await work
+        return True
+    import asyncio
+
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return False
+    return True
+
+
+def call_later(seconds: float, function: Callable[[], None]) -> Callable[[], None]:
+    """Call a function after some seconds, unless the returned one is called before; on asyncio only."""
+    if not on_asyncio():
+        return _nothing
+    import asyncio
+
+    return asyncio.get_running_loop().call_later(seconds, function).cancel
+
+
+def _nothing() -> None:
+    """Cancel nothing."""
+
+
+def close_in(scope: anyio.CancelScope, seconds: float) -> None:
+    """Let what follows in a scope run to its end, also if the task is cancelled, but for these seconds at most.
+
+    The scope was opened before the things that are now closed, so that theirs stand within it.
+    """
+    import anyio
+
+    scope.shield = True
+    scope.deadline = anyio.current_time() + seconds
+
+
+def new_task_group() -> AsyncioTaskGroup | AnyioTaskGroup:
+    """Return a task group for the running event loop: asyncio's own, which costs a quarter of anyio's, or anyio's."""
+    return AsyncioTaskGroup() if on_asyncio() else AnyioTaskGroup()
 
 
 class AsyncioTaskGroup:
@@ -208,6 +320,19 @@ class BackgroundTasks:
         """Cancel every task."""
         for scope in list(self._scopes):
             scope.cancel()
+
+    @contextmanager
+    def shielded(self) -> Generator[None]:
+        """Let no cancellation from outside reach the current task, which must be the one that has opened the group.
+
+        What is closed here may hold scopes that were opened since: they stand within the group's, as they have to.
+        """
+        scope = self._group.cancel_scope
+        scope.shield = True
+        try:
+            yield
+        finally:
+            scope.shield = False
 
     async def close(self, error: BaseException | None) -> None:
         """Wait for the tasks, `SHADOW_SECONDS` at most; after an error they are cancelled at once."""

@@ -17,7 +17,6 @@ from penstock.engine.graph.builder import (
     numbered,
     policy_of,
     processor_of,
-    timeable,
 )
 from penstock.engine.graph.checks import problems, unmet_facts
 from penstock.engine.graph.nodes import (
@@ -97,14 +96,13 @@ class Workflow:
             items: processors and workflows, in declared order.
             merge: how conflicting edits are resolved: ``"first"``, ``"last"``, ``pick("id")``, ``"sequence"`` (the
                 items run one after another instead), or a function of a `Conflict`. None: a conflict is an error.
-            policy: as in `then`, for each of the items; a timeout applies to those that can be stopped.
+            policy: as in `then`, for each of the items.
         """
         given = policy_of(policy)
         nodes = tuple(_node(item, given) for item in items)
         if not nodes:
             raise UsageError("parallel() needs at least one processor or workflow")
-        placed = nodes if given.timeout is None else timeable(nodes)
-        return self._with(Parallel(placed, merge_policy(merge)))
+        return self._with(Parallel(nodes, merge_policy(merge)))
 
     def branch(
         self,

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import threading
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
@@ -32,12 +33,19 @@ ErrorDetail = Literal["message", "type"]
 """What a model gets about an exception: its type and message, or its type alone."""
 
 
+Timeout: TypeAlias = 'float | Literal["default"] | None'
+"""The time limit of a call: seconds, ``default``, or None for no limit."""
+
+DEFAULT_SECONDS = 300.0
+"""Seconds that a call may take by default, counted from its start, or from the last chunk that it has sent."""
+
+
 class ToolCallKeywords(TypedDict, total=False):
     """The fields of `ToolCallOptions`, as keywords."""
 
     approval: Approval
     concurrent: bool
-    timeout: float | None
+    timeout: Timeout
     offload: bool | None
     errors: ErrorDetail
     max_result_characters: int | None
@@ -50,7 +58,8 @@ class ToolCallOptions:
     Attributes:
         approval: whether a call needs approval: always, never, or what a function of its arguments returns.
         concurrent: whether it may run beside other calls of the same answer.
-        timeout: the seconds that a call may take, above 0; None: without a limit.
+        timeout: the seconds that a call may take, above 0. ``default``: `DEFAULT_SECONDS` without a sign of life: each
+            chunk that the tool sends starts them anew. None: without a limit; nothing else ends a tool that hangs.
         offload: whether the function runs in a worker thread; None: if it is sync.
         errors: what the model gets when the function raises.
         max_result_characters: the longest result, in characters of its JSON text, 1 or more; None: any.
@@ -61,7 +70,7 @@ class ToolCallOptions:
 
     approval: Approval = False
     concurrent: bool = True
-    timeout: float | None = None
+    timeout: Timeout = "default"
     offload: bool | None = None
     errors: ErrorDetail = "message"
     max_result_characters: int | None = None
@@ -71,7 +80,10 @@ class ToolCallOptions:
         allowed = {
             "approval": (_is_approval(self.approval), "True, False, or a sync function (def, not async def)"),
             "concurrent": (_is_bool(self.concurrent), "True or False"),
-            "timeout": (self.timeout is None or _is_duration(self.timeout), "a number of seconds above 0, or None"),
+            "timeout": (
+                self.timeout in (None, "default") or _is_duration(self.timeout),
+                "a number of seconds above 0, 'default', or None for no limit",
+            ),
             "offload": (self.offload is None or _is_bool(self.offload), "True, False, or None"),
             "errors": (self.errors in ("message", "type"), "'message' or 'type'"),
             "max_result_characters": (_is_limit(self.max_result_characters), "an int, 1 or more, or None"),
@@ -143,11 +155,14 @@ def text_of(result: Value) -> str:
     return text
 
 
-_THREADS: RunVar[anyio.CapacityLimiter] = RunVar("penstock-tools")
+_THREADS: RunVar[dict[str, anyio.CapacityLimiter]] = RunVar("penstock-tools")
 
 MOST_LEFT = 400
 """How many threads of the process may be abandoned: tools that hang and are called again would otherwise use more and
 more. It is ten times the number that anyio runs at the same time."""
+
+MOST_LEFT_OF_A_TOOL = 100
+"""How many of them may be one tool's, so that it leaves some to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +187,16 @@ async def run(work: BoundCall, ctx: ToolContext) -> Value:
     """
     relay = _Relay(ctx.send)
     own_ctx = replace(ctx, send=relay.send) if ctx.send is not None else ctx
+    limit = work.options.timeout
+    seconds = DEFAULT_SECONDS if limit == "default" else limit
     try:
-        with anyio.move_on_after(work.options.timeout):
+        with anyio.move_on_after(seconds) as scope:
+            relay.renewed = scope if limit == "default" else None
             return await _result(work, own_ctx)
     finally:
         relay.open = False
-    raise ToolError(work.name, "timed-out", f"it did not finish within {work.options.timeout:g} seconds")
+    how = "; a tool that takes longer needs timeout=" if limit == "default" else ""
+    raise ToolError(work.name, "timed-out", f"it did not finish within {seconds:g} seconds{how}")
 
 
 async def _result(work: BoundCall, ctx: ToolContext) -> Value:
@@ -197,9 +216,11 @@ async def _result(work: BoundCall, ctx: ToolContext) -> Value:
 async def _begun_in_thread(work: BoundCall, ctx: ToolContext) -> _Begun:
     if left() >= MOST_LEFT:
         raise ToolError(work.name, "failed", "too many tool calls have never ended, so no further one is started")
-    call = _ThreadCall()
+    if _ThreadCall.left_of[work.name] >= MOST_LEFT_OF_A_TOOL:
+        raise ToolError(work.name, "failed", "too many of its calls have never ended, so no further one is started")
+    call = _ThreadCall(work.name)
     try:
-        return await to_thread.run_sync(call.made, work, ctx, abandon_on_cancel=True, limiter=_threads())
+        return await to_thread.run_sync(call.made, work, ctx, abandon_on_cancel=True, limiter=_threads(work.name))
     except BaseException:
         call.leave()
         raise
@@ -207,18 +228,19 @@ async def _begun_in_thread(work: BoundCall, ctx: ToolContext) -> _Begun:
 
 def left() -> int:
     """Return how many threads of the process were abandoned and still run."""
-    return _ThreadCall.left
+    return _ThreadCall.left_of.total()
 
 
 class _ThreadCall:
     """A call in a thread, and whether its result is still wanted."""
 
-    __slots__ = ("_is_left", "_runs")
+    __slots__ = ("_is_left", "_runs", "_tool")
 
-    left: ClassVar[int] = 0
+    left_of: ClassVar[Counter[str]] = Counter()
     _lock: ClassVar = threading.Lock()
 
-    def __init__(self) -> None:
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
         self._runs = False
         self._is_left = False
 
@@ -230,13 +252,19 @@ class _ThreadCall:
         finally:
             with self._lock:
                 self._runs = False
-                _ThreadCall.left -= self._is_left
+                self._count(-1)
 
     def leave(self) -> None:
         """Abandon the thread, unless it has ended."""
         with self._lock:
             self._is_left = self._runs
-            _ThreadCall.left += self._is_left
+            self._count(1)
+
+    def _count(self, one: int) -> None:
+        if self._is_left:
+            self.left_of[self._tool] += one
+            if not self.left_of[self._tool]:
+                del self.left_of[self._tool]
 
 
 class _Begun(NamedTuple):
@@ -289,17 +317,23 @@ def _is_group(raised: Exception) -> bool:
     return isinstance(raised, ExceptionGroup)
 
 
-def _threads() -> anyio.CapacityLimiter:
-    """Return the event loop's limit of threads for tools.
+def _threads(tool: str) -> anyio.CapacityLimiter:
+    """Return the event loop's limit of threads for a tool.
 
-    It is separate, so that tools that hang do not block guards.
+    It is separate, so that a tool that hangs keeps no other tool waiting, and no guard.
     """
     try:
-        return _THREADS.get()
+        limiters = _THREADS.get()
     except LookupError:
-        limiter = anyio.CapacityLimiter(to_thread.current_default_thread_limiter().total_tokens)
-        _THREADS.set(limiter)
-        return limiter
+        limiters = dict[str, anyio.CapacityLimiter]()
+        _THREADS.set(limiters)
+    found = limiters.get(tool)
+    if found is None:
+        if len(limiters) >= MOST_LEFT:
+            for name in [name for name, limiter in limiters.items() if not limiter.borrowed_tokens]:
+                del limiters[name]
+        found = limiters[tool] = anyio.CapacityLimiter(to_thread.current_default_thread_limiter().total_tokens)
+    return found
 
 
 class _Relay:
@@ -309,6 +343,7 @@ class _Relay:
         self._send = send
         self._home = threading.get_ident()
         self.open = True
+        self.renewed: anyio.CancelScope | None = None  # whose time begins anew with each chunk
 
     def send(self, chunk: Chunk) -> None:
         """Send a chunk, from any thread."""
@@ -319,4 +354,6 @@ class _Relay:
 
     def _pass_on(self, chunk: Chunk) -> None:
         if self.open and self._send is not None:
+            if self.renewed is not None:
+                self.renewed.deadline = anyio.current_time() + DEFAULT_SECONDS
             self._send(chunk)

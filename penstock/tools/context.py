@@ -60,6 +60,7 @@ class ToolContext:
         messages: the conversation, including the answer with the call, in order.
         step_number: the number of the model step, from 0.
         send: sends a chunk to the client, through the guards of the stream.
+        steps: the results of the agent's steps so far; the last one is the answer with the call.
     """
 
     tool_name: str = "tool"
@@ -69,6 +70,7 @@ class ToolContext:
     messages: tuple[Message, ...] = ()
     step_number: int = 0
     send: Callable[[Chunk], None] | None = field(default=None, repr=False)
+    steps: tuple[Value, ...] = field(default=(), repr=False)
 
     def write(self, chunk: Chunk) -> None:
         """Send a data chunk to the client; the guards of the stream see it first.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.tools.arguments import Arguments
-    from penstock.tools.calling import Approval, ErrorDetail
+    from penstock.tools.calling import Approval, ErrorDetail, Timeout
 
     AnyTool: TypeAlias = "Tool | ToolSpec | Callable[..., object]"
     Tools: TypeAlias = "Mapping[str, AnyTool] | Iterable[AnyTool]"
@@ -71,7 +71,8 @@ class Tool:
             with a default may be null. None: the provider's default.
         approval: whether a call needs approval before it runs: a bool, or a sync function of the arguments.
         concurrent: whether it may run beside other calls of the same answer.
-        timeout: the seconds that a call may take, above 0; None: without a limit.
+        timeout: the seconds that a call may take, above 0. ``default``: 300, which start anew with each chunk that the
+            tool sends. None: without a limit.
         offload: whether the function runs in a worker thread; None: if it is sync.
         errors: what the model gets when the function raises: ``message`` (the exception's type and message) or
             ``type`` (its type alone).
@@ -103,7 +104,7 @@ class Tool:
         strict: bool | None = None,
         approval: Approval = False,
         concurrent: bool = True,
-        timeout: float | None = None,
+        timeout: Timeout = "default",
         offload: bool | None = None,
         errors: ErrorDetail = "message",
         max_result_characters: int | None = None,
@@ -322,7 +323,7 @@ def _check_loop(function: object, options: ToolCallOptions) -> None:
         raise OptionError(
             "Tool", "offload", options.offload, "False or None for an async function, which runs on the event loop"
         )
-    if options.offload is False and options.timeout is not None and not is_async(function):
+    if options.offload is False and options.timeout not in (None, "default") and not is_async(function):
         allowed = "None if offload=False: nothing can stop a sync function on the event loop"
         raise OptionError("Tool", "timeout", options.timeout, allowed)
 

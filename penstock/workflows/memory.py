@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from penstock.engine.processor.processor import is_processor
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.frozen import EMPTY, is_mapping
+from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
+from penstock.engine.workflow import Workflow
 from penstock.processors.memory._options import checked_storage
 from penstock.processors.memory._storing import WORKING_MEMORY_TOOLS
 from penstock.processors.memory.memory_input_filter import MemoryInputFilter
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.protocols import Embedder, Storage, TokenCounter, VectorStore
+    from penstock.engine.workflow import Item
     from penstock.processors.memory._options import KeepInput, ReadOnly
     from penstock.processors.memory.message_history import LastMessages, Title
 
@@ -55,6 +58,8 @@ class Memory:
             such a processor. Default False.
         retain_full_input: whether the input is used as it is, even if the client sends stored messages again. Default
             False.
+        processors: processors and workflows for what was loaded, such as a `ToolCallFilter`: they run behind the
+            memory's loaders, before the agent's own processors, and see the whole conversation.
         on_error: what happens if the store fails: ``raise``, ``block``, or ``allow`` (the request continues without
             memory). None: the default of each processor: ``raise``, and ``allow`` for semantic recall.
 
@@ -85,8 +90,10 @@ class Memory:
         vectors: VectorStore | None = None,
         working_memory: bool | Values | WorkingMemory = False,
         retain_full_input: bool = False,
+        processors: Sequence[Item] = (),
         on_error: ErrorPolicy | None = None,
     ) -> None:
+        self.processors = _checked_items(processors)
         self.storage = checked_storage("Memory", storage)
         shared: dict[str, Any] = {"read_only": read_only, **({} if on_error is None else {"on_error": on_error})}
         self.notes = self._working_memory(working_memory, shared)
@@ -112,7 +119,7 @@ class Memory:
         Args:
             processors: the processors of the agent, with those inside workflows.
         """
-        before: list[AnyProcessor] = []
+        before: list[Item] = []
         after: list[AnyProcessor] = []
         if not any(isinstance(one, MemoryInputFilter) for one in processors):
             before.append(self.input_filter)
@@ -122,6 +129,7 @@ class Memory:
             before.append(self.history.loader)
         if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.loads for one in processors):
             before.append(self._halves[0])
+        before.extend(self.processors)
         if not any(isinstance(one, MessageHistory) and one.saves for one in processors):
             after.append(self.history.saver)
         if self._halves is not None and not any(isinstance(one, SemanticRecall) and one.saves for one in processors):
@@ -150,6 +158,18 @@ class Memory:
         """Show the processors."""
         made = [one for one in (self.history, self.recall, self.notes) if one is not None]
         return f"Memory({', '.join(map(repr, made))})"
+
+
+def _checked_items(given: object) -> tuple[Item, ...]:
+    """Return a list of processors and workflows.
+
+    Raises:
+        OptionError: it is something else.
+    """
+    items = cast("tuple[object, ...]", tuple(given)) if is_items(given) else ()
+    if not is_items(given) or not all(is_processor(one) or isinstance(one, Workflow) for one in items):
+        raise OptionError("Memory", "processors", type(given).__name__, "a list of processors and workflows")
+    return cast("tuple[Item, ...]", items)
 
 
 def _options_or_processor(option: str, given: object, kind: type[P]) -> dict[str, Any] | P | None:

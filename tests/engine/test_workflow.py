@@ -230,7 +230,7 @@ def test_a_blocked_outcome_unwraps_to_an_error() -> None:
 
 def test_a_graph_with_problems_does_not_start() -> None:
     """Nor is it checked, in either form."""
-    workflow = Workflow("w").then(Say("a"), timeout=1)
+    workflow = Workflow("w").then(Say("a"), id="a").then(Say("b"), id="a")
     for use in (
         workflow.start,
         workflow.start_sync,

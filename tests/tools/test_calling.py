@@ -370,6 +370,58 @@ async def test_calls_that_never_end_do_not_take_threads_without_end(
     assert await giving(1).call({}) == 1
 
 
+async def test_a_tool_that_hangs_uses_up_no_thread_of_another(
+    go: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither while its calls run, nor when they were left."""
+    await none_left()
+    monkeypatch.setattr(calling, "MOST_LEFT_OF_A_TOOL", 1)
+    threads = int(to_thread.current_default_thread_limiter().total_tokens)
+    begun = threading.Semaphore(0)
+
+    def wait() -> None:
+        begun.release()
+        go.wait()
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for _ in range(threads + 1):
+                group.start_soon(Tool(wait).call, {})
+            for _ in range(threads):
+                await to_thread.run_sync(begun.acquire)
+            assert await giving(1).call({}) == 1
+            group.cancel_scope.cancel()
+        assert await giving(1).call({}) == 1
+        assert (await failure(Tool(wait))).problem.startswith("too many of its calls have never ended")
+        go.set()
+        await none_left()
+
+
+async def test_a_tool_without_a_limit_of_its_own_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that says nothing is ended; the error says what to do."""
+    monkeypatch.setattr(calling, "DEFAULT_SECONDS", 0.01)
+    error = await failure(Tool(anyio.sleep_forever, name="hang"))
+    assert (error.kind, "timeout=" in error.problem) == ("timed-out", True)
+
+
+async def test_chunks_renew_the_default_limit_and_no_other() -> None:
+    """A long job that reports its progress goes on."""
+
+    async def reports(ctx: ToolContext) -> list[float]:
+        limits = [anyio.current_effective_deadline()]
+        await anyio.sleep(0.001)
+        ctx.write(Chunk("data-progress"))
+        return [*limits, anyio.current_effective_deadline()]
+
+    limits: dict[Any, list[float]] = {}
+    ctx = ToolContext(send=lambda chunk: None)
+    for timeout in ("default", 60, 9e9):
+        limits[timeout] = list(await Tool(reports, timeout=timeout).call({}, ctx))
+    assert limits["default"][0] < limits["default"][1] <= anyio.current_time() + 300
+    assert limits[60][0] == limits[60][1]
+    assert limits[9e9][0] == limits[9e9][1]
+
+
 async def test_a_timeout_of_the_tool_s_own_is_a_failure() -> None:
     """Only our limit is `timed-out`."""
     error = await failure(raising(TimeoutError("the database"), timeout=9))

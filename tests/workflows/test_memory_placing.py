@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Agent, Memory, MessageHistory, OptionError, SemanticRecall, Workflow
+from penstock import Agent, InputContext, Memory, MessageHistory, OptionError, Processor, SemanticRecall, Workflow
 from penstock.engine import StepFailedError
 from penstock.processors.memory import MemoryInputFilter
 from penstock.processors.memory.working_memory import WorkingMemory
@@ -35,6 +35,31 @@ async def test_processors_that_are_there_already_are_not_placed_twice() -> None:
     assert said(result.messages) == ["assistant:one", "user:second", "assistant:two"]
     assert storage.of() == ["user:first", "assistant:one", "user:second", "assistant:two"]
     assert Memory(storage).around([history, MemoryInputFilter(storage)]) == MemoryPlacement()
+
+
+async def test_processors_of_a_memory_run_behind_its_loaders_and_before_the_agents_own() -> None:
+    """They see what was loaded; nothing that they leave out is lost from the store."""
+    storage, order = NotedStorage(), list[str]()
+
+    class Notes(Processor[Any]):
+        def __init__(self, id: str) -> None:
+            self.id = id
+
+        def process_input(self, ctx: InputContext) -> Any:
+            order.append(f"{self.id}:{len(ctx.message_list.conversation)}")
+            remembered = ctx.message_list.of("memory")
+            return ctx.message_list.remove(*[one.id for one in remembered]) if self.id == "drops" else None
+
+    model = ScriptedModel(["one", "two"])
+    memory = Memory(storage, processors=[Workflow("w").then(Notes("drops"))])
+    agent = Agent(model, processors=[Notes("own")], memory=memory)
+    await asked(agent, "first")
+    await asked(agent, "second")
+    assert order == ["drops:1", "own:1", "drops:3", "own:1"]
+    assert [message.text for message in model.requests[1].messages] == ["second"]
+    assert storage.of() == ["user:first", "assistant:one", "user:second", "assistant:two"]
+    with pytest.raises(OptionError, match="processors"):
+        Memory(storage, processors=Notes("own"))  # type: ignore[arg-type]
 
 
 def test_all_that_is_asked_for_is_placed() -> None:

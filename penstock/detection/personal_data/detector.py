@@ -41,6 +41,7 @@ DEFAULT: tuple[str, ...] = tuple(name for name in EMBEDDED if name not in ("url"
 CONTEXTUAL: tuple[str, ...] = ("name", "address")
 """The types that no pattern can find reliably; they need a judge."""
 
+_IDS_THEMSELVES = frozenset({"api-key", "uuid", "url"})
 _IN_CODES = ("url", "uuid", "mac", "ip-address")
 _PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
 _HOSTED = ("url", "email")  # types whose values end in a domain, or begin with one
@@ -102,6 +103,11 @@ class PersonalData:
         """Return the search for some of the types alone."""
         custom = [rule for rule in self._custom if rule.name in types]
         return PersonalData([name for name in self._asked if name in types], custom, self._allow)
+
+    @cached_property
+    def in_ids(self) -> PersonalData:
+        """Searches ids and addresses for the same types, except those that such values are themselves."""
+        return self.only([name for name in self.types if name not in _IDS_THEMSELVES])
 
     @property
     def lookback(self) -> int:

@@ -357,6 +357,27 @@ def normalize(text: str, profile: Profile, *, prose: bool = True) -> NormalizedT
     return found
 
 
+PIECE = 16_384
+"""Characters of a text that are normalized at a time, where a text can be cut: one long call stops all threads."""
+
+_CUT = re.compile(r"(?<=[A-Za-z0-9 ,.\n])(?=[A-Za-z ])")  # nothing goes across that, except what `_ESC` begins
+_ESC = "\x1b"
+_LONGEST_ESCAPE = 600
+
+
+def pieces(text: str, profile: Profile) -> Iterator[tuple[int, str]]:
+    """Yield the pieces of a text that can be normalized one by one, each with its place; a short text is one piece."""
+    start = 0
+    whole = profile.confusables != "off" or profile.whitespace != "keep" or profile.trim
+    while not whole and len(text) - start > PIECE:
+        found = _CUT.search(text, start + PIECE, start + 2 * PIECE)
+        if found is None or text.find(_ESC, found.start() - _LONGEST_ESCAPE, found.start()) >= 0:
+            break
+        yield start, text[start : found.start()]
+        start = found.start()
+    yield start, text[start:] if start else text
+
+
 def _to_form(found: NormalizedText, form: NormalForm) -> None:
     found.change(form_edits(found.text, form), form)
 

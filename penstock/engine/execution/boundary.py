@@ -11,19 +11,21 @@ import logging
 import sys
 import traceback
 from dataclasses import replace
-from time import perf_counter
+from functools import partial
+from time import perf_counter, time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from penstock.engine.graph.plan import plan_steps
+from penstock.engine.graph.plan import TO_POLICY, plan_steps
 from penstock.engine.merging.changes import followed_by
 from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
-from penstock.engine.processor.stages import WrongReturnError, known_edits
+from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
 from penstock.engine.values.errors import EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
 from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, TripwireSignal
+from penstock.engine.workers import AbandonedError, TimeLimitError, call_back
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock")
 
-_QUOTABLE = (WrongReturnError, StepFailedError, EditError, UsageError)
+_QUOTABLE = (WrongReturnError, StepFailedError, EditError, UsageError, TimeLimitError)
 """The errors whose text quotes nothing of what was judged, unless a user's code raised them."""
 
 
@@ -118,7 +120,11 @@ def after_failure(
     verdict: Tripwire | None = None,
     owner: PlanStep | PlanPolicy | None = None,
 ) -> Payload:
-    """Return the payload after a failure: stopped (``block``) or unchanged (``allow``); otherwise raise the failure."""
+    """Return the payload after a failure: stopped (``block``) or unchanged (``allow``); otherwise raise the failure.
+
+    A stage that handles another failure is not ended by this one: there the payload is unchanged, and the next step
+    runs.
+    """
     if on_error == "block":
         log.warning("%s%s; what it checks is blocked", failure, _judge_reason(failure))
         return payload.stopped(verdict or failure_verdict(failure), failure)
@@ -127,7 +133,14 @@ def after_failure(
             owner.warned_open = True
             log.warning("%s; its policy lets the run go on without it (said once)", failure)
         return payload
+    if failure.stage in _OUTLIVING and on_error != TO_POLICY:
+        log.warning("%s; the next step is asked, and what the stage handles stays as it is", failure)
+        return payload
     raise failure from failure.__cause__
+
+
+_OUTLIVING = frozenset(stage.name for stage in STAGES.values() if stage.outlives_failures)
+"""The stages that a failure does not end."""
 
 
 def _judge_reason(failure: StepFailedError) -> str:
@@ -178,6 +191,8 @@ def passes_through(error: BaseException) -> bool:
     """Return whether an error is neither verdict nor failure: an interrupt, or a cancellation from outside."""
     if isinstance(error, (Exception, TripwireSignal)):
         return False
+    if isinstance(error, AbandonedError):
+        return True
     if isinstance(error, BaseExceptionGroup):
         return any(passes_through(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
     asyncio = sys.modules.get("asyncio")  # where it is not loaded, nothing can raise its error
@@ -223,28 +238,37 @@ def record(
     """
     if effects is not None and effects.failure is not None and status in ("passed", "edited"):
         status, error = "failed", effects.failure
-    notes = EMPTY if effects is None or effects.notes is None else effects.notes
+    notes = EMPTY if effects is None or effects.notes is None else FrozenDict(effects.notes)
     seconds = perf_counter() - started if started else 0.0
     flagged = () if effects is None or effects.flagged is None else tuple(effects.flagged)
+    run = call.run
     made = Record(
         step.path,
         step.processor_id,
         call.stage.name,
         status,
-        call.run.shadow,
+        run.shadow,
         seconds,
         edits,
         tripwire,
         error,
         notes,
         flagged,
+        run.run_id,
+        run.request_context.get("thread_id"),
+        time() - seconds,
     )
+    publish(call, made)
+
+
+def publish(call: StageCall, made: Record) -> None:
+    """Add a record to those of the run, and pass it to the observers."""
     run = call.run
     if run.records is not None:
         run.records.append(made)
     for observer in run.observers:
         try:
-            observer.on_record(made)
+            call_back(partial(observer.on_record, made))
         except Exception:
             log.exception("an observer failed; the run goes on")
 

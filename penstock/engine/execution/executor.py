@@ -7,6 +7,7 @@ hooks runs without an event loop.
 from __future__ import annotations
 
 import inspect
+from itertools import groupby
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ from penstock.engine.execution.boundary import (
 )
 from penstock.engine.execution.dag import DagRun, holds
 from penstock.engine.execution.join import join, skip
+from penstock.engine.execution.offloading import in_worker, is_long, move, must_move, within
 from penstock.engine.graph.conditions import truth
 from penstock.engine.graph.plan import (
     PlanArm,
@@ -38,12 +40,13 @@ from penstock.engine.graph.plan import (
 )
 from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
-from penstock.engine.tasks import new_task_group
+from penstock.engine.tasks import new_task_group, run_without_loop, runs_without_loop
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.facts import laid_over
+from penstock.engine.workers import TimeLimitError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from penstock.engine.graph.plan import Block
     from penstock.engine.processor.state import StageCall
@@ -51,12 +54,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def execute(block: Block, call: StageCall, payload: Payload) -> Awaitable[Payload]:
+def execute(block: Block, call: StageCall, payload: Payload) -> Coroutine[object, None, Payload]:
     """Return an awaitable that runs a block; its payload carries the verdict, if there was one."""
-    return _RUNNERS[type(block)](block, call, payload)
+    work = _RUNNERS[type(block)]
+    if (block.movable or call.limited) and must_move(block, call, payload):
+        return in_worker(work, block, call, payload)
+    return work(block, call, payload)
+
+
+async def _run_apart(block: PlanSteps, call: StageCall, payload: Payload) -> Payload:
+    """Run steps under a time limit: the sync ones in a worker, the others here."""
+    for awaits, calls in groupby(block.calls, key=lambda each: each[2]):
+        payload = await execute(PlanSteps(tuple(calls), not awaits), call, payload)
+        if payload.finished:
+            break
+    return payload
 
 
 async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Payload:
+    if call.limited and not block.sync and not all(awaits for _, _, awaits, _ in block.calls):
+        return await _run_apart(block, call, payload)
     quiet = not call.run.listening
     started = 0.0 if quiet else perf_counter()
     for step, hook, awaits, context in block.calls:
@@ -91,12 +108,9 @@ async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> P
     try:
         if block.timeout is None:
             return await execute(block.block, call, payload)
-        import anyio  # takes long to import, so it is loaded where something waits
-
-        with anyio.move_on_after(block.timeout) as scope:
-            after = await execute(block.block, call, payload)
-            if after.tripwire is not None or not scope.cancel_called:
-                return after
+        after = await _run_limited(block.block, block.timeout, call, payload)
+        if after is not None:
+            return after
         verdict = cut_off_verdict(block.block, call)
         if verdict is not None:
             return payload.stopped(verdict)
@@ -106,9 +120,23 @@ async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> P
     if block.fallback is not None:
         log.warning("%s; its fallback runs in its place", failure)
         return await execute(block.fallback, call, payload)
-    if block.on_error is None:
-        raise failure
     return after_failure(block.on_error, payload, failure, owner=block)
+
+
+async def _run_limited(block: Block, seconds: float, call: StageCall, payload: Payload) -> Payload | None:
+    """Return the payload that a block leaves; None if it takes longer than it may. Sync hooks then run on unheard."""
+    if block.sync and runs_without_loop():
+        try:
+            return within(seconds, lambda beside: run_without_loop(execute(block, beside, payload), "a step"), call)
+        except TimeLimitError:
+            return None
+    import anyio  # takes long to import, so it is loaded where something waits
+
+    with anyio.move_on_after(seconds) as scope:
+        after = await execute(block, call.under_limit(), payload)
+        if after.tripwire is not None or not scope.cancel_called:
+            return after
+    return None
 
 
 async def _run_shadow(block: PlanShadow, call: StageCall, payload: Payload) -> Payload:
@@ -173,7 +201,9 @@ async def _run_arms(
         await _run_concurrently([arms[index].block for index in later], later, ends, call, base)
     for reached in ends:
         if reached is not base:
-            return join(arms, ends, block, call, payload, base)
+            if callable(block.merge) or runs_without_loop() or not is_long(payload):
+                return join(arms, ends, block, call, payload, base)
+            return await move(lambda beside: join(arms, ends, block, beside, payload, base), call)
     return payload  # no arm changed anything
 
 
@@ -321,7 +351,7 @@ async def _run_dag_concurrently(run: DagRun) -> None:
                 run.failures[index] = _cancelled_block(member.arm.block, run.call)
 
 
-_RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Awaitable[Payload]]] = {
+_RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Coroutine[object, None, Payload]]] = {
     PlanSteps: _run_steps,
     PlanSequence: _run_sequence,
     PlanPolicy: _run_policy,

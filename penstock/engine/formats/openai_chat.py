@@ -554,10 +554,12 @@ def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
 
 def _write_content(parts: Sequence[Part], notes: Json, nothing: str | None) -> Json:
     """Return the content: a str if that is enough, else a list; the noted empty form if there is none."""
-    items = [write_part(part) for part in parts]
+    items: list[Value] = [write_part(part) for part in parts]
     if not items:
         extra = notes.get("extra")
         said = notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
         return {} if said else {"content": nothing}
-    plain = len(items) == 1 and items[0].keys() == {"type", "text"} and items[0]["type"] == "text"
+    plain = (
+        len(items) == 1 and is_object(items[0]) and items[0].keys() == {"type", "text"} and items[0]["type"] == "text"
+    )
     return {"content": items[0]["text"] if plain and notes.get("content") != "parts" else items}

@@ -563,10 +563,15 @@ def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:
     if notes.get("type") != "absent":
         body["type"] = "message"
     body.update(item_id(notes))
-    items = [write_part(part, role) for part in parts]
+    items: list[Value] = [write_part(part, role) for part in parts]
     extra = notes.get("extra")
     said = notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
-    plain = len(items) == 1 and items[0].keys() == {"type", "text"} and notes.get("content") != "parts"
+    plain = (
+        len(items) == 1
+        and is_object(items[0])
+        and items[0].keys() == {"type", "text"}
+        and notes.get("content") != "parts"
+    )
     if items or not said:
         body["content"] = "" if not items else items[0]["text"] if plain else items
     return with_unknown_keys(body, notes, _KEYS)

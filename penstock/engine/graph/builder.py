@@ -11,12 +11,9 @@ from penstock.engine.graph.nodes import (
     Condition,
     DagEdge,
     DagMember,
-    Node,
     OnError,
     Policy,
-    Sequence,
     Step,
-    steps_of,
 )
 from penstock.engine.merging.rules import Pick
 from penstock.engine.processor.processor import Processor, is_processor, one_of
@@ -153,23 +150,6 @@ def numbered(members: tuple[DagMember, ...]) -> tuple[DagMember, ...]:
         seen.add(own)
         made.append(DagMember(own, member.node, member.after))
     return tuple(made)
-
-
-def timeable(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Remove a timeout given for all nodes from those that cannot be stopped, unless none can (that is a mistake)."""
-    stoppable = [any(hook.awaits for step in steps_of(node) for hook in step.claims.hooks.values()) for node in nodes]
-    if not any(stoppable):
-        return nodes
-    return tuple(node if can else _untimed(node) for node, can in zip(nodes, stoppable, strict=True))
-
-
-def _untimed(node: Node) -> Node:
-    if not isinstance(node, (Step, Sequence)) or node.policy.timeout is None or node.policy.offload is not None:
-        return node
-    policy = Policy(None, node.policy.on_error, node.policy.mode, node.policy.overlap, node.policy.offload)
-    if isinstance(node, Step):
-        return Step(node.processor, policy, node.id)
-    return Sequence(node.nodes, node.name, policy)
 
 
 def merge_policy(merge: MergePolicy) -> MergePolicy:

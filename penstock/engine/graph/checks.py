@@ -373,8 +373,6 @@ def _idle_picks(root: Node) -> Iterator[str]:
 def _step_policy(step: Step) -> Iterator[str]:
     claims, policy = step.claims, step.policy
     awaits = [hook.awaits for hook in claims.hooks.values()]
-    if policy.timeout is not None and not all(awaits) and not policy.offload:
-        yield f"{step.path}: timeout= cannot stop a sync hook; add offload='thread', or make the hook async"
     if policy.offload and all(awaits):
         yield f"{step.path}: offload='thread' is for sync hooks, and all of its hooks are async; leave it out"
     if isinstance(policy.on_error, Processor):
@@ -386,9 +384,6 @@ def _step_policy(step: Step) -> Iterator[str]:
 
 def _sequence_policy(node: Sequence) -> Iterator[str]:
     steps = list(steps_of(node))
-    hooks = [hook for step in steps for hook in step.claims.hooks.values()]
-    if node.policy.timeout is not None and hooks and not any(hook.awaits for hook in hooks):
-        yield f"{node.path}: timeout= cannot stop sync steps; place them with offload='thread'"
     if node.policy.offload:
         yield f"{node.path}: offload='thread' is for a step, not for a workflow; place the sync steps in it so"
     guard = next((step for step in steps if step.claims.role == "guard"), None)

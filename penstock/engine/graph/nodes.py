@@ -27,7 +27,9 @@ class Policy:
     """How a step runs. Its fields are the keyword arguments of the call that adds the step to a workflow.
 
     Attributes:
-        timeout: seconds after which the step has failed; above 0. None: no limit.
+        timeout: seconds after which the step has failed; above 0. None: no limit. Sync hooks run in a worker thread,
+            where they can be left: one that takes longer ends by itself, and its result is not used. Without an event
+            loop, too (`Workflow.check_sync`).
         on_error: what happens if the step fails: ``block``, ``raise``, ``allow``, or a processor that runs in its
             place. None: what the processor declares. On a nested workflow that contains a guard, ``allow`` is refused:
             it would put back the payload from before the workflow, without the redactions of its earlier steps. If the

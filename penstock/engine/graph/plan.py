@@ -1,7 +1,8 @@
 """A plan: a workflow compiled for one stage, as blocks that `execution` and `streams` run.
 
 Steps without a hook for the stage are left out. Ids, paths, hooks and policies are resolved here, once. ``sync`` of a
-block means that nothing in it can suspend.
+block means that none of its hooks suspends. ``movable`` is the number of its steps if the whole block may run in a
+worker thread where texts are long (`Processor.offloadable`); otherwise 0.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from penstock.engine.graph.nodes import DEFAULT, Branch, Dag, Parallel, Policy, Sequence, Step, steps_of
 from penstock.engine.processor.processor import Processor, claims_of, is_async
 from penstock.engine.processor.stages import STAGES
+from penstock.engine.workers import run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from penstock.engine.graph.nodes import Condition, DagMember, Node
     from penstock.engine.merging.rules import MergePolicy
@@ -34,6 +36,7 @@ class PlanStep:
         "edits",
         "ends",
         "new_state",
+        "offloadable",
         "on_error",
         "path",
         "processor",
@@ -43,6 +46,7 @@ class PlanStep:
         "stage",
         "timed",
         "warned_open",
+        "warned_slow",
     )
 
     def __init__(self, step: Step, claims: Claims, stage: Stage, on_error: str, *, allows: bool) -> None:
@@ -57,9 +61,14 @@ class PlanStep:
         self.role = claims.role
         self.timed = step.processor.timed
         self.ends = step.processor.ends
+        self.offloadable = step.processor.offloadable
         self.stage = stage
         self.warned_open = False  # whether the log has warned that its failures let runs go on
+        self.warned_slow = False  # whether the log has warned that it holds streams for long
 
+
+TO_POLICY = "policy"
+"""What a step does with its failure under a `PlanPolicy` of its own: it raises it, for the policy to handle."""
 
 Orders: TypeAlias = "Mapping[str, tuple[int, ...]]"
 """The indexes of a graph's nodes in each of an agent's processor lists (`Stage.processor_list`), in their order."""
@@ -77,6 +86,7 @@ class PlanSteps:
 
     calls: tuple[Call, ...]
     sync: bool
+    movable: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -85,6 +95,7 @@ class PlanSequence:
 
     blocks: tuple[Block, ...]
     sync: bool
+    movable: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -98,6 +109,7 @@ class PlanPolicy:
     timeout: float | None
     fallback: Block | None
     sync: bool
+    movable: int = 0
     warned_open: bool = False
 
 
@@ -107,6 +119,7 @@ class PlanShadow:
 
     block: Block
     sync: bool
+    movable: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -115,6 +128,7 @@ class PlanOverlap:
 
     block: Block
     sync: bool
+    movable: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -140,6 +154,7 @@ class PlanParallel:
     path: str
     stage: Stage
     sync: bool
+    movable: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -155,6 +170,7 @@ class PlanBranch:
     path: str
     stage: Stage
     sync: bool
+    movable: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -176,6 +192,7 @@ class PlanDag:
     path: str
     stage: Stage
     sync: bool
+    movable: int = 0
 
 
 Block: TypeAlias = (
@@ -261,10 +278,11 @@ def _step(step: Step, stage: Stage) -> Block | None:
     policy = step.policy
     on_error = policy.on_error or claims.on_error
     wrapped = policy.timeout is not None or isinstance(on_error, Processor)
-    placed = PlanStep(step, claims, stage, "raise" if wrapped else str(on_error), allows=on_error == "allow")
+    placed = PlanStep(step, claims, stage, TO_POLICY if wrapped else str(on_error), allows=on_error == "allow")
     call = offloaded(hook.call) if policy.offload else hook.call
     awaits = hook.awaits or policy.offload is not None
-    block = PlanSteps(((placed, call, awaits, stage.context),), sync=not awaits)
+    movable = int(placed.offloadable and not awaits)
+    block = PlanSteps(((placed, call, awaits, stage.context),), not awaits, movable)
     return _under(Policy(policy.timeout, on_error, policy.mode, policy.overlap), block, step.path, stage, wrapped)
 
 
@@ -285,9 +303,16 @@ def _with_policy(policy: Policy, block: Block, path: str, stage: Stage) -> PlanP
     if isinstance(on_error, Processor):
         fallback = _step(Step(on_error, _fallback_policy(on_error, block), path=f"{path}.fallback"), stage)
         on_error = "block"
-    timeout = None if block.sync else policy.timeout
     sync = block.sync and (fallback is None or fallback.sync)
-    return PlanPolicy(block, path, stage, on_error, timeout, fallback, sync)
+    inside = (block,) if fallback is None else (block, fallback)
+    movable = _movable(inside) if policy.timeout is None else 0
+    return PlanPolicy(block, path, stage, on_error, policy.timeout, fallback, sync, movable)
+
+
+def _movable(blocks: Iterable[Block], merge: MergePolicy = None) -> int:
+    """Return how many steps blocks have if all of them may run in a worker; 0 if a function of the user's may not."""
+    counts = [block.movable for block in blocks]
+    return 0 if callable(merge) or 0 in counts else sum(counts)
 
 
 def _fallback_policy(fallback: AnyProcessor, block: Block) -> Policy:
@@ -306,13 +331,18 @@ def _sequence(nodes: tuple[Node, ...], stage: Stage) -> Block | None:
         block = _compile(node, stage)
         for inner in block.blocks if isinstance(block, PlanSequence) else (block,):
             before = blocks[-1] if blocks else None
-            if isinstance(inner, PlanSteps) and isinstance(before, PlanSteps):
-                blocks[-1] = PlanSteps(before.calls + inner.calls, before.sync and inner.sync)
+            if (
+                isinstance(inner, PlanSteps)
+                and isinstance(before, PlanSteps)
+                and bool(inner.movable) is bool(before.movable)
+            ):
+                movable = before.movable + inner.movable
+                blocks[-1] = PlanSteps(before.calls + inner.calls, before.sync and inner.sync, movable)
             elif inner is not None:
                 blocks.append(inner)
     if len(blocks) <= 1:
         return blocks[0] if blocks else None
-    return PlanSequence(tuple(blocks), all(block.sync for block in blocks))
+    return PlanSequence(tuple(blocks), all(block.sync for block in blocks), _movable(blocks))
 
 
 def _arm(node: Node, stage: Stage) -> PlanArm | None:
@@ -330,7 +360,8 @@ def _arm_id(node: Node) -> str:
 def _parallel(arms: tuple[PlanArm, ...], merge: MergePolicy, path: str, stage: Stage) -> Block | None:
     if len(arms) <= 1:  # a parallel of one is that one
         return arms[0].block if arms else None
-    return PlanParallel(arms, merge, path, stage, all(arm.block.sync for arm in arms))
+    movable = _movable([arm.block for arm in arms], merge)
+    return PlanParallel(arms, merge, path, stage, all(arm.block.sync for arm in arms), movable)
 
 
 def _branch(branch: Branch, stage: Stage) -> Block | None:
@@ -360,7 +391,8 @@ def _dag(dag: Dag, stage: Stage) -> Block | None:
         return None
     conditions = [when for member in members for _, when in member.after if when is not None]
     sync = all(arm.block.sync for arm in arms) and not any(map(is_async, conditions))
-    return PlanDag(tuple(members), dag.merge, dag.path, stage, sync)
+    movable = 0 if conditions else _movable([arm.block for arm in arms], dag.merge)
+    return PlanDag(tuple(members), dag.merge, dag.path, stage, sync, movable)
 
 
 def topological(dag: Dag) -> tuple[DagMember, ...]:
@@ -386,6 +418,4 @@ def offloaded(call: HookCall) -> HookCall:
 
 async def _in_thread(hook: HookCall, *given: object) -> object:
     """Run a sync hook in a worker thread; one that is cancelled or times out ends by itself, its result unused."""
-    from anyio import to_thread
-
-    return await to_thread.run_sync(hook, *given, abandon_on_cancel=True)
+    return await run_in_worker(functools.partial(hook, *given), in_turn=False)

@@ -13,7 +13,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items, is_mapping
 from penstock.engine.values.message_list import Entry
-from penstock.engine.values.texts import KeyText, TextPlace, free_key
+from penstock.engine.values.texts import KeyText, TextPlace, UniqueKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -312,8 +312,9 @@ def _rebuild_value(value: Value, node: Edits | Put | Tree) -> Value:
 
 def _rebuild_dict(value: dict[Value, Value], node: Tree) -> FrozenDict[Value, Value]:
     made: dict[Value, Value] = {}
+    keys = UniqueKeys()
     for key, item in value.items():
         rename = node.get(KeyText(key)) if isinstance(key, str) else None
         name = key if rename is None else _rebuild_value(key, rename)
-        made[free_key(name, made)] = _rebuild_value(item, node[key]) if key in node else item
+        made[keys.unique(name)] = _rebuild_value(item, node[key]) if key in node else item
     return FrozenDict(made)

@@ -220,7 +220,9 @@ class Context(View, Generic[S]):
     def note(self, **details: Value) -> None:
         """Add details to the record of this step. Never add text that must stay hidden."""
         effects = self._touch()
-        effects.notes = freeze({**(effects.notes or {}), **details})
+        if effects.notes is None:
+            effects.notes = {}
+        effects.notes.update({name: freeze(value) for name, value in details.items()})
 
     def let_pass(self, error: Exception) -> None:
         """Leave unjudged a text on which this hook failed, and go on with the others; the record says *failed*.
@@ -300,6 +302,9 @@ class Context(View, Generic[S]):
             own = (self._step.processor_id, self._call.stage.name, bool(retry))
             told = reason if isinstance(reason, str) and reason else f"stopped by {self._step.processor_id}"
             effects.tripwire = Tripwire(told, *own)
+            self._call.run.verdicts[self._step.path] = (
+                effects.tripwire
+            )  # a time limit may end the hook before it returns
             if metadata is not None:
                 effects.tripwire = Tripwire(told, *own, metadata)
         raise TripwireSignal(effects.tripwire)
@@ -452,6 +457,7 @@ class ToolCallContext(Context[S]):
     call_id: str = _info("call_id", "The call's id.")
     arguments: Value = _field("arguments", "The call's arguments, a frozen JSON value, as edited so far.")
     answer: Value = _field("answer", "The result that replaces the tool call, if an earlier step returned one.")
+    steps: Sequence[Value] | None = _info("steps", "The steps so far; the last one is the answer with this call.")
 
 
 class ToolResultContext(Context[S]):
@@ -465,6 +471,7 @@ class ToolResultContext(Context[S]):
     arguments: Value = _info("arguments", "The arguments of the call.")
     result: Value = _field("result", "The tool's result, a frozen JSON value, as edited so far; of an error its text.")
     is_error: bool | None = _info("is_error", "Whether the tool failed, and the result is the text of its error.")
+    steps: Sequence[Value] | None = _info("steps", "The steps so far; the last one is the answer with this call.")
 
 
 class OutputResultContext(Context[S]):

@@ -79,6 +79,9 @@ class Processor(Generic[S]):
         awaits: whether its methods return awaitables although they are not coroutine functions.
         timed: whether it uses ``ctx.wake_after`` to be called in a silent stream; it must then have a method ``wake``.
         ends: whether it may end a stream before its source does (``ctx.end_source``).
+        offloadable: whether the engine may call its sync hooks in a worker thread, which it does where texts are long.
+            True for built-in processors and for `TextGuard`; False is for hooks that only work on the event loop's
+            thread.
     """
 
     claim_names: ClassVar[tuple[str, ...]] = CLAIMS
@@ -94,6 +97,7 @@ class Processor(Generic[S]):
     awaits: bool = False
     timed: bool = False
     ends: bool = False
+    offloadable: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Set the id of the class; refuse unknown stage methods and misspelt attributes."""

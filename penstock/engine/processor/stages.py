@@ -62,11 +62,11 @@ def _input(messages: MessageList) -> tuple[Message, ...]:
 
 
 def _all(messages: MessageList) -> tuple[Message, ...]:
-    return messages.all
+    return messages.conversation
 
 
 def _prompt(messages: MessageList) -> tuple[Message, ...]:
-    return (*messages.system, *messages.all)
+    return (*messages.system, *messages.conversation)
 
 
 def _response(messages: MessageList) -> tuple[Message, ...]:
@@ -237,17 +237,21 @@ def _filled(stage: Stage, messages: MessageList, returned: Sequence[object]) -> 
     groups: list[list[Entry]] = [[]]
     system: list[Message] = []
     seen: set[str] = set()
+    keeps_place = False  # of system messages: behind others, in a stage that shows both
     for index, message in enumerate(returned):
         if not isinstance(message, Message):
             raise WrongReturnError(f"it returned {article(message)} at [{index}]; {stage.name} takes {stage.returns}")
         if message.id and message.id in seen:
             raise WrongReturnError(f"it returned another message with the id of the one at [{index}]; give it its own")
         seen.add(message.id)
+        keeps_place = keeps_place or (stage.shows_system and message.role != "system")
         if message.id in shown:
-            groups.append([known[message.id]._replace(message=messages.completed(message))])
+            entry = known[message.id]._replace(message=messages.completed(message))
+            moved = keeps_place and entry.source == "system"
+            groups.append([Entry(entry.message, stage.source) if moved else entry])
         elif message.id in known:
             _check_hidden(message, known[message.id].message, stage)
-        elif message.role == "system":
+        elif message.role == "system" and not keeps_place:
             system.append(message)
         else:
             groups[-1].append(Entry(messages.completed(message), stage.source))
@@ -317,6 +321,7 @@ class Stage:
         phase: which way its text goes: ``input`` to the model, ``output`` from the model. Guards choose by it.
         guarded: whether guards over text read the stage by default. `WholeTexts` or `TextGuard` then has its hook.
         shows: returns the messages that a hook sees.
+        shows_system: whether system messages are among them. Those returned behind others then stay there.
         text: returns the text that the stage is about.
         value: the field with the JSON value that the stage is about; empty for stages about messages.
         accept: returns the payload after a hook's result; raises `WrongReturnError`.
@@ -337,6 +342,8 @@ class Stage:
             None: the stage cannot retry.
         takes_back: what a verdict removes from the conversation: the last ``answer``, or all answers of the ``run``.
         retracts: whether a verdict retracts text that was sent to the client.
+        outlives_failures: whether the next step runs after one that failed under ``on_error="raise"``, because the
+            stage handles another failure, which must not be lost.
     """
 
     name: str
@@ -345,6 +352,7 @@ class Stage:
     phase: Literal["input", "output"]
     guarded: bool = False
     shows: Callable[[MessageList], tuple[Message, ...]] = _all
+    shows_system: bool = False
     text: Callable[[Payload, StageCall], str] = _shown_text
     value: str = ""
     accept: Callable[[Stage, Payload, object], Payload] = _messages
@@ -363,6 +371,7 @@ class Stage:
     retries: Literal["answer", "call"] | None = None
     takes_back: Literal["answer", "run"] | None = None
     retracts: bool = False
+    outlives_failures: bool = False
 
 
 _ROWS = (
@@ -404,6 +413,7 @@ _ROWS = (
         "input",
         phase="input",
         shows=_prompt,
+        shows_system=True,
         accept=_llm_request,
         returns=f"{_TAKES_MESSAGES}, or Answer(...) in place of the call",
         fields=("answer",),
@@ -423,6 +433,7 @@ _ROWS = (
         asks=True,
         retries="call",
         takes_back="answer",
+        outlives_failures=True,
     ),
     Stage(
         "process_output_stream",

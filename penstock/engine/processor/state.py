@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -181,6 +182,13 @@ class RunState:
         beside.shadow = True
         return beside
 
+    def for_worker(self) -> RunState:
+        """Return a copy for steps in a worker thread: the same, but for its records, which nobody gets yet."""
+        beside = copy(self)
+        kept: list[Record] = []
+        beside.records, beside.observers = kept if self.listening else None, ()
+        return beside
+
 
 class StageCall:
     """What the steps of one call of a stage share. Never changed.
@@ -190,19 +198,36 @@ class StageCall:
         stage: the stage's row.
         info: the details that the caller gave for this call (usage, error, tool name …), read-only.
         fresh: the ids of the messages that came with this call.
+        limited: whether a time limit applies, so that sync steps must run where they can be left.
     """
 
-    __slots__ = ("fresh", "info", "run", "stage")
+    __slots__ = ("fresh", "info", "limited", "run", "stage")
 
     def __init__(self, run: RunState, stage: StageLike, info: Values, fresh: frozenset[str]) -> None:
         self.run = run
         self.stage = stage
         self.info = info
         self.fresh = fresh
+        self.limited = False
 
     def shadowed(self) -> StageCall:
         """Return a copy of the call for shadow steps."""
-        return StageCall(self.run.shadowed(), self.stage, self.info, self.fresh)
+        return self._with(self.run.shadowed())
+
+    def under_limit(self) -> StageCall:
+        """Return a copy of the call for steps under a time limit."""
+        made = self._with(self.run)
+        made.limited = True
+        return made
+
+    def for_worker(self) -> StageCall:
+        """Return a copy of the call for steps in a worker thread. What they put on record is kept apart."""
+        return self._with(self.run.for_worker())
+
+    def _with(self, run: RunState) -> StageCall:
+        made = StageCall(run, self.stage, self.info, self.fresh)
+        made.limited = self.limited and run is self.run
+        return made
 
 
 _LOG = logging.getLogger("penstock")

@@ -11,7 +11,8 @@ from penstock.engine.processor.processor import one_of
 from penstock.engine.processor.stages import STAGES, full_name
 
 if TYPE_CHECKING:
-    from penstock.engine.graph.nodes import Sequence
+    from penstock.engine.graph.nodes import Node, Sequence
+    from penstock.engine.graph.plan_cache import Plans
 
 FORMATS = ("mermaid", "dot", "text", "json")
 
@@ -48,3 +49,31 @@ def render(name: str, root: Sequence, format: str = "mermaid", stage: str | None
     from penstock.engine.render.as_mermaid import as_mermaid
 
     return as_mermaid(scene)
+
+
+def render_lists(name: str, plans: Plans, format: str = "mermaid", stage: str | None = None) -> str:  # noqa: A002
+    """Return processor lists as a diagram: each step with the stages at which it runs, and no others.
+
+    Args:
+        name: the name of their owner.
+        plans: the plans of the lists.
+        format: as in `render`.
+        stage: draw what runs at this stage, in the order in which it does; None: everything.
+
+    Raises:
+        OptionError: there is no such format or stage.
+    """
+    from penstock.engine.graph.nodes import Sequence
+    from penstock.engine.render.scene import at_stages
+
+    if stage is not None:
+        one_of("draw", "stage", stage, STAGES)
+    root, orders = plans.resolved, plans.orders or {}
+    wanted = STAGES.values() if stage is None else (STAGES[stage],)
+    order = range(len(root.nodes)) if stage is None else orders[STAGES[stage].processor_list]
+    nodes: list[Node] = []
+    for index in order:
+        runs = {one.name for one in wanted if index in orders[one.processor_list]}
+        nodes.append(at_stages(root.nodes[index], runs))
+    kept = tuple(node for node in nodes if not (isinstance(node, Sequence) and not node.nodes))
+    return render(name, Sequence(kept), format, stage)

@@ -21,7 +21,7 @@ from penstock.engine.processor.processor import Processor, claims_of
 from penstock.engine.processor.stages import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable
     from types import CodeType
 
     from penstock.engine.graph.nodes import DagMember, Node, OnError, Policy
@@ -265,19 +265,43 @@ def scene_of(name: str, root: Sequence, stage: str | None = None) -> Scene:
 
 def at_stage(node: Node, stage: str) -> Node:
     """Return the part of a graph that has a stage; nodes without it become empty sequences."""
+    return _with_steps(node, lambda step: step if stage in step.claims.hooks else Sequence())
+
+
+def at_stages(node: Node, stages: Collection[str]) -> Node:
+    """Return the part of a resolved graph that has any of these stages, and no others. Ids are those of the paths."""
+
+    def restricted(step: Step) -> Node:
+        hooks = {stage: hook for stage, hook in step.claims.hooks.items() if stage in stages}
+        declared = replace(step.claims, hooks=hooks)
+        return replace(step, id=last(step.path), declared=declared) if hooks else Sequence()
+
+    return _with_steps(node, restricted, named=True)
+
+
+def _with_steps(node: Node, change: Callable[[Step], Node], *, named: bool = False) -> Node:
+    """Return a graph with changed steps, without the nodes that are empty then.
+
+    Args:
+        node: the graph.
+        change: returns what stands in a step's place; an empty sequence for nothing.
+        named: whether nested workflows get the names of their paths.
+    """
     if isinstance(node, Step):
-        return node if stage in node.claims.hooks else Sequence()
+        return change(node)
     if isinstance(node, Branch):
-        arms = tuple(Arm(arm.condition, at_stage(arm.node, stage)) for arm in node.arms)
-        otherwise = None if node.otherwise is None else at_stage(node.otherwise, stage)
+        arms = tuple(Arm(arm.condition, _with_steps(arm.node, change, named=named)) for arm in node.arms)
+        otherwise = None if node.otherwise is None else _with_steps(node.otherwise, change, named=named)
         rest = () if otherwise is None else (otherwise,)
         return replace(node, arms=arms, otherwise=otherwise) if _any(*(arm.node for arm in arms), *rest) else Sequence()
     if isinstance(node, Dag):
-        members = tuple(replace(member, node=at_stage(member.node, stage)) for member in node.members)
+        members = tuple(replace(one, node=_with_steps(one.node, change, named=named)) for one in node.members)
         return replace(node, members=members) if _any(*(member.node for member in members)) else Sequence()
-    nodes = tuple(kept for child in node.nodes if _any(kept := at_stage(child, stage)))
+    nodes = tuple(kept for child in node.nodes if _any(kept := _with_steps(child, change, named=named)))
     if isinstance(node, Parallel) and len(nodes) == 1:  # a parallel of one is that one
         return nodes[0]
+    if named and isinstance(node, Sequence) and node.name:
+        node = replace(node, name=last(node.path))
     return replace(node, nodes=nodes) if nodes else Sequence()
 
 

@@ -7,10 +7,14 @@ A run owns the `Conversation` (messages, facts, roll-back, retry budgets) and th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, get_args
+from contextlib import contextmanager
+from functools import partial
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args
 
 from penstock.engine.execution.boundary import log
 from penstock.engine.execution.executor import execute, run_overlapping
+from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.execution.outcome import ModelOutcome, Outcome
 from penstock.engine.graph.plan import waiting_steps
 from penstock.engine.processor.payload import Payload
@@ -18,15 +22,18 @@ from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
-from penstock.engine.tasks import BackgroundTasks
+from penstock.engine.tasks import BackgroundTasks, runs_without_loop
 from penstock.engine.values.errors import UsageError
+from penstock.engine.values.events import RunEvent
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
+from penstock.engine.values.messages import Message
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
+from penstock.engine.workers import run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable, Mapping
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
@@ -35,9 +42,9 @@ if TYPE_CHECKING:
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
     from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.events import Span
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.message_list import Messages
-    from penstock.engine.values.messages import Message
     from penstock.engine.values.model import Usage
     from penstock.engine.values.protocols import Clock, Ids, Observer
     from penstock.engine.values.tripwire import Record, Tripwire
@@ -72,7 +79,7 @@ class Run:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.tripwire: Tripwire | None = None
-        retries = 0 if max_processor_retries is None else max_processor_retries
+        retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
         self._conversation = Conversation(MessageList(ids=ids, clock=clock), retries, max_error_retries)
         self._answers = HeldAnswers()
         self._plans = plans
@@ -82,6 +89,7 @@ class Run:
         )
         self._state.pending = [] if overlap else None
         self._abandoned = False
+        self._on_event = [told for told in (getattr(one, "on_event", None) for one in observers) if told is not None]
 
     @property
     def message_list(self) -> MessageList:
@@ -136,6 +144,43 @@ class Run:
             attempts: how many calls the tokens were used in.
         """
         self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
+
+    @contextmanager
+    def span(self, what: Span, path: str, name: str = "") -> Generator[dict[str, object]]:
+        """Tell observers of the start and the end of a part of the request; see `RunEvent`.
+
+        The dict that it yields becomes the details of the end. Without observers of events, nothing is made.
+        """
+        details: dict[str, object] = {}
+        if not self._on_event:
+            yield details
+            return
+        started = perf_counter()
+        self._tell(what, "start", path, name)
+        try:
+            yield details
+        except BaseException as error:
+            details.setdefault("error", type(error).__name__)
+            raise
+        finally:
+            self._tell(what, "end", path, name, perf_counter() - started, details)
+
+    def _tell(
+        self,
+        what: Span,
+        phase: Literal["start", "end"],
+        path: str,
+        name: str,
+        seconds: float = 0.0,
+        details: Mapping[str, object] = EMPTY,
+    ) -> None:
+        thread = self.request_context.get("thread_id")
+        event = RunEvent(what, phase, path, self.run_id, thread, time(), seconds, name, freeze(dict(details)))
+        for on_event in self._on_event:
+            try:
+                on_event(event)
+            except Exception:  # noqa: BLE001 - an observer changes nothing
+                log.exception("an observer failed; the run goes on")
 
     def serves(self, stage: str) -> bool:
         """Return whether any step has that stage."""
@@ -206,7 +251,11 @@ class Run:
         return self._run(STAGES["process_input"], messages, EMPTY, EMPTY)
 
     def process_input_step(
-        self, messages: Messages | MessageList | None = None, *, steps: Iterable[Value] | None = None, **settings: Value
+        self,
+        messages: Messages | MessageList | None = None,
+        *,
+        steps: Iterable[object] | None = None,
+        **settings: Value,
     ) -> Stepping:
         """Run `process_input_step` before a model call. ``settings``: model, tools, tool_choice, active_tools, ….
 
@@ -271,19 +320,29 @@ class Run:
         """
         return self._run(STAGES["process_output_step"], messages, EMPTY, FrozenDict(info))
 
-    def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "") -> Stepping:
+    def process_tool_call(
+        self, tool_name: str, arguments: Value, *, call_id: str = "", steps: Iterable[object] | None = None
+    ) -> Stepping:
         """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
-        return self._tool(STAGES["process_tool_call"], arguments, tool_name, call_id)
+        return self._tool(STAGES["process_tool_call"], arguments, tool_name, call_id, steps=steps)
 
     def process_tool_result(
-        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = "", is_error: bool = False
+        self,
+        tool_name: str,
+        result: Value,
+        *,
+        arguments: Value = None,
+        call_id: str = "",
+        is_error: bool = False,
+        steps: Iterable[object] | None = None,
     ) -> Stepping:
         """Run `process_tool_result` before a result enters the history; `Outcome.result`.
 
         ``is_error``: the tool failed, and the result is the text of its error.
         """
-        info: dict[str, Value] = {"arguments": freeze(arguments), "is_error": is_error}
-        return self._tool(STAGES["process_tool_result"], result, tool_name, call_id, **info)
+        stage = STAGES["process_tool_result"]
+        info: dict[str, Value] = {"arguments": arguments, "is_error": is_error, "steps": steps}
+        return self._tool(stage, result, tool_name, call_id, **info)
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""
@@ -320,7 +379,7 @@ class Run:
         if messages is not None:
             if stage.judges == "step":
                 self._conversation.begin_answer(current)
-            current, fresh = add_input(stage, messages, current)
+            current, fresh = await self._added(stage, messages, current)
         if fields or current is not before.message_list:
             start = Payload(current, before.facts, fields)
         if info is not EMPTY or fresh is not NO_IDS:
@@ -330,8 +389,21 @@ class Run:
         return self._ended(stage, call, before, end, mark)
 
     def _tool(self, stage: Stage, value: Value, tool_name: str, call_id: str, **info: Value) -> Stepping:
-        fields = FrozenDict({stage.value: json_value(value, stage.value)})
-        return self._run(stage, None, fields, FrozenDict(tool_name=tool_name, call_id=call_id, **info))
+        return self._run_tool(stage, value, {"tool_name": tool_name, "call_id": call_id, **info})
+
+    async def _run_tool(self, stage: Stage, value: Value, info: dict[str, Value]) -> Outcome:
+        def read() -> tuple[Value, Values]:
+            return json_value(value, stage.value), freeze(info)
+
+        quick = runs_without_loop() or not is_long_value([value, info])
+        frozen, details = read() if quick else await run_in_worker(read)
+        return await self._run(stage, None, FrozenDict({stage.value: frozen}), details)
+
+    async def _added(self, stage: Stage, messages: object, before: MessageList) -> tuple[MessageList, frozenset[str]]:
+        """Return the conversation with the messages that a caller gives to a stage, and the ids of the new ones."""
+        read = partial(add_input, stage, messages, before)
+        quick = isinstance(messages, (str, Message, MessageList)) or runs_without_loop() or not is_long_value(messages)
+        return read() if quick else await run_in_worker(read)
 
     def _mark(self) -> int:
         """Return how many records there are so far."""
@@ -370,17 +442,27 @@ class Run:
         verdict = end.tripwire
         granted = verdict is not None and self._conversation.reject(stage, verdict, self._state)
         if verdict is not None and not granted:
+            if verdict.retry:
+                self._explain_no_retry(stage, verdict)
             self._stop(verdict)
         self._conversation.roll_back(stage, self._conversation.queued_from or before, ends=not granted)
         if not granted:
             self._drop_held()
         outcome = Outcome(call, self._conversation.payload.stopped(verdict, end.failure), records, granted)
-        if not stage.retracts or (stage.streams and not granted):
+        if not stage.retracts:
             return outcome
         if granted:
             self._answers.keep(outcome.message_list)
         accepted = 0 if stage.takes_back == "run" else len(outcome.message_list.response)
         return outcome.with_stream(self._answers.retract(accepted))
+
+    def _explain_no_retry(self, stage: Stage, verdict: Tripwire) -> None:
+        """Log why an attempt that a verdict asks for is not made."""
+        if stage.retries is None:
+            why = f"{stage.name} cannot retry"
+        else:
+            why = f"the limit is reached: max_processor_retries={self._retries}"
+        log.info("%s asked for another attempt (retry=True); none is made: %s", verdict.processor_id, why)
 
     def _stop(self, tripwire: Tripwire) -> None:
         self.tripwire = self._state.stopped = tripwire

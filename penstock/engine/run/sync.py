@@ -9,7 +9,7 @@ from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -89,17 +89,29 @@ class SyncRun:
         """Run `Run.process_output_step`."""
         return self._drive("process_output_step", self.run.process_output_step(messages, **details))
 
-    def process_tool_call(self, tool_name: str, arguments: Value, *, call_id: str = "") -> Outcome:
+    def process_tool_call(
+        self, tool_name: str, arguments: Value, *, call_id: str = "", steps: Iterable[object] | None = None
+    ) -> Outcome:
         """Run `Run.process_tool_call`."""
-        return self._drive("process_tool_call", self.run.process_tool_call(tool_name, arguments, call_id=call_id))
+        stepping = self.run.process_tool_call(tool_name, arguments, call_id=call_id, steps=steps)
+        return self._drive("process_tool_call", stepping)
 
     def process_tool_result(
-        self, tool_name: str, result: Value, *, arguments: Value = None, call_id: str = "", is_error: bool = False
+        self,
+        tool_name: str,
+        result: Value,
+        *,
+        arguments: Value = None,
+        call_id: str = "",
+        is_error: bool = False,
+        steps: Iterable[object] | None = None,
     ) -> Outcome:
         """Run `Run.process_tool_result`."""
         return self._drive(
             "process_tool_result",
-            self.run.process_tool_result(tool_name, result, arguments=arguments, call_id=call_id, is_error=is_error),
+            self.run.process_tool_result(
+                tool_name, result, arguments=arguments, call_id=call_id, is_error=is_error, steps=steps
+            ),
         )
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:

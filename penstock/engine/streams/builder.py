@@ -48,15 +48,17 @@ from penstock.engine.streams.policy import (
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.streams.text_pipe import TextPipe
 from penstock.engine.streams.tracks import StreamGuard, combined_lane, guard_lane, hook_lane, pass_lane, watch_lane
+from penstock.engine.tasks import runs_without_loop
 from penstock.engine.text_guards.text_guard import text_guard_of
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.workers import run_with_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.engine.graph.nodes import Condition
-    from penstock.engine.graph.plan import Block, Call, PlanArm, PlanDagMember
+    from penstock.engine.graph.plan import Block, Call, HookCall, PlanArm, PlanDagMember
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.steps import StreamCall
     from penstock.engine.streams.tracks import Lane, Subject, Track
@@ -66,10 +68,13 @@ if TYPE_CHECKING:
 class Builder:
     """Makes the pipes and lanes of one stream."""
 
-    def __init__(self, shared: StreamCall, clock: Callable[[], float], *, separate: bool = False) -> None:
+    def __init__(
+        self, shared: StreamCall, clock: Callable[[], float], *, separate: bool = False, limit: float | None = None
+    ) -> None:
         self._shared = shared
         self._clock = clock
         self._separate = separate  # each hook in a pipe of its own, so that what is between them is known
+        self._limit = limit  # the time limit of a policy around: sync hooks run where they can be left
 
     async def pipes(self, block: Block | None) -> list[Pipe]:
         """Return the pipes of a block, in sequence."""
@@ -98,7 +103,8 @@ class Builder:
         hooks: list[HookStep] = []
         for call in block.calls:
             if text_guard_of(call[0].processor) is None:
-                hooks.append(HookStep(self._shared.open_step(call[0]), call[1], waits=call[2]))
+                hook, waits = self._leavable(call[1], waits=call[2])
+                hooks.append(HookStep(self._shared.open_step(call[0]), hook, waits=waits, leavable=self._leavable))
                 continue
             yield from self._hook_pipes(hooks)
             hooks = []
@@ -111,7 +117,7 @@ class Builder:
 
     async def _policy_pipe(self, block: PlanPolicy) -> Pipe:
         fallback = None if block.fallback is None else await self.pipes(block.fallback)
-        inside = Builder(self._shared, self._clock, separate=True)
+        inside = self._inside(block, separate=True)
         return PolicyPipe(await inside.pipes(block.block), StreamPolicy(block, self._shared), fallback)
 
     async def _shadow(self, block: PlanShadow) -> ShadowPipe:
@@ -156,19 +162,36 @@ class Builder:
         guard = text_guard_of(step.processor)
         stream_step = self._shared.open_step(step)
         if guard is None:
+            hook, waits = self._leavable(hook, waits=waits)
             return hook_lane(stream_step, hook, waits=waits)
-        scan = offloaded(guard.scan) if waits and not guard.awaits else guard.scan
-        return guard_lane(StreamGuard(stream_step, guard, scan, waits))
+        moved = waits and not guard.awaits
+        scan = offloaded(guard.scan) if moved else self._leavable(guard.scan, waits=waits)[0]
+        return guard_lane(StreamGuard(stream_step, guard, scan))
+
+    def _inside(self, block: PlanPolicy, *, separate: bool) -> Builder:
+        """Return the builder of what is under a policy."""
+        limits = [limit for limit in (self._limit, block.timeout) if limit is not None]
+        return Builder(self._shared, self._clock, separate=separate, limit=min(limits, default=None))
+
+    def _leavable(self, call: HookCall, *, waits: bool) -> tuple[HookCall, bool]:
+        """Return a hook as it is called under a time limit, and whether that waits: in a thread, if it does not."""
+        if self._limit is None or waits:
+            return call, waits
+        if runs_without_loop():
+            return functools.partial(_limited, call, self._limit), False
+        return offloaded(call), True
 
     async def _with_policy(self, block: PlanPolicy) -> Lane:
         policy = StreamPolicy(block, self._shared)
-        blocks = [block.block] if block.fallback is None else [block.block, block.fallback]
+        lanes = [await self._inside(block, separate=self._separate)._lane(block.block)]
+        if block.fallback is not None:
+            lanes.append(await self._lane(block.fallback))
 
         def combine(subject: Subject, tracks: list[Track]) -> Track:
             del subject
             return PolicyTrack(tracks[0], policy, tracks[1] if len(tracks) > 1 else None)
 
-        return combined_lane([await self._lane(inner) for inner in blocks], combine)
+        return combined_lane(lanes, combine)
 
     def _parallel(self, arms: Sequence[PlanArm], block: PlanParallel | PlanBranch, lanes: Sequence[Lane]) -> Lane:
         merge = _Join(self._shared, arms, block)
@@ -239,6 +262,11 @@ class Builder:
             if on_error == "block":
                 raise Stopped(failure_verdict(failure), failure) from error
             raise failure from error
+
+
+def _limited(call: HookCall, seconds: float, *given: object) -> object:
+    """Call a sync hook without an event loop, and leave it when its time is up."""
+    return run_with_limit(functools.partial(call, *given), seconds)
 
 
 class _Join:

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.execution.boundary import close_awaitable
+from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError, article
 from penstock.engine.values.chunks import CONTROL, Chunk
 
@@ -91,19 +92,30 @@ def _shown(call: HookCall) -> HookCall:
     return show
 
 
+class Leavable(Protocol):
+    """Returns a hook as it is called under a time limit, and whether that waits."""
+
+    def __call__(self, call: HookCall, *, waits: bool) -> tuple[HookCall, bool]:
+        """Return the hook, and whether it waits."""
+        ...
+
+
 class HookStep:
     """One hook in a stream: how it is called, and when it asked to be woken."""
 
     __slots__ = ("call", "ctx", "deadline", "fits", "flush", "out", "plain_call", "step", "waits", "wake")
 
-    def __init__(self, step: StreamStep, call: HookCall, *, waits: bool) -> None:
+    def __init__(self, step: StreamStep, call: HookCall, *, waits: bool, leavable: Leavable) -> None:
+        """Describe a hook; under a time limit, ``leavable`` makes of each function one that can be left."""
         processor = step.step.processor
         self.step = step
         self.ctx: OutputStreamContext = step.ctx
         self.call = call
         self.waits = waits
-        self.flush: HookCall | None = getattr(processor, "flush", None)
-        self.wake: HookCall | None = getattr(processor, "wake", None) if processor.timed else None
+        flush: HookCall | None = getattr(processor, "flush", None)
+        wake: HookCall | None = getattr(processor, "wake", None) if processor.timed else None
+        self.flush = flush and leavable(flush, waits=is_async(flush))[0]
+        self.wake = wake and leavable(wake, waits=is_async(wake))[0]
         self.deadline: float | None = None
         self.out = False  # it failed, so it takes no part in the rest of the block
         self.fits = _FITS[step.step.edits]
@@ -198,7 +210,7 @@ class HookPipe:
         try:
             result = step.call(chunk, step.ctx) if given is NOT_CALLED else _returned(given)
             if step.waits:
-                result = await result
+                result = await step.step.watched(result)
             as_it_was = result is chunk and step.ctx.effects is None
             made = (chunk,) if as_it_was else checked_result(step, chunk, result)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
@@ -222,7 +234,7 @@ class HookPipe:
         try:
             result: Value = call(step.ctx)
             if inspect.isawaitable(result):
-                result = await result
+                result = await step.step.watched(result)
             made = [*step.step.take_effects(), *_chunks(result)]
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass
             if call is not step.flush:

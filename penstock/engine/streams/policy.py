@@ -15,7 +15,7 @@ import anyio
 from penstock.engine.execution.boundary import after_failure, cut_off_verdict, failure_verdict, log, timed_out
 from penstock.engine.streams.hooks import BLOCK_ENDS, NOTHING, STEP_ENDS
 from penstock.engine.streams.steps import Stopped
-from penstock.engine.tasks import new_task_group
+from penstock.engine.tasks import new_task_group, runs_without_loop
 from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class StreamPolicy:
             StepFailedError: it took too long, or it failed.
             Stopped: a verdict, also one that came as the time ran out.
         """
-        if self._block.timeout is None:
+        alone = self._block.sync and runs_without_loop()  # each hook is limited by itself
+        if self._block.timeout is None or alone:
             return await work()
         started = perf_counter()
         with anyio.move_on_after(self._block.timeout) as scope:

@@ -6,14 +6,17 @@ One chunk is requested at a time, so a source never runs ahead of its reader.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import anyio
 
-from penstock.engine.execution.boundary import close_awaitable, log
+from penstock.engine.execution.boundary import close_awaitable, log, passes_through
+from penstock.engine.tasks import close_in, within
 from penstock.engine.values.chunks import CONTENT, Chunk
-from penstock.engine.values.errors import UsageError
+from penstock.engine.values.errors import ModelError, UsageError
+from penstock.engine.values.tripwire import TripwireSignal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -122,7 +125,10 @@ def _more() -> None:
 
 
 async def close_source(source: object) -> None:
-    """Close a source if it can be closed, also during cancellation. Errors are only logged."""
+    """Close a source if it can be closed, in the current task, which must be the one that has read it.
+
+    Errors are only logged. Who closes during a cancellation has to shield this: see `close_in`.
+    """
     if isinstance(source, Ending):
         await source.aclose()
         return
@@ -132,11 +138,39 @@ async def close_source(source: object) -> None:
     close: Callable[[], Awaitable[object]] | None = getattr(source, "aclose", None)
     if close is None or getattr(source, "ag_frame", source) is None:  # a generator that has ended is closed
         return
-    with anyio.move_on_after(PATIENCE, shield=True):
-        try:
-            await close()
-        except Exception as error:  # noqa: BLE001 - no more chunks are needed of it
-            log.warning("a stream's source failed while it was closed (%s)", type(error).__name__)
+    try:
+        if not await within(PATIENCE, close()):
+            log.warning("a stream's source did not close within %g seconds, and was cancelled", PATIENCE)
+    except Exception as error:  # noqa: BLE001 - no more chunks are needed of it
+        log.warning("a stream's source failed while it was closed (%s)", type(error).__name__)
+
+
+def failure_of(error: BaseException, source: str = "a stream's source") -> Exception:
+    """Return the failure of a source that ended with an error.
+
+    A `CancelledError` that nobody sent to the reading task is the source's own: it awaited something that was
+    cancelled. That is a failure like any other, and no end.
+
+    Args:
+        error: the error.
+        source: the name of the source, for the failure.
+
+    Raises:
+        BaseException: the error itself, if it is none of the source's: a cancellation of the reader, or an interrupt.
+    """
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, TripwireSignal) or passes_through(error):
+        raise error
+    return _broken_off(source, error)
+
+
+def _broken_off(source: str, cause: BaseException) -> ModelError:
+    failure = ModelError(
+        source, "the answer broke off, since something that it waited for was cancelled", retryable=True
+    )
+    failure.__cause__ = cause
+    return failure
 
 
 WAKE = Chunk("raw")
@@ -201,6 +235,16 @@ class TaskReader:
         return self._item is not WAKE or self._ended or self._error is not None
 
     async def _read(self) -> None:
+        with anyio.CancelScope() as scope:
+            try:
+                await self._read_all()
+            finally:
+                self._ended = True
+                self.woken.set()
+                close_in(scope, PATIENCE)
+                await close_source(self._source)
+
+    async def _read_all(self) -> None:
         try:
             while True:
                 await self._asked.wait()
@@ -208,12 +252,13 @@ class TaskReader:
                 self._item = await self._source.__anext__()
                 self.woken.set()
         except StopAsyncIteration:
-            self._ended = True
-        except Exception as error:  # noqa: BLE001 - raised where the chunks are read
-            self._error, self._ended = error, True
-        finally:
-            self.woken.set()
-            await close_source(self._source)
+            return
+        except anyio.get_cancelled_exc_class() as error:
+            if self._group.cancel_scope.cancel_called or anyio.current_effective_deadline() == -math.inf:
+                raise
+            self._error = _broken_off("a stream's source", error)  # also if the source has cancelled its own task
+        except BaseException as error:  # noqa: BLE001 - raised where the chunks are read, or here
+            self._error = failure_of(error)
 
     async def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
         await work()

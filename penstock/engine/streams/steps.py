@@ -6,12 +6,13 @@ A verdict leaves the graph as `Stopped`, which only this package raises and catc
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.execution.boundary import (
     after_failure,
     as_failure,
     failure_verdict,
+    log,
     masked,
     passes_through,
     record,
@@ -21,10 +22,11 @@ from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.context import OutputStreamContext
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.tasks import call_later
 from penstock.engine.values import edits as edit_ops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from penstock.engine.graph.plan import PlanPolicy, PlanStep
     from penstock.engine.processor.state import StageCall
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.texts import TextPlace
     from penstock.engine.values.tripwire import Tripwire
+
+T = TypeVar("T")
 
 _MOST_EDITS = 1000  # on one record, since a stream can be long
 
@@ -104,6 +108,10 @@ class StreamCall:
         self.steps, self.closing = [], []
 
 
+LONG = 10.0
+"""Seconds after which the log says that a stream waits for a step."""
+
+
 class StreamStep:
     """One step in one stream.
 
@@ -124,6 +132,26 @@ class StreamStep:
         self._edits: list[tuple[TextPlace, Edit]] = []
         self._done = False
         self._started = perf_counter() if call.run.listening else 0.0
+
+    async def watched(self, waiting: Awaitable[T]) -> T:
+        """Wait for a hook; say so in the log, once, if the stream has waited for it for `LONG` seconds."""
+        watch = None
+        if not self.step.warned_slow:
+            watch = call_later(LONG, self._warn_slow)
+        try:
+            return await waiting
+        finally:
+            if watch is not None:
+                watch()
+
+    def _warn_slow(self) -> None:
+        if not self.step.warned_slow:
+            self.step.warned_slow = True
+            log.warning(
+                "%s has held a stream for %g seconds and still does; place it with timeout= if it may hang (said once)",
+                self.step.path,
+                LONG,
+            )
 
     def take_effects(self) -> list[Chunk]:
         """Apply what the hook did through its context; return the data chunks that it wrote.

@@ -13,20 +13,36 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import anyio
 
+from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.stages import STREAM
 from penstock.engine.streams.builder import Builder, plain_hooks
+from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.policy import end_all, feed_through, first_deadline, wake_all
-from penstock.engine.streams.sources import WAKE, Ending, FromSync, TaskReader, as_chunk, close_source, iterator_of
+from penstock.engine.streams.sources import (
+    PATIENCE,
+    WAKE,
+    Ending,
+    FromSync,
+    TaskReader,
+    as_chunk,
+    close_source,
+    failure_of,
+    iterator_of,
+)
 from penstock.engine.streams.steps import Stopped, StreamCall
+from penstock.engine.tasks import Pace, close_in, on_asyncio, run_without_loop, runs_without_loop
 from penstock.engine.values.answer_builder import Assembly
+from penstock.engine.values.call_ids import CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.messages import Message
+from penstock.engine.workers import LONG, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -41,6 +57,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.tripwire import Tripwire
 
 
+_JUDGES_HELD = frozenset({"tool-input-end", "tool-call", "text-end", "reasoning-end", *STEP_ENDS})
+_SELDOM = 63  # a loop of quick hooks looks at the clock once in 64 chunks
 _STARTS = {"text-start": "text-delta", "reasoning-start": "reasoning-delta"}
 _ENDS = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
 _DELTAS = frozenset(_STARTS.values())
@@ -154,14 +172,17 @@ class OutputStream:
         self._sync = sync
         self._clock = time.monotonic if sync else anyio.current_time
         steps = list(plan_steps(block, fallbacks=True))
+        self._seen = 0  # characters of text
         self._timed = any(step.timed for step in steps)
         if any(step.ends for step in steps):
             self._iterator = Ending(self._iterator)
             self._iterator.why = lambda: None if self._shared is None else self._shared.ending
         self._normalizer = StreamNormalizer()
+        self._call_ids = CallIds()
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
+        self._scope: anyio.CancelScope | None = None
         self._closing = AsyncExitStack()  # closes everything in reverse order, even if closing one thing fails
         self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
@@ -220,6 +241,8 @@ class OutputStream:
         """
         if self._chunks is not None:
             raise UsageError("a stream can be entered once only; create a new one from a new source")
+        if not self._sync and not on_asyncio():
+            self._scope = self._closing.enter_context(anyio.CancelScope())  # around any scope of the source's
         self._closing.callback(self._close_steps)
         if (self._timed or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
@@ -237,6 +260,8 @@ class OutputStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close everything, however far it was read."""
+        if self._scope is not None:
+            close_in(self._scope, PATIENCE)
         await self._closing.aclose()
 
     # What leaves
@@ -246,21 +271,25 @@ class OutputStream:
         failure: Exception | None = None
         try:
             pipes = await self._opened(call, before)
-            normalize = self._normalizer.normalize
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
+            rest = Pace().rest
             while True:
+                await rest()
                 try:
                     item = await advance()
-                except Exception as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
-                    failure = None if isinstance(error, StopAsyncIteration) else error
+                except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
+                    failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
                     break
                 self._check_going(call)
-                made = normalize(await self._made(pipes, item))
+                made = await self._leaving(pipes, item)
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
                     self._check_going(call)
             self._check_going(call)
-            for chunk in await self._rest(normalize(await end_all(pipes)), failure, before):
+            last = await (
+                self._off_loop(functools.partial(self._end, pipes)) if self._seen > LONG else self._end(pipes)
+            )
+            for chunk in await self._rest(last, failure, before):
                 yield chunk
                 self._check_going(call)
         except Stopped as verdict:
@@ -270,7 +299,7 @@ class OutputStream:
         if failure is not None:
             raise failure
 
-    async def _run_plainly(self) -> AsyncGenerator[Chunk]:
+    async def _run_plainly(self) -> AsyncGenerator[Chunk]:  # noqa: PLR0915 - one loop, without calls that cost time
         """Do the same as `_run`, faster, for a sequence of sync hooks: three calls a chunk."""
         call, before = self._host.begin()
         failure: Exception | None = None
@@ -279,11 +308,16 @@ class OutputStream:
             feed_fast, run = cast("HookPipe", pipes[0]).feed_fast, call.run
             normalize, advance = self._normalizer.normalize, self._iterator.__anext__
             text, write = self._normalizer.current
+            rest = Pace().rest
+            count = 0
             while True:
+                count += 1
+                if not count & _SELDOM:
+                    await rest()
                 try:
                     item = await advance()
-                except Exception as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
-                    failure = None if isinstance(error, StopAsyncIteration) else error
+                except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
+                    failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
                     break
                 if run.stopped is not None:
                     self._check_going(call)
@@ -292,7 +326,7 @@ class OutputStream:
                     write(piece.text)
                     yield piece
                     continue
-                for chunk in normalize(await self._made(pipes, item) if piece is None else (piece,)):
+                for chunk in await self._leaving(pipes, item) if piece is None else normalize((piece,)):
                     yield chunk
                     self._check_going(call)
                 text, write = self._normalizer.current
@@ -306,13 +340,13 @@ class OutputStream:
             raise failure
 
     def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
-        """Return the chunks that report a verdict; before another attempt, texts that have left are retracted."""
+        """Return the chunks that report a verdict; texts that have left are retracted, in one chunk."""
         self._close_steps()
         if self.outcome is None or not self.outcome.blocked:
             self.outcome = self._host.stopped(verdict.tripwire, verdict.failure)
-        retry = self.outcome.retry_granted
-        out = self._normalizer.answer.blocks if retry and self._held is None else ()
-        return notices(verdict.tripwire, call.run.run_id, (*self.outcome.taken_back, *out), retry=retry)
+        out = self._normalizer.answer.blocks if self._held is None else ()
+        blocks = dict.fromkeys((*self.outcome.taken_back, *out))
+        return notices(verdict.tripwire, call.run.run_id, blocks, retry=self.outcome.retry_granted)
 
     @staticmethod
     def _check_going(call: StageCall) -> None:
@@ -341,6 +375,7 @@ class OutputStream:
         if self._sync and self._checks is not None:
             self._checked = await self._checks()
             self._check_passed()
+        self._call_ids = CallIds(lambda: call_ids_of(before.message_list.conversation))
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
         return await Builder(self._shared, self._clock).pipes(self._block)
@@ -351,13 +386,37 @@ class OutputStream:
         due = first_deadline(pipes)
         return WAKE if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
 
-    async def _made(self, pipes: Sequence[Pipe], item: Chunk | str) -> Sequence[Chunk]:
-        """Wake steps whose timers have run out, and feed the item; return what leaves."""
-        made = await wake_all(pipes, self._clock()) if self._timed else []
+    async def _leaving(self, pipes: Sequence[Pipe], item: Chunk | str) -> list[Chunk]:
+        """Wake steps whose timers have run out, and feed the item; return what leaves, normalized."""
+        made = await wake_all(pipes, self._clock()) if self._timed else ()
         if item is WAKE:
-            return made
-        out = await feed_through(pipes, item if type(item) is Chunk else as_chunk(item))
-        return [*made, *out] if made else out
+            return self._normalizer.normalize(made)
+        chunk = self._call_ids.own(item if type(item) is Chunk else as_chunk(item))
+        self._seen += len(chunk.text)
+        if self._is_long(chunk):
+            return await self._off_loop(functools.partial(self._through, pipes, chunk, made))
+        return await self._through(pipes, chunk, made)
+
+    async def _through(self, pipes: Sequence[Pipe], chunk: Chunk, made: Sequence[Chunk]) -> list[Chunk]:
+        out = await feed_through(pipes, chunk)
+        return self._normalizer.normalize([*made, *out] if made else out)
+
+    async def _end(self, pipes: Sequence[Pipe]) -> list[Chunk]:
+        return self._normalizer.normalize(await end_all(pipes))
+
+    def _is_long(self, chunk: Chunk) -> bool:
+        """Return whether judging a chunk may take long: for what it holds, or for what was held until now."""
+        return (
+            len(chunk.text) > LONG
+            or (chunk.type in _JUDGES_HELD and self._seen > LONG)
+            or (bool(chunk.payload) and is_long_value(chunk.payload))
+        )
+
+    async def _off_loop(self, feed: Callable[[], Coroutine[object, None, list[Chunk]]]) -> list[Chunk]:
+        """Do the work of the pipes in a worker thread, if all of their steps may run there."""
+        if self._sync or self._block is None or not self._block.movable or runs_without_loop():
+            return await feed()
+        return await run_in_worker(lambda: run_without_loop(feed(), STREAM.name))
 
     async def _rest(self, last: list[Chunk], failure: Exception | None, before: Payload) -> list[Chunk]:
         """Return what leaves when the source has ended; if the source failed, nothing that waits for a later verdict.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
@@ -287,6 +287,54 @@ _KINDS = {f"{kind}-{what}": (kind, what) for kind in ("text", "reasoning") for w
 _TOOLS = frozenset({"tool-call", "tool-result", "tool-error"})
 
 
+class WaitingChunks:
+    """Chunks that wait for the end of a text, in order. Those of one text can be taken before the others."""
+
+    __slots__ = ("_by_number", "_count", "_texts")
+
+    def __init__(self) -> None:
+        self._by_number: OrderedDict[int, Chunk] = OrderedDict()  # a dict would look for its first item anew
+        self._texts: dict[str, deque[int]] = {}  # by id, the numbers of the chunks of a text
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        """Return whether any chunk waits."""
+        return bool(self._by_number)
+
+    @property
+    def all(self) -> list[Chunk]:
+        """All chunks, in order."""
+        return list(self._by_number.values())
+
+    @property
+    def first(self) -> tuple[int, Chunk]:
+        """The first chunk, with its number."""
+        return next(iter(self._by_number.items()))
+
+    def first_of(self, id: str) -> tuple[int, Chunk] | None:
+        """Return the first chunk of a text, with its number; None if none waits."""
+        numbers = self._texts.get(id)
+        while numbers and numbers[0] not in self._by_number:
+            numbers.popleft()
+        return (numbers[0], self._by_number[numbers[0]]) if numbers else None
+
+    def add(self, chunk: Chunk) -> None:
+        """Add a chunk at the end."""
+        self._by_number[self._count] = chunk
+        if _is_of(chunk, chunk.id):
+            self._texts.setdefault(chunk.id, deque()).append(self._count)
+        self._count += 1
+
+    def remove(self, number: int) -> None:
+        """Remove the chunk with that number."""
+        del self._by_number[number]
+
+
+def _is_of(chunk: Chunk, id: str) -> bool:
+    """Return whether a chunk begins, continues or ends the text with that id."""
+    return chunk.id == id and _KINDS.get(chunk.type, ("", ""))[0] == "text"
+
+
 class TextPipe:
     """A lane in a stream, and the chunks that it holds back."""
 
@@ -295,9 +343,10 @@ class TextPipe:
         self._written = written
         self._queue: deque[Slice | Chunk] = deque()
         self._open: dict[tuple[str, str], TextBuffer] = {}
+        self._unannounced: dict[str, dict[str, TextBuffer]] = {}  # of those, the ones without a start chunk, by kind
         self._announced: set[tuple[str, str]] = set()
         self._current: TextBuffer | None = None  # the text that is being written, one at a time
-        self._later: list[Chunk] = []  # what waits for its end: another text that has begun, and all behind that
+        self._later = WaitingChunks()  # what waits for its end: another text that has begun, and all behind that
         self._resting: TextBuffer | None = None  # its block has ended, and a neighbour may follow
         self._latest: TextBuffer | None = None  # the text that is the message's last part so far
         self._parts: set[tuple[str, str]] = set()  # tool calls, and reasoning that the lane does not read
@@ -318,7 +367,7 @@ class TextPipe:
         elif chunk.transient and chunk.is_data:
             return [*await self._judged(chunk), *self._released()]
         else:
-            await self._take([chunk])
+            await self._take(chunk)
         return self._released()
 
     async def end(self) -> Sequence[Chunk]:
@@ -341,33 +390,47 @@ class TextPipe:
         held = [chunk for item in self._queue if (chunk := unreleased(item)) is not None]
         self._queue.clear()
         self._open.clear()
+        self._unannounced.clear()
         self._current = self._resting = self._latest = None
-        later, self._later = self._later, []
-        return [*held, *self._inputs.give_up(), *later]
+        later, self._later = self._later, WaitingChunks()
+        return [*held, *self._inputs.give_up(), *later.all]
 
-    async def _take(self, chunks: list[Chunk]) -> None:
-        """Take chunks, and then those that waited for a text that has ended."""
-        todo = deque(chunks)
-        while todo:
-            chunk = todo.popleft()
-            kind, what = _KINDS.get(chunk.type, ("", ""))
-            if self._waits(kind, what, chunk):
-                self._later.append(chunk)
-            elif kind in self._lane.kinds:
-                await self._take_text(kind, what, chunk)
-            else:
-                await self._take_other(chunk)
-            if self._later and self._current is None:
-                todo.extendleft(reversed(self._later))
-                self._later = []
-
-    def _waits(self, kind: str, what: str, chunk: Chunk) -> bool:
-        """Tell whether a chunk must wait for the end of the current text."""
+    async def _take(self, chunk: Chunk) -> None:
+        """Take a chunk, and then those that waited for a text that has ended."""
         buffer = self._current
-        if buffer is None or (kind == "text" and chunk.id == buffer.id) or chunk.type in STEP_ENDS:
+        goes_on = buffer is None or _is_of(chunk, buffer.id) or chunk.type in STEP_ENDS
+        if not goes_on and (self._later or self._is_another(chunk)):
+            self._later.add(chunk)
+            return
+        await self._take_now(chunk)
+        if self._later and self._current is None:
+            await self._take_waiting()
+
+    async def _take_now(self, chunk: Chunk) -> None:
+        kind, what = _KINDS.get(chunk.type, ("", ""))
+        if kind in self._lane.kinds:
+            await self._take_text(kind, what, chunk)
+        else:
+            await self._take_other(chunk)
+
+    async def _take_waiting(self) -> None:
+        """Take the chunks that need not wait any more: the first ones, and those of the current text."""
+        while self._later:
+            number, chunk = self._later.first
+            if self._current is not None and self._is_another(chunk):
+                own = self._later.first_of(self._current.id)
+                if own is None:
+                    return
+                number, chunk = own
+            self._later.remove(number)
+            await self._take_now(chunk)
+
+    def _is_another(self, chunk: Chunk) -> bool:
+        """Tell whether a chunk is a piece of another text, while the current one still waits for its end chunk."""
+        buffer = self._current
+        if buffer is None or chunk.type != "text-delta" or chunk.id == buffer.id or not chunk.text:
             return False
-        another = kind == "text" and what == "delta" and chunk.text != ""
-        return bool(self._later) or (another and (kind, buffer.id) in self._announced)
+        return ("text", buffer.id) in self._announced
 
     # Texts
 
@@ -393,9 +456,8 @@ class TextPipe:
 
     async def _end_unannounced(self, kind: str) -> None:
         """End the texts of a kind that began without a start chunk: no end chunk will come for them."""
-        for buffer in list(self._open.values()):
-            if buffer.kind == kind and (kind, buffer.id) not in self._announced:
-                await self._end(buffer)
+        for buffer in list(self._unannounced.get(kind, {}).values()):
+            await self._end(buffer)
 
     async def _begin(self, kind: str, chunk: Chunk) -> TextBuffer:
         """Return the buffer of a block whose first chunk this is: its neighbour's, or a new one."""
@@ -409,6 +471,8 @@ class TextPipe:
             template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
             buffer = TextBuffer(kind, template, self._lane.open(Subject(template, kind)))
         self._latest = self._open[kind, chunk.id] = buffer
+        if (kind, chunk.id) not in self._announced:
+            self._unannounced.setdefault(kind, {})[chunk.id] = buffer
         if kind == "text":
             self._current = buffer
         return buffer
@@ -416,6 +480,7 @@ class TextPipe:
     async def _end(self, buffer: TextBuffer) -> None:
         """End a block. A text stays open until it is known whether a neighbour follows."""
         del self._open[buffer.kind, buffer.id]
+        self._unannounced.get(buffer.kind, {}).pop(buffer.id, None)
         self._queue.append(Slice(buffer, buffer.last, buffer.fed, tail=True))
         if buffer.kind != "text":
             await buffer.close()
@@ -431,8 +496,7 @@ class TextPipe:
         while self._open:
             for buffer in list(self._open.values()):
                 await self._end(buffer)
-            later, self._later = self._later, []
-            await self._take(later)
+            await self._take_waiting()
         self._queue.extend(await self._inputs.flush())
 
     # Everything else

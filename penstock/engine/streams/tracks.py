@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, unread_in, with_texts
 from penstock.engine.streams.decisions import Decided, by_part, shifted
-from penstock.engine.text_guards.text_guard import in_places, window_of
+from penstock.engine.text_guards.text_guard import in_places, scan_or_move, window_of
 from penstock.engine.text_guards.whole_texts import PART_KINDS
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
@@ -216,7 +216,7 @@ class ShownHook:
         try:
             result = self._call(chunk, self._step.ctx)
             if self._waits:
-                result = await result
+                result = await self._step.watched(result)
             self._step.keep_written()
             self._check(chunk, result)
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
@@ -242,31 +242,30 @@ class StreamGuard(NamedTuple):
     Attributes:
         step: its step.
         guard: the guard.
-        scan: its method of that name, or the same offloaded to a thread.
-        waits: whether ``scan`` returns an awaitable.
+        scan: its method of that name, or the same in a thread.
     """
 
     step: StreamStep
     guard: TextGuard
     scan: HookCall
-    waits: bool
 
     def reader(self, kind: str, text: Text | None = None) -> TextReader:
         """Return a reader of a streamed text, or of a whole one."""
-        scan = self._scan_waiting if self.waits else self._scan
         if text is None:
-            return TextReader(self.guard, scan, kind, waits=self.waits)
-        made = TextReader(self.guard, scan, kind, waits=self.waits, key=text.key, fixed=text.fixed, place=text.place)
+            return TextReader(self.guard, self._scan, kind)
+        made = TextReader(self.guard, self._scan, kind, key=text.key, fixed=text.fixed, place=text.place)
         made.add(text.text)
         return made
 
-    def _scan(self, window: TextWindow) -> Scanned:
-        scanned: Scanned = self.scan(window, self.step.ctx)
+    def _scan(self, window: TextWindow) -> Scanned | Awaitable[Scanned]:
+        result = scan_or_move(self.guard, self.scan, window, self.step.ctx)
+        if not isinstance(result, tuple):
+            return self._awaited(result)
         self.step.keep_written()
-        return scanned
+        return result
 
-    async def _scan_waiting(self, window: TextWindow) -> Scanned:
-        scanned: Scanned = await self.scan(window, self.step.ctx)
+    async def _awaited(self, waiting: Awaitable[Scanned]) -> Scanned:
+        scanned = await self.step.watched(waiting)
         self.step.keep_written()
         return scanned
 
@@ -408,7 +407,8 @@ class GuardChunkTrack:
         if chunk_type == SNAPSHOT:
             made, cuts = await self._so_far(texts)
         else:
-            made = await self._guard.judged(ctx, texts)
+            judged = self._guard.judged(ctx, texts)
+            made = await (self._step.watched(judged) if self._guard.awaits else judged)
         self._step.keep_written()
         if not made and not cuts:
             return {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from penstock.engine.values.frozen import is_items, is_mapping
-from penstock.engine.values.messages import AudioPart, DataPart, FilePart, ImagePart, SourcePart, ToolPart
+from penstock.engine.values.messages import AudioPart, DataPart, FilePart, ImagePart, SourcePart, TextPart, ToolPart
 from penstock.engine.values.texts import KeyText, TextPlace, leaves
 
 if TYPE_CHECKING:
@@ -69,14 +69,24 @@ def message_texts(message: Message, kinds: Collection[str]) -> Iterator[Text]:
 
     Neighbouring text parts are then neighbours here, too, whatever their metadata hold.
     """
+    if (
+        len(message.parts) == 1 and type(message.parts[0]) is TextPart and not message.parts[0].metadata
+    ):  # by far the most
+        if "text" in kinds:
+            yield Text(TextPlace(message.id, 0), message.parts[0].text, "text")
+    else:
+        yield from _parts_texts(message, kinds)
+    if message.name is not None or message.metadata or message.from_client:
+        yield from _own_texts(message)
+
+
+def _parts_texts(message: Message, kinds: Collection[str]) -> Iterator[Text]:
     parts = [(part, TextPlace(message.id, index)) for index, part in enumerate(message.parts) if part.type in kinds]
     for part, where in parts:
         yield from part_texts(part, where)
     for part, where in parts:
         if part.type != "text" or part.metadata:
             yield from _fixed_part_texts(part, where)
-    if message.name is not None or message.metadata or message.from_client:
-        yield from _own_texts(message)
 
 
 def unread_bodies(message: Message, kinds: Collection[str]) -> Iterator[Unread]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.workers import call_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -52,12 +54,15 @@ class GuardReporter:
         return any(callback is not None for callback in self.callbacks.values())
 
     def call(self, ctx: AnyContext, option: str, report: object) -> None:
-        """Call a callback with a report, if it is set. An error in it is logged and is not the guard's failure."""
+        """Call a callback with a report, if it is set: on the event loop, also where the guard runs in a worker.
+
+        An error in it is logged and is not the guard's failure.
+        """
         callback = self.callbacks.get(option)
         if callback is None:
             return
         try:
-            callback(report)
+            call_back(partial(callback, report))
         except Exception as error:
             trace = None if self.shows_text else error
             log.error("%s: %s raised %s", ctx.step_path, option, type(error).__name__, exc_info=trace)  # noqa: TRY400

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.processor import CLAIMS, is_async
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.tasks import gather, run_without_loop
+from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
+from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext, OutputStreamContext
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy, ProcessorRole
     from penstock.engine.text_guards.reading import Text
+    from penstock.engine.text_guards.window import Scanned
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
@@ -54,7 +56,7 @@ class TextGuard(WholeTexts):
         max_hold: the largest number of characters of a stream to hold back; if more are needed, the guard fails. It
             does not limit whole texts, nor the arguments of a tool call, which are judged once they are complete.
         read_parts_separately: whether neighbouring text parts of a message are searched separately as well as together;
-            if not, only together.
+            if not, only together. Set it to False if `find` asks a model, so that it asks once.
     """
 
     claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "read_parts_separately")
@@ -192,12 +194,20 @@ class TextGuard(WholeTexts):
         If `find` or `scan` is async, the texts are judged concurrently.
         """
         runs = self.runs(texts, ctx)
+        found: list[Sequence[Found]] = []
         if self.awaits:
             found = await gather([partial(self._in_run, ctx, run) for run in runs])
         else:
-            found = [await self._in_run(ctx, run) for run in runs]
+            for run in runs:
+                found.append(await self._in_run(ctx, run))
+                checkpoint()
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
         return in_places(hits, self.act(hits, ctx)) if hits else {}
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether a long whole text is searched piece by piece, as a stream is. If not, it is searched at once."""
+        return self.reach is not None or type(self).hold is not TextGuard.hold or type(self).scan is not TextGuard.scan
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return the texts in groups that are searched as one text: neighbouring text parts, or a single other text.
@@ -213,11 +223,17 @@ class TextGuard(WholeTexts):
 
         What is read in one piece is one window, and needs no reader.
         """
-        if len(run) == 1 or not self.read_parts_separately:
-            result: Value = self.scan(window_of(run), ctx)
-            scanned: tuple[Sequence[Found], int] = await result if self.awaits else result
+        first = run[0]
+        size = sum(len(text.text) for text in run)
+        if (len(run) == 1 or not self.read_parts_separately) and (size <= PIECE or not self.in_pieces):
+            result = scan_or_move(self, self.scan, window_of(run), ctx)
+            scanned = result if isinstance(result, tuple) else await result
             return sorted(scanned[0], key=span)
-        reader = TextReader(self, partial(self.scan, ctx=ctx), run[0].kind, waits=self.awaits, place=run[0].place)
+        scan = partial(scan_or_move, self, self.scan, ctx=ctx)
+        single = len(run) == 1
+        reader = TextReader(
+            self, scan, first.kind, key=first.key if single else "", fixed=single and first.fixed, place=first.place
+        )
         for index, text in enumerate(run):
             if index:
                 await reader.begin_part(text.place)
@@ -231,6 +247,30 @@ class TextGuard(WholeTexts):
         """
         del within, across
         return True
+
+    def joined_only(self, found: Found) -> bool:
+        """Return whether such a finding is searched for only in neighbouring text parts as one; by default False.
+
+        It then counts wherever it stands. Other findings in the joined text count if they stand in several parts: those
+        in a single part are found where that part is searched separately (`TextWindow.separate`).
+        """
+        del found
+        return False
+
+
+def scan_or_move(
+    guard: TextGuard, scan: Callable[..., Value], window: TextWindow, ctx: AnyContext
+) -> Scanned | Awaitable[Scanned]:
+    """Return what a guard finds in a window; an awaitable of that if it waits, or is moved off the event loop."""
+    if len(window.text) > LONG and guard.offloadable and not runs_without_loop():
+        return _scan_in_worker(partial(scan, window, ctx))
+    scanned: Scanned | Awaitable[Scanned] = scan(window, ctx)
+    return scanned
+
+
+async def _scan_in_worker(scan: Callable[[], Scanned | Awaitable[Scanned]]) -> Scanned:
+    result = await run_in_worker(scan)
+    return result if isinstance(result, tuple) else await result
 
 
 def window_of(run: Sequence[Text]) -> TextWindow:

@@ -82,6 +82,7 @@ class WholeTexts(Processor):
     on_unread: str = "allow"
     unread_kinds: tuple[str, ...] = PART_KINDS
     stages: Iterable[str] | None = PHASES["all"]
+    offloadable = True
 
     def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits, by place. Use the context to abort, to add notes and to put facts."""
@@ -203,8 +204,13 @@ class WholeTexts(Processor):
         """Return the system messages that are read in a stage."""
         if self.system == "none" or STAGES[ctx.stage].phase != "input":
             return ()
-        listed = ctx.message_list.system
-        return listed if self.system == "all" else [message for message in listed if message.from_client]
+        if self.system == "all":
+            return ctx.message_list.system
+        return [
+            entry.message
+            for entry in ctx.message_list.entries
+            if entry.source == "system" and entry.message.from_client
+        ]
 
     def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
         return work if self.awaits else run_without_loop(work, self.id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
+from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.frozen import Value
 from penstock.engine.values.texts import TextPlace
+from penstock.engine.workers import PIECE, checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -63,6 +65,8 @@ class TextWindow:
         fixed: whether the text is the digits of a number, which cannot be edited as text.
         notes: a place for the guard's own data; kept from window to window of one text.
         parts: where the parts of the text begin, in order.
+        separate: whether the text is one of several neighbouring parts that are also searched as one joined text. A
+            guard that asks a model asks about the joined text only; see `TextGuard.joined_only`.
     """
 
     text: str
@@ -75,12 +79,19 @@ class TextWindow:
     fixed: bool = False
     notes: dict[str, Value] = field(default_factory=dict[str, Value])
     parts: Sequence[PartStart] = (PartStart(0, NOWHERE),)
+    separate: bool = False
 
     def locate(self, at: int) -> tuple[TextPlace, int]:
         """Return the place of a character of the window, and its position in the text at that place."""
         whole = self.base + at
         part = self.parts[max(bisect_right(self.parts, whole, key=_start) - 1, 0)]
         return part.place, whole - part.start
+
+    def borders(self, start: int, end: int) -> list[int]:
+        """Return the positions between two positions of the window at which a part begins, in order."""
+        first = bisect_right(self.parts, start + self.base, key=_start)
+        behind = bisect_left(self.parts, end + self.base, key=_start)
+        return [part.start - self.base for part in self.parts[first:behind]]
 
     def pieces(self, start: int, end: int) -> Iterable[tuple[TextPlace, int, int]]:
         """Yield ``(place, start, end)`` for each place that a span of the window covers; at least one."""
@@ -185,9 +196,10 @@ class _Moving:
         notes: the guard's own.
         fresh: how many characters are new since the last search.
         held: how many characters were not decided after the last search.
+        whole: whether the window takes all that follows, and not piece by piece.
     """
 
-    __slots__ = ("base", "begins", "fresh", "held", "notes", "start", "text")
+    __slots__ = ("_ahead", "_at", "base", "begins", "fresh", "held", "notes", "start", "text", "whole")
 
     def __init__(self, base: int = 0) -> None:
         self.text = ""
@@ -196,11 +208,44 @@ class _Moving:
         self.begins = True
         self.notes: dict[str, Value] = {}
         self.fresh = self.held = 0
+        self._ahead: deque[str] = deque()  # text that follows and is not in the window yet
+        self._at = 0  # how much of the first of them is
+        self.whole = False
+
+    def add(self, text: str) -> None:
+        """Append to the text."""
+        self.fresh += len(text)
+        if self._ahead or len(text) > PIECE:
+            self._ahead.append(text)
+        else:
+            self.text += text
+
+    def postpone(self, text: str) -> None:
+        """Append to the text; the window moves on later."""
+        self.fresh += len(text)
+        self._ahead.append(text)
+
+    def advance(self) -> bool:
+        """Add the next piece of the text to the window; return whether more of the text follows."""
+        wanted = sum(map(len, self._ahead)) if self.whole else PIECE
+        pieces = [self.text]
+        while self._ahead and wanted > 0:
+            piece = self._ahead[0][self._at : self._at + wanted]
+            pieces.append(piece)
+            wanted -= len(piece)
+            self._at += len(piece)
+            if self._at == len(self._ahead[0]):
+                self._ahead.popleft()
+                self._at = 0
+        if len(pieces) > 1:
+            self.text = "".join(pieces)
+        return bool(self._ahead)
 
     def copy(self) -> _Moving:
         """Return a copy, which moves by itself."""
         made = _Moving(self.base)
         made.text, made.start, made.begins, made.notes = self.text, self.start, self.begins, deepcopy(self.notes)
+        made._ahead, made._at, made.fresh, made.held = self._ahead.copy(), self._at, self.fresh, self.held
         return made
 
     def decide(self, until: int, lookback: int) -> None:
@@ -219,10 +264,15 @@ class Reads(Protocol):
     """What a reader needs to know of a guard; `TextGuard` describes it."""
 
     lookback: int
+    max_hold: int
     read_parts_separately: bool
 
     def overrides(self, within: Found, across: Found) -> bool:
         """Tell whether a finding within a part replaces one across parts."""
+        ...
+
+    def joined_only(self, found: Found) -> bool:
+        """Tell whether such a finding is searched for in joined parts only."""
         ...
 
 
@@ -230,7 +280,8 @@ class TextReader:
     """Searches a text for a guard: a text that arrives in pieces, or a whole one as one final piece.
 
     The text may have several parts, which are neighbours in a message. Then each part is read by itself, and all of
-    them as one text; what is found in the whole counts only where it crosses a border between parts.
+    them as one text; what is found in the whole counts only where it crosses a border between parts, or where the guard
+    does not search single parts for it.
 
     Attributes:
         parts: where the parts begin.
@@ -247,7 +298,6 @@ class TextReader:
         "_kind",
         "_own",
         "_scan",
-        "_waits",
         "parts",
     )
 
@@ -257,18 +307,16 @@ class TextReader:
         scan: Scan,
         kind: str,
         *,
-        waits: bool,
         key: str = "",
         fixed: bool = False,
         place: TextPlace = NOWHERE,
     ) -> None:
-        """Read a text for ``guard`` by calling ``scan``, which returns an awaitable if it ``waits``.
+        """Read a text for ``guard`` by calling ``scan``, which returns what it found, or an awaitable of that.
 
         The rest goes into the windows: see `TextWindow`.
         """
         self._guard = guard
         self._scan = scan
-        self._waits = waits
         self._kind = kind
         self._key = key
         self._fixed = fixed
@@ -286,10 +334,9 @@ class TextReader:
         """
         self._fed += len(text)
         own = self._own
-        own.text += text
-        own.fresh += len(text)
+        own.add(text)
         if self._joined is not None:
-            self._joined.text += text
+            self._joined.postpone(text)
         return own.fresh > 0 and own.fresh >= own.held >> 3
 
     async def begin_part(self, place: TextPlace) -> None:
@@ -308,24 +355,37 @@ class TextReader:
         until = await self._look(own, final=final) if final or own.fresh else own.base + own.start
         if self._joined is None:
             return until
-        return min(until, await self._look(self._joined, final=final, across=True))
+        until = min(until, await self._look(self._joined, final=final, across=True))
+        own.held = max(own.held, self._joined.held)  # the text is held back until both readings decide it
+        return until
 
     async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> int:
         moving.fresh = 0
+        while moving.advance():
+            await self._look_once(moving, final=False, across=across)
+            checkpoint()
+            if moving.held > self._guard.max_hold:  # pieces would be searched over and over
+                moving.whole = True
+        return await self._look_once(moving, final=final, across=across)
+
+    async def _look_once(self, moving: _Moving, *, final: bool, across: bool) -> int:
         start, base = moving.start, moving.base
+        text, notes, separate = moving.text, moving.notes, self._joined is not None and not across
         window = TextWindow(
-            moving.text, start, base, moving.begins, final, self._kind, self._key, self._fixed, moving.notes, self.parts
+            text, start, base, moving.begins, final, self._kind, self._key, self._fixed, notes, self.parts, separate
         )
-        result: Value = self._scan(window)
-        scanned: Scanned = await result if self._waits else result
-        found, held = scanned
+        result = self._scan(window)
+        found, held = result if isinstance(result, tuple) else await result
         if found:
             found = [item for item in found if item.start >= start]
             held = uncut(found, held)
             known = [moved(item, base) for item in found if item.start < held or final]
-            self._found.extend([item for item in known if not across or crosses(item, self._borders)])
+            self._found.extend([item for item in known if not across or self._counts_across(item)])
         moving.decide(held, self._guard.lookback)
         return base + held
+
+    def _counts_across(self, found: Found) -> bool:
+        return crosses(found, self._borders) or self._guard.joined_only(found)
 
     def uncut(self, until: int) -> int:
         """Return the largest position up to ``until`` that lies within no finding."""

@@ -9,6 +9,7 @@ import io
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
+from penstock.engine.values.call_ids import CALL_ID_KEYS, NAME_KEYS, CallIds
 from penstock.engine.values.frozen import EMPTY, FrozenDict, json_value
 from penstock.engine.values.messages import (
     AudioPart,
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 _DELTAS: Mapping[str, Literal["text", "reasoning"]] = {"text-delta": "text", "reasoning-delta": "reasoning"}
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    "call_id": ("call_id", "tool_call_id", "toolCallId"),
-    "name": ("name", "tool_name", "toolName"),
+    "call_id": CALL_ID_KEYS,
+    "name": NAME_KEYS,
     "arguments": ("arguments", "args", "input"),
     "result": ("result", "output"),
     "error": ("error",),
@@ -131,7 +132,9 @@ class Assembly:
     def _tool(self, chunk: Chunk) -> None:
         """Add a tool call, or the result or error of one."""
         call_id = str(named(chunk, "call_id") or chunk.id)
-        place = self._calls.setdefault(call_id, len(self._parts))
+        # A call never changes another one, whatever their ids; a result belongs to the first call with its id.
+        place = len(self._parts) if chunk.type == "tool-call" else self._calls.get(call_id, len(self._parts))
+        self._calls.setdefault(call_id, place)
         known = cast("ToolPart", self._parts[place]) if place < len(self._parts) else None
         name = str(named(chunk, "name") or (known.name if known is not None else ""))
         arguments = named(chunk, "arguments") if known is None else known.arguments
@@ -206,11 +209,12 @@ def _unwritten(text: str) -> None:
 async def collected(stream: AsyncIterable[Chunk]) -> ModelAnswer:
     """Return a streamed answer as a whole. Errors of the model are raised.
 
-    An answer without a ``finish`` chunk gets the finish reason ``other``.
+    An answer without a ``finish`` chunk gets the finish reason ``other``. Each tool call has an id of its own.
     """
-    answer = Assembly()
+    answer, call_ids = Assembly(), CallIds()
     chunks: list[Chunk] = []
-    async for chunk in stream:
+    async for sent in stream:
+        chunk = call_ids.own(sent)
         chunks.append(chunk)
         answer.add(chunk)
     end = next((chunk.payload for chunk in reversed(chunks) if chunk.type == "finish"), EMPTY)

@@ -102,6 +102,11 @@ class MessageList:
 
     @property
     def all(self) -> tuple[Message, ...]:
+        """Every message, in order, system messages too."""
+        return tuple([entry[0] for entry in self._entries])
+
+    @property
+    def conversation(self) -> tuple[Message, ...]:
         """Every message except system messages, in order."""
         return tuple([entry[0] for entry in self._entries if entry[1] != "system"])
 
@@ -387,7 +392,13 @@ def as_items(messages: Value) -> tuple[Value, ...]:
 
 
 def _said(message: Message) -> str | tuple[Part, ...]:
-    """Return what a system message says: its text, or all of its parts if it has others."""
+    """Return what makes a system message the same as another: its text, or all of its parts if it has others.
+
+    None of a client's messages is left out for another one, since guards are to see each of them: it is the same as
+    itself.
+    """
+    if message.from_client:
+        return message.id
     parts = message.parts
     return message.text if all(type(part) is TextPart for part in parts) else parts
 

@@ -58,7 +58,11 @@ class Ids(Protocol):
 
 @runtime_checkable
 class Observer(Protocol):
-    """Gets the record of each step when the step has ended. An error that it raises is logged and changes nothing."""
+    """Gets the record of each step when the step has ended. An error that it raises is logged and changes nothing.
+
+    If it also has a method ``on_event``, an agent calls it with a `RunEvent` at the start and the end of the request,
+    of each model step, of each model call, and of each tool call.
+    """
 
     def on_record(self, record: Record) -> None:
         """Handle the record of one step. It is called in the run's own task, so it must be quick and must not block."""

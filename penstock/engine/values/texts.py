@@ -83,21 +83,35 @@ def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
         return texts.get(path, value)
     if isinstance(value, dict):
         made: dict[Value, Value] = {}
+        keys = UniqueKeys()
         for key, item in value.items():
             renamed = texts.get((*path, KeyText(key)), key) if isinstance(key, str) else key
-            made[free_key(renamed, made)] = rewrite(item, texts, (*path, key))
+            made[keys.unique(renamed)] = rewrite(item, texts, (*path, key))
         return FrozenDict(made)
     if isinstance(value, (tuple, list)):
         return tuple(rewrite(item, texts, (*path, index)) for index, item in enumerate(value))
     return None if path in texts else value
 
 
-def free_key(key: Value, taken: Mapping[Value, Value]) -> Value:
-    """Return the key, with a number if it is taken, so that a redaction of keys loses no value."""
-    made, number = key, 2
-    while made in taken:
-        made, number = f"{key} ({number})", number + 1
-    return made
+class UniqueKeys:
+    """The keys of a mapping that is being made. Keys that become equal are numbered, so that no value is lost."""
+
+    __slots__ = ("_numbers", "_taken")
+
+    def __init__(self) -> None:
+        self._taken: set[Value] = set()
+        self._numbers: dict[Value, int] = {}  # by key, the next number: it is not looked for again from 2 on
+
+    def unique(self, key: Value) -> Value:
+        """Return the key, with a number if it is taken: ``a``, ``a (2)``, ``a (3)``."""
+        made = key
+        if key in self._taken:
+            number = self._numbers.get(key, 2)
+            while (made := f"{key} ({number})") in self._taken:
+                number += 1
+            self._numbers[key] = number + 1
+        self._taken.add(made)
+        return made
 
 
 def part_texts(part: Part) -> Iterator[tuple[Path, str]]:

@@ -6,7 +6,7 @@ code swallows the verdict. It is caught in one place, the step boundary of the e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.values.errors import PenstockError
@@ -82,6 +82,9 @@ class Record:
         details: what the processor added with ``ctx.note``, read-only.
         flagged: the names of what it found and let pass (``ctx.flag``), for example those of a guard with
             ``strategy="warn"``.
+        run_id: the id of the run.
+        thread_id: the thread of the request (``thread_id`` of its request context), or None.
+        started: when the step started, in seconds since 1970. This field and the two before are not compared by ``==``.
     """
 
     step: str
@@ -95,6 +98,14 @@ class Record:
     error: str | None = None
     details: Values = EMPTY
     flagged: tuple[str, ...] = ()
+    run_id: str = field(default="", compare=False)
+    thread_id: str | None = field(default=None, compare=False)
+    started: float = field(default=0.0, compare=False)
+
+    @property
+    def parent(self) -> str:
+        """The path of the workflow around the step; empty if it stands in none."""
+        return self.step.rpartition("/")[0]
 
     @property
     def status_text(self) -> str:

@@ -147,9 +147,8 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
             raise OptionError(
                 name, "on_memory_trim", on_memory_trim, "None, unless trim_mode='memory-only'; see on_trim"
             )
-        paid = prices(self._counting, counting, token_counter)
         remove = _remove(name, at_max_remove_tokens, self.limit)
-        self._prompt = self._prompt_budget(paid, remove, pinned)
+        self._prompt = self._prompt_budget(prices(self._counting, counting, token_counter), remove, pinned)
         tail, each = _text(name, "ellipsis", ellipsis), count_mode == "part"
         self.ends = flag(name, "end_stream", end_stream)
         self._answer = AnswerBudget(
@@ -157,6 +156,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         )
         self.trimmed: Key[Mapping[str, Value]] = Key(f"{self.id}.trimmed[{self.limit}]")
         self.provides = (self.trimmed,)
+        self.offloadable = not callable(token_counter) and pinned is None and not self._on_trim and summarize is None
         self._wait_for_callbacks()
         self._counting.prepare()
 

@@ -506,7 +506,7 @@ def _phase(ctx: AnyContext) -> ClassifiedPhase:
 
 def _view(window: TextWindow, start: int, end: int) -> str:
     """Return a stretch as it is read: with spaces between its parts, and without white space around it."""
-    borders = [part.start - window.base for part in window.parts[1:] if start < part.start - window.base < end]
+    borders = window.borders(start, end)
     pieces = (window.text[low:high] for low, high in itertools.pairwise([start, *borders, end]))
     return " ".join(filter(None, pieces)).strip()
 

@@ -282,7 +282,7 @@ class Guard(TextGuard, Generic[V]):
     def without_messages(self, ctx: AnyContext, message_ids: Iterable[str]) -> MessageList:
         """Return the conversation without messages; stop the run if no user message of the request would remain."""
         gone = set(message_ids)
-        before = ctx.message_list.input if ctx.stage == "process_input" else ctx.message_list.all
+        before = ctx.message_list.input if ctx.stage == "process_input" else ctx.message_list.conversation
         asked = [message for message in before if message.role == "user"]
         if asked and all(message.id in gone for message in asked):
             reason = "every message of the user's was filtered out, so there is nothing to answer"
@@ -303,9 +303,13 @@ class Guard(TextGuard, Generic[V]):
 # What can only be read
 
 
+_SHORT_CODE = 40
+"""Characters: a shorter code, such as most ids, is too short for a sentence."""
+
+
 def says_something(text: str) -> bool:
     """Return whether a fixed text holds words, plain or encoded. Guards that judge what is said skip other ones."""
-    return has_words(text) or bool(spoken(text))
+    return has_words(text) or (len(text) > _SHORT_CODE and any(map(has_words, spoken(text))))
 
 
 def split_fixed(texts: Iterable[Text]) -> tuple[list[Text], list[list[Text]]]:

@@ -463,8 +463,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """Return a verdict about each part that a window covers, each with its own translation."""
         if not verdict.scored.flagged:
             return [verdict]
-        borders = [part.start - window.base for part in window.parts]
-        inner = [at for at in borders if verdict.start < at < verdict.end]
+        inner = window.borders(verdict.start, verdict.end)
         places = list(itertools.pairwise([verdict.start, *inner, verdict.end]))
         if not inner and verdict.scored.text is not None:
             texts: list[str | None] = [verdict.scored.text]

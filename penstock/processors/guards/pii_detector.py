@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Unpack, cast, get_args
-from urllib.parse import unquote
 
 from penstock.detection.personal_data.detector import CONTEXTUAL, DEFAULT, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
@@ -330,8 +329,6 @@ def check_buffer_size(guard: str, given: object) -> int:
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 
-_USUAL_IN_IDS = frozenset({"api-key", "uuid", "url"})
-_PIECES = re.compile(r"[/?#&=;,\s]+")
 _CREDENTIALS = re.compile(r"://[^/?#]*:[^/?#]*@")
 _NUMBERING = "penstock.numbering"  # where a step's state keeps who gives out tokens, while it acts
 _PROCESS_KEY = os.urandom(32)
@@ -465,7 +462,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         self, detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
     ) -> tuple[Sequence[Span], int]:
         try:
-            return detector.scan(window.text, start, notes, final=window.final, key=window.key)
+            return _for(detector, window).scan(window.text, start, notes, final=window.final, key=window.key)
         except TimeoutError as error:
             ctx.note(timeout=str(error))
             raise
@@ -484,19 +481,6 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
     def judged_values(self, judged: Judged[PIIVerdict]) -> Iterable[JudgedValue]:
         """Return the values that the model names."""
         return values_said(judged.verdict, self.looked.types)
-
-    def counts(self, window: TextWindow, type: str) -> bool:
-        """Return whether a finding counts: an id, an address or a signature is no key, no UUID and no link in itself.
-
-        What stands within it counts: the pieces of an address are searched one by one.
-        """
-        if type not in _USUAL_IN_IDS or not is_random(window.text, window.key):
-            return True
-        if _CREDENTIALS.search(window.text):
-            return True
-        pieces = _PIECES.split(unquote(window.text))
-        found = (span.type for piece in pieces for span in self.looked.detector.find(piece))
-        return any(name not in _USUAL_IN_IDS for name in found)
 
     def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
         """Return what replaces a value of a type."""
@@ -529,7 +513,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         numbering: Numbering | None = ctx.state.get(_NUMBERING)
         if numbering is None:
             own = {message.id for message in ctx.message_list.response}
-            texts = (message.text for message in ctx.message_list.all if message.id not in own)
+            texts = (message.text for message in ctx.message_list.conversation if message.id not in own)
             numbering = ctx.state[_NUMBERING] = Numbering(ctx.get(VAULT) or Vault(), texts)
         return numbering
 
@@ -552,7 +536,14 @@ def _encoded(
     detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
 ) -> tuple[Sequence[Span], int]:
     del ctx
-    return detector.encoded.scan(window.text, start, notes, final=window.final)
+    return _for(detector, window).encoded.scan(window.text, start, notes, final=window.final)
+
+
+def _for(detector: PersonalData, window: TextWindow) -> PersonalData:
+    """Return what searches a window: an id, an address or a signature is no key, no UUID and no link in itself."""
+    if not window.fixed or not is_random(window.text, window.key) or _CREDENTIALS.search(window.text):
+        return detector
+    return detector.in_ids
 
 
 def check_strategies(guard: str, given: object, types: Iterable[str]) -> Mapping[str, str]:

@@ -176,7 +176,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         edited = {place.message_id for place in edits}
         emptied = [
             message.id
-            for message in after.all
+            for message in after.conversation
             if message.id in edited and all(part.type == "text" and not part.text.strip() for part in message.parts)
         ]
         if not emptied:

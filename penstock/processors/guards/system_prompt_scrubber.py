@@ -279,7 +279,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         in_use = (message.text for message in messages.system if not message.from_client)
         prompts = tuple(dict.fromkeys(text for text in (*self.prompts, *in_use) if text.strip()))
         whole = indexed(prompts, self.min_words, self.allow, self.canaries)
-        said = (*messages.all, *(message for message in messages.system if message.from_client))
+        said = (*messages.conversation, *(message for message in messages.system if message.from_client))
         texts = tuple(message.text for message in said if message.role in ("user", "system"))
         state: Value = ctx.state  # of this request alone: what a user wrote must not outlive it on the guard
         known: _Known | None = state.get(_KNOWN) if is_mapping(state) else None

@@ -44,6 +44,7 @@ class ProviderHistoryCompat(Processor):
     id = "provider-history-compat"
     role: ProcessorRole = "transform"
     on_error: ErrorPolicy = "allow"
+    offloadable = True
     edits = "anything"
     built_in: ClassVar[tuple[HistoryRule, ...]] = BUILT_IN
 

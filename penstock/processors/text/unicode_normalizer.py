@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, Whitespace, normalize
+from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, Whitespace, normalize, pieces
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.reporting import add_counts
 from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.text_guards.window import moved
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
+from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import EditsClaim
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.whole_texts import Phase, SystemMessages
-    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.texts import TextPlace
 
 _PROSE = frozenset({"text", "reasoning"})
@@ -120,10 +122,14 @@ class UnicodeNormalizer(WholeTexts):
         for text in texts:
             if text.fixed:
                 continue
-            found = normalize(text.text, self.profile, prose=text.kind in _PROSE)
-            counts.update(found.counts)
-            if found.edits:
-                edits[text.place] = found.edits
+            made: list[Edit] = []
+            for start, piece in pieces(text.text, self.profile):
+                found = normalize(piece, self.profile, prose=text.kind in _PROSE)
+                counts.update(found.counts)
+                made.extend(cast("Edit", moved(edit, start)) for edit in found.edits)
+                checkpoint()
+            if made:
+                edits[text.place] = tuple(made)
         if counts:
             ctx.note(found=dict(counts))
             add_counts(ctx, self.findings, counts)

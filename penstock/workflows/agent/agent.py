@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.engine.graph.builder import is_name
-from penstock.engine.render import render
+from penstock.engine.render import render_lists
 from penstock.engine.run.run import Run
-from penstock.engine.tasks import run_in_own_loop
+from penstock.engine.tasks import check_no_loop, run_in_own_loop
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.protocols import Model
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         RequestContext,
     )
     from penstock.workflows.agent.results import AgentResult
+    from penstock.workflows.agent.sync_stream import SyncAgentStream
 
 
 class Agent:
@@ -58,8 +59,8 @@ class Agent:
             - ``input_processors``, ``output_processors`` (default: none): run at the input or output stages only,
               after ``processors``.
             - ``error_processors`` (default: none): run when a model call fails, and may ask for a retry.
-            - ``max_processor_retries`` (int from 0, or None; default None: no retries): how often in a row an answer
-              may be rejected and requested again.
+            - ``max_processor_retries`` (int from 0, or None; default None: 1): how often in a row an answer may be
+              rejected and requested again.
             - ``max_error_retries`` (int from 0, or None; default None): how often a failed model call may be repeated
               within a step if an error processor asks for it. None means ``max_processor_retries`` if that is set,
               else 3, or what the error processors want if that is more.
@@ -178,23 +179,38 @@ class Agent:
 
         return run_in_own_loop(request, "`await agent.generate(...)`")
 
+    def stream_sync(self, messages: Value, **options: Unpack[CallOptions]) -> SyncAgentStream[Any]:
+        """Return a stream of the answer without ``await``: ``with agent.stream_sync("Hi") as stream``.
+
+        Takes the same arguments as `generate`. The request runs in a thread of its own.
+
+        Raises:
+            UsageError: an event loop is running already; a notebook runs one, too. Or an option does not exist.
+            OptionError: an option is not allowed.
+        """
+        check_no_loop("`async with agent.stream(...)`")
+        from penstock.workflows.agent.sync_stream import SyncAgentStream  # loaded where it is used
+
+        return SyncAgentStream(self.stream(messages, **options))
+
     def draw(
         self,
         format: Literal["mermaid", "dot", "text", "json"] = "text",  # noqa: A002
         stage: str | None = None,
     ) -> str:
-        """Return the processors as a diagram, in the order ``processors``, input, output, error.
+        """Return the processors as a diagram: each with the stages at which it runs in this agent, and no others.
 
         Args:
             format: ``mermaid``, ``dot``, ``text`` or ``json``, as in `Workflow.draw`.
-            stage: draw only the steps that implement this stage. None: all steps.
+            stage: draw only what runs at this stage, in the order in which it does. None: all steps, in the order of
+                their lists: input, output, error.
 
         Raises:
             UsageError: a processor list is, or contains, a function of the request context, so it is not known yet.
         """
         if self._plans is None:
             raise UsageError("a processor list depends on the request context, so it is not known before a request")
-        return render(self.id, self._plans.root, format, stage)
+        return render_lists(self.id, self._plans, format, stage)
 
     def __repr__(self) -> str:
         """Show the id and the model's name."""
@@ -224,7 +240,7 @@ class Agent:
             records=options.records,
             observers=options.observers,
             overlap=True,
-            max_processor_retries=options.max_processor_retries,
+            max_processor_retries=options.processor_retries,
             max_error_retries=options.error_retries(plans.wants_retries),
             ids=options.ids,
             clock=options.clock,

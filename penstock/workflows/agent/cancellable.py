@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 
+from penstock.engine.tasks import on_asyncio
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 
@@ -36,7 +38,7 @@ class CancellableReader(Generic[T]):
 
     def __init__(self, items: AsyncGenerator[T]) -> None:
         self._items = items
-        self._native = _on_asyncio()
+        self._native = on_asyncio()
         self._scope: anyio.CancelScope | None = None
         self._task: asyncio.Task[object] | None = None  # the task that waits in a read
         self._cancelling = 0  # how many cancellations were pending before
@@ -103,11 +105,3 @@ class CancellableReader(Generic[T]):
         """Take back our own cancellation; return whether there was one and no other."""
         task, self._cancelled_task = self._cancelled_task, None
         return task is not None and task.uncancel() <= self._cancelling
-
-
-def _on_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -11,9 +11,11 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from penstock.engine.execution.boundary import passes_through
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
-from penstock.engine.values.errors import ModelError, PenstockError, StepFailedError
+from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.tripwire import TripwireSignal
 from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 from penstock.workflows.agent.request import RequestProgress
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("penstock.agent")
+_BROKE_OFF = "the request broke off, since something that a function of the caller's awaited was cancelled"
 
 
 class Loop:
@@ -70,18 +73,31 @@ class Loop:
         """Whether the end is decided: by a verdict, an error, or the ``finish`` that is about to leave."""
         return self._finished or self.run.tripwire is not None or self.progress.error is not None
 
+    def check_over(self) -> None:
+        """Note that a request whose chunks have stopped without an end has failed: it is no success."""
+        if not self.over:
+            self.progress.error = UsageError(_BROKE_OFF)
+            self.run.abandon()
+
     async def chunks(self) -> AsyncGenerator[Chunk]:
         """Yield the chunks for the client, up to a ``tripwire``, a ``finish`` or an ``error``.
 
         An error is not raised here: it is in ``progress``, for the stream to raise after the last chunk.
         """
-        sent = False
+        sent = closing = False
         try:
             async with aclosing(self._run()) as chunks:
                 async for chunk in chunks:
                     sent = chunk.type == "tripwire"
-                    yield chunk
-        except Exception as error:  # noqa: BLE001 - the stream raises it after the last chunk
+                    try:
+                        yield chunk
+                    except GeneratorExit:
+                        closing = True
+                        raise
+        except BaseException as caught:
+            if closing:
+                raise
+            error = _failure_of(caught)
             if (
                 self.run.tripwire is not None
             ):  # a concurrent check has ended the run: its verdict counts more than the error
@@ -114,9 +130,11 @@ class Loop:
         goes_on = run.tripwire is None
         while goes_on:
             step = ModelStep(run, self._task, self.progress, self._group)
-            async with aclosing(step.chunks()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            with run.span("step", step.path) as told:
+                async with aclosing(step.chunks()) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                told["finish_reason"] = self.progress.steps[-1].finish_reason if self.progress.steps else "other"
             if step.accepted and not step.held:
                 await self._report(len(self.progress.steps) - 1)
             elif step.accepted:
@@ -180,26 +198,46 @@ class Loop:
         )
 
 
-def _described(error: Exception) -> dict[str, object]:
-    """Return what the client gets to know of an error.
+def _failure_of(error: BaseException) -> Exception:
+    """Return an error that ends the request.
 
-    Texts of our own errors never quote messages; of other errors, only the type is sent.
+    Raises:
+        BaseException: the error itself, if it cancels or interrupts the caller's task.
+    """
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, TripwireSignal) or passes_through(error):
+        raise error
+    failure = UsageError(_BROKE_OFF)
+    failure.__cause__ = error
+    return failure
+
+
+def _described(error: Exception) -> dict[str, object]:
+    """Return what the client gets to know of an error: its type, and a text of our own.
+
+    The text of an error may quote the request or the answer: a provider's often does, and no guard has read it. The
+    caller of the request gets the error itself.
     """
     payload: dict[str, object] = {"error": type(error).__name__}
     if isinstance(error, ModelError):
-        return {**payload, "message": error.problem, "status": error.status}
+        status = error.status if isinstance(error.status, int) else None
+        why = "" if status is None else f" with the HTTP status {status}"
+        message = f"the model call failed{why}; the provider's message is in the exception that the request raised"
+        return {**payload, "message": message, "status": status}
     if isinstance(error, StepFailedError):  # where it failed is for the log only
         return {**payload, "message": f"{error.processor_id!r} failed in {error.stage}"}
-    return {**payload, "message": str(error)} if isinstance(error, PenstockError) else payload
+    return {**payload, "message": "the request failed; the exception that it raised says why"}
 
 
-def make_result(run: Run, progress: RequestProgress, status: Status | None) -> AgentResult:
+def make_result(run: Run, progress: RequestProgress, status: Status | None, unfinished: str = "") -> AgentResult:
     """Return the result of a request.
 
     Args:
         run: the run of the request.
         progress: how far it has come.
         status: ``cancelled``, which the loop does not know; None: find out.
+        unfinished: what the client has of the text of an answer that was cancelled before it ended.
     """
     steps = progress.current(run.message_list)
     pending = _pending(run, progress)
@@ -207,7 +245,7 @@ def make_result(run: Run, progress: RequestProgress, status: Status | None) -> A
     reasons = {"blocked": "other", "cancelled": "aborted", "failed": "error"}
     return AgentResult(
         run.message_list,
-        "".join(step.text for step in steps),
+        "".join([step.text for step in steps]) + (unfinished if how == "cancelled" and progress.answering else ""),
         run.facts.get(OBJECT) if how == "success" else None,
         run.tripwire,
         how,

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MAX_STEPS = 5
 """How many accepted answers a request may have by default (the same as in the reference system, runtime.md §3)."""
 
+PROCESSOR_RETRIES = 1
+"""How often in a row an answer may be rejected and requested again by default."""
+
 RequestContext: TypeAlias = "dict[str, Value]"
 
 ProcessorEntry: TypeAlias = "Item | Callable[[RequestContext], Any]"
@@ -197,6 +200,11 @@ class RequestOptions:
     def stop_functions(self) -> tuple[StopWhen, ...]:
         """The functions of ``stop_when``."""
         return (self.stop_when,) if callable(self.stop_when) else tuple(self.stop_when)
+
+    @property
+    def processor_retries(self) -> int:
+        """How often in a row an answer may be rejected and requested again."""
+        return PROCESSOR_RETRIES if self.max_processor_retries is None else self.max_processor_retries
 
     def error_retries(self, wanted: int) -> int:
         """Return how often a failed model call may be repeated.

@@ -10,7 +10,7 @@ from penstock.engine.run.conversation import parse_input
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.messages import Message, ToolPart
+from penstock.engine.values.messages import Message, TextPart, ToolPart
 from penstock.engine.values.model import ModelRequest
 from penstock.models.named import as_model
 from penstock.tools.tool import as_tools
@@ -62,6 +62,7 @@ class RequestProgress:
         pending: calls without a result.
         error: the error that ended the loop.
         data: chunks that were written before the first answer, to be stored with it.
+        answering: whether an answer of the model has begun that is neither accepted nor rejected.
     """
 
     steps: list[StepResult] = field(default_factory=list[StepResult])
@@ -70,6 +71,7 @@ class RequestProgress:
     pending: tuple[ToolPart, ...] = ()
     error: Exception | None = None
     data: Sequence[Chunk] = ()
+    answering: bool = False
 
     @property
     def last_answer(self) -> str:
@@ -127,9 +129,20 @@ async def starting_messages(options: RequestOptions, messages: object, context: 
         made = made.add(_system(options.system), tag=SYSTEM_TAG)
     if options.context:
         made = made.add(_owned(parse_input(options.context, "user"), context), source="context")
+    given = parse_input(messages, "user") if not isinstance(messages, MessageList) else ()
+    if given and not options.allow_empty and all(map(_is_blank, given)):
+        raise UsageError(
+            "the message to answer is empty: it has no text and nothing else; pass what the user wrote, or use "
+            "allow_empty=True to call the model anyway"
+        )
     if isinstance(messages, MessageList):
         raise OptionError("Agent", "messages", "a MessageList", "a str, messages, or chat dicts; pass message_list.all")
-    return made.add(_owned(parse_input(messages, "user"), context), source="input")
+    return made.add(_owned(given, context), source="input")
+
+
+def _is_blank(message: Message) -> bool:
+    """Return whether a message has neither text nor anything else."""
+    return all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts)
 
 
 def _system(given: Value) -> list[Message]:

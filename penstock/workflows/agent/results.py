@@ -124,7 +124,8 @@ class AgentResult(Generic[T]):
 
     Attributes:
         message_list: the conversation at the end, with system messages.
-        text: the text of all accepted steps, one after the other, after the guards.
+        text: the text of all accepted steps, one after the other, after the guards; of a cancelled request also what
+            had been sent of the last answer.
         object: the object requested with ``output_type``; None if there is none.
         tripwire: the verdict that stopped the request, or None.
         status: ``success``, ``suspended`` (calls to tools wait for the caller), ``blocked``, ``cancelled``, or
@@ -161,7 +162,7 @@ class AgentResult(Generic[T]):
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation, without system messages."""
-        return self.message_list.all
+        return self.message_list.conversation
 
     @property
     def blocked(self) -> bool:
@@ -195,6 +196,14 @@ class AgentResult(Generic[T]):
         if self.tripwire is not None:
             raise BlockedError(self.tripwire)
         return self
+
+    def __bool__(self) -> bool:
+        """Refuse a truth value, which would be ambiguous.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("a result has no truth value; use result.blocked, or result.status == 'success'")
 
     def __repr__(self) -> str:
         """Show how the request ended, without any text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from penstock.engine.streams.chunk_texts import sent
-from penstock.engine.streams.sources import close_source
+from penstock.engine.streams.sources import as_chunk, close_source, failure_of
 from penstock.engine.values.answer_builder import usage_of
+from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
-from penstock.engine.values.errors import ModelError, PenstockError, StepFailedError, UsageError
+from penstock.engine.values.errors import PenstockError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.usage import is_unbilled
@@ -23,6 +25,7 @@ from penstock.workflows.agent.tools import ToolStep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
@@ -44,20 +47,28 @@ class ModelAttempt:
         model: the model to call.
         request: the request to send.
         answer: the answer of a processor, or None.
+        call_ids: gives each tool call of the answer an id of its own.
         on_usage: called once with the usage of the call, or None if it is unknown, when the call ends, however it ends;
             not called if the provider refused the request, or it was not sent: that costs nothing.
+        span: tells observers of the call while it lasts.
 
     Attributes:
         model: the model to call.
         request: the request to send.
-        chunks: the chunks that it sent, unprocessed.
+        chunks: the chunks that it sent, unprocessed, except that each tool call has an id of its own.
         error: the error that ended it, or None.
         from_cache: whether a processor answered in place of the model.
         sent_ids: the ids of the texts of which something was sent to the client, in order.
     """
 
     def __init__(
-        self, model: Model, request: ModelRequest, answer: Value, on_usage: Callable[[Usage | None], None]
+        self,
+        model: Model,
+        request: ModelRequest,
+        answer: Value,
+        call_ids: CallIds,
+        on_usage: Callable[[Usage | None], None],
+        span: Callable[[], AbstractContextManager[dict[str, object]]],
     ) -> None:
         self.model = model
         self.request = request
@@ -66,38 +77,55 @@ class ModelAttempt:
         self.from_cache = answer is not None
         self.sent_ids: dict[str, None] = {}
         self._answer = answer
+        self._call_ids = call_ids
         self._on_usage = on_usage
+        self._span = span
         self._released_end: Values = EMPTY  # of the ``finish`` that left the guards
         self._metadata: Values | None = None  # of the ``response-metadata`` that left the guards
 
     async def source(self) -> AsyncGenerator[Chunk]:
-        """Yield the chunks of the answer. The model is called when the first chunk is requested."""
+        """Yield the chunks of the answer. The model is called when the first chunk is requested.
+
+        Raises:
+            UsageError: the model, or the processor that answers in its place, sent something that is no chunk.
+        """
         yield Chunk("step-start")
-        keep = self.chunks.append
+        keep, own = self.chunks.append, self._call_ids.own
         try:
             if self.from_cache:
-                for chunk in _answer_chunks(self._answer):
+                for chunk in map(own, _answer_chunks(self._answer)):
                     keep(chunk)
                     yield chunk
             else:
-                stream = self.model.stream(self.request)
-                refused = False
-                try:
-                    async for chunk in stream:
-                        keep(chunk)
-                        yield chunk
-                except PenstockError as error:
-                    refused = not self.chunks and is_unbilled(error)
-                    raise
-                finally:
-                    if not refused:
-                        self._on_usage(self.usage)
-                    await close_source(stream)
+                with self._span() as told:
+                    stream = self.model.stream(self.request)
+                    failed: BaseException | None = None
+                    try:
+                        async for sent in stream:
+                            chunk = as_chunk(sent)
+                            keep(chunk := own(chunk) if chunk.type in OF_CALLS else chunk)
+                            yield chunk
+                    except PenstockError as error:
+                        failed = error
+                        raise
+                    finally:
+                        await self._end_call(stream, failed)
+                    told.update(finish_reason=str(self.end.get("reason") or "other"), usage=usage_payload(self.usage))
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})
-        except Exception as error:
-            self.error = error
-            raise
+        except BaseException as error:
+            self.error = failure_of(error, self.model.name)
+            if self.error is error:
+                raise
+            raise self.error from error
+
+    async def _end_call(self, stream: object, failed: BaseException | None) -> None:
+        """Close the model's stream and report the usage, unless the call cost nothing."""
+        try:
+            await close_source(stream)
+        finally:
+            if failed is None or self.chunks or not is_unbilled(failed):
+                self._on_usage(self.usage)
 
     def note(self, chunk: Chunk) -> bool:
         """Note a chunk that leaves the stream; return whether the client gets it."""
@@ -173,12 +201,14 @@ class ModelStep:
     """One step of the loop. Lives as long as the step.
 
     Attributes:
+        path: its path in the events of the request.
         goes_on: whether another step follows: the attempt was rejected or failed and is repeated, or tools answered.
         accepted: whether the answer was accepted.
         held: whether the answer is held until the last stage has checked the whole.
     """
 
     def __init__(self, run: Run, task: RequestTask, progress: RequestProgress, group: BackgroundTasks) -> None:
+        self.path = f"step-{len(progress.steps)}"
         self.goes_on = False
         self.accepted = False
         self.held = False
@@ -198,7 +228,7 @@ class ModelStep:
             return
         steps = tuple(self._progress.current(run.message_list))  # the input processors may have changed them
         ask = step_request(prepared, self._task.settings.get("model"))
-        request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.all))
+        request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.conversation))
         info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
         asked = await run.process_llm_request(request=request, steps=steps, **info)
         if asked.blocked:
@@ -213,8 +243,9 @@ class ModelStep:
             return
         prompt = self._prompt(asked)
         sent = request if prompt == request.messages else replace(request, messages=prompt)
-        attempt = ModelAttempt(ask.model, sent, asked.answer, lambda usage: run.spend(ask.model.name, usage))
+        attempt = self._attempt(ask.model, sent, asked.answer)
         known = {message.id for message in run.message_list.response}
+        self._progress.answering = True
         try:
             async with aclosing(self._answer(ask, attempt, steps)) as chunks:
                 async for chunk in chunks:
@@ -222,6 +253,15 @@ class ModelStep:
         finally:
             if len(self._progress.steps) == len(steps):  # it ended before its answer was accepted
                 self._forget(known)
+            else:
+                self._progress.answering = False
+
+    def _attempt(self, model: Model, request: ModelRequest, answer: Value) -> ModelAttempt:
+        run = self._run
+        history = run.message_list.conversation
+        call_ids = CallIds(lambda: call_ids_of(history))
+        span = functools.partial(run.span, "model", f"{self.path}/model", model.name)
+        return ModelAttempt(model, request, answer, call_ids, lambda usage: run.spend(model.name, usage), span)
 
     def _forget(self, known: Collection[str]) -> None:
         """Remove the messages of this step from the conversation."""
@@ -316,16 +356,11 @@ class ModelStep:
         """
         run, model = self._run, attempt.model
         step = StepResult(run.step_number, finish_reason="error", usage=attempt.usage, model=model.name)
-        try:
-            outcome = await run.process_api_error(
-                error, model=model, steps=tuple(self._progress.current(run.message_list))
-            )
-        except StepFailedError as broken:
-            cause = error if isinstance(error, ModelError) else type(error).__name__
-            broken.add_note(f"It was handling this error of the model call: {cause}")
-            raise
+        outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.current(run.message_list)))
         if outcome.blocked and not outcome.retry_granted:
             self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
+            if attempt.sent_ids:
+                yield retract_chunk(attempt.sent_ids, run.run_id)
             for chunk in outcome.chunks:
                 yield chunk
             return
@@ -372,8 +407,9 @@ class ModelStep:
         if data.blocked:
             self._take_back(ask, attempt, data.outcome)
             return
+        _check_call_ids(message)
         calls = _open(message) if reason not in _NO_TOOLS else ()
-        tools = ToolStep(run, self._task, ask, run.step_number, self._group)
+        tools = ToolStep(run, self._task, ask, progress, self._group, self.path)
         async with aclosing(tools.chunks(message, calls)) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -402,6 +438,16 @@ class ModelStep:
         usage = None if attempt is None else usage_payload(attempt.usage)
         payload = {"reason": reason, "is_continued": goes_on, "usage": usage}
         return Chunk("step-finish", payload=payload, run_id=self._run.run_id)
+
+
+def _check_call_ids(message: Message | None) -> None:
+    """Refuse an answer in which a processor has given one id to several calls: no result could be told apart."""
+    ids = [call.call_id for call in calls_of(message)]
+    if len(set(ids)) < len(ids):
+        raise UsageError(
+            "two tool calls of the answer have one id after the output processors; a processor that adds or changes "
+            "calls has to give each its own"
+        )
 
 
 def _open(message: Message | None) -> tuple[ToolPart, ...]:

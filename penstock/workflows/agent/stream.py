@@ -11,17 +11,18 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Generic, Self, cast
 
 import anyio
 from typing_extensions import TypeVar
 
-from penstock.engine.tasks import BackgroundTasks
+from penstock.engine.tasks import BackgroundTasks, close_in, on_asyncio, within
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import UsageError
 from penstock.workflows.agent.cancellable import CancellableReader, ReadCancelledError
 from penstock.workflows.agent.loop import Loop, make_result
+from penstock.workflows.agent.results import usage_payload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
@@ -122,6 +123,7 @@ class AgentStream(Generic[T]):
         self._prepare = prepare
         self._options = options
         self._closing = AsyncExitStack()
+        self._background: BackgroundTasks | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
         self._reader: CancellableReader[Chunk] | None = None
         self._loop: Loop | None = None
@@ -130,6 +132,9 @@ class AgentStream(Generic[T]):
         self._buffer: deque[Chunk] = deque()
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
+        self._told: dict[str, object] = {}  # the details of the request's end, for observers
+        self._unfinished: list[str] = []  # the text of the step at hand, as it was read
+        self._in_task = False  # whether the loop has a task of its own
         self._cancelled = False
         self._error: Exception | None = None  # of the request, until it was raised
 
@@ -305,14 +310,21 @@ class AgentStream(Generic[T]):
         chunks = cast("AsyncGenerator[Chunk]", self._chunks)
         if not self._cancelled:
             try:
-                return await cast("CancellableReader[Chunk]", self._reader).next()
+                chunk = await cast("CancellableReader[Chunk]", self._reader).next()
             except StopAsyncIteration:
+                cast("Loop", self._loop).check_over()
                 return None
             except ReadCancelledError:
                 pass
             except BaseException:  # the reader was cancelled, and the loop with it
                 self._cancelled = True
                 raise
+            else:
+                if chunk.type == "text-delta":
+                    self._unfinished.append(chunk.text)
+                elif chunk.type == "step-start":
+                    self._unfinished.clear()
+                return chunk
         await chunks.aclose()
         self._result = self._abandoned()
         tripwire, run_id = self._result.tripwire, self._result.run_id
@@ -337,7 +349,9 @@ class AgentStream(Generic[T]):
     def _ended(self, status: Status | None = None) -> AgentResult[T]:
         loop = cast("Loop", self._loop)
         self._error = loop.progress.error
-        return cast("AgentResult[T]", make_result(loop.run, loop.progress, status))
+        result = cast("AgentResult[T]", make_result(loop.run, loop.progress, status, "".join(self._unfinished)))
+        self._told.update(status=result.status, finish_reason=result.finish_reason, usage=usage_payload(result.usage))
+        return result
 
     async def _call_back(self, name: str, what: Value) -> None:
         """Call a callback of the caller; an exception in it is logged, and the request goes on."""
@@ -363,7 +377,7 @@ class AgentStream(Generic[T]):
         if self._chunks is not None:
             raise UsageError("a stream can be entered once only; make another with agent.stream(...)")
         run, task = await self._prepare()
-        background = BackgroundTasks()
+        background = self._background = BackgroundTasks()
         await background.open()
         self._closing.push_async_exit(functools.partial(_close, background))
         try:
@@ -371,9 +385,11 @@ class AgentStream(Generic[T]):
         except BaseException:
             await self._closing.aclose()
             raise
+        self._told = self._closing.enter_context(run.span("run", ""))
         self._loop = Loop(run, task, background, lambda step: self._call_back("on_step_finish", step))
         chunks = self._loop.chunks()
-        if run.runs_beside_model:
+        self._in_task = run.runs_beside_model or not on_asyncio()
+        if self._in_task:
             chunks = self._in_background(chunks, background)
         self._chunks, self._reader = chunks, CancellableReader(chunks)
         return self
@@ -382,7 +398,6 @@ class AgentStream(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the request, if it has not ended."""
-        chunks = cast("AsyncGenerator[Chunk]", self._chunks)
         if self._reader is not None and self._reader.busy:
             self.cancel()
             with anyio.CancelScope(shield=True):
@@ -390,12 +405,22 @@ class AgentStream(Generic[T]):
                     self._read_done = self._read_done or anyio.Event()
                     await self._read_done.wait()
         try:
-            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-                await chunks.aclose()
-            self._result = self._result or self._abandoned()
+            await self._close_chunks()
+            if self._result is None:
+                self._result = self._abandoned()
             self._error = None  # leaving early is not a failure
         finally:
             await self._closing.__aexit__(kind, error, trace)
+
+    async def _close_chunks(self) -> None:
+        """Close the loop, in its own task or in this one; also if this task is cancelled, but for a limited time."""
+        chunks = cast("AsyncGenerator[Chunk]", self._chunks)
+        if self._in_task:
+            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+                await chunks.aclose()
+            return
+        with cast("BackgroundTasks", self._background).shielded():
+            await within(_CLOSE_SECONDS, chunks.aclose())
 
     @staticmethod
     async def _in_background(chunks: AsyncGenerator[Chunk], background: BackgroundTasks) -> AsyncGenerator[Chunk]:
@@ -414,14 +439,20 @@ class AgentStream(Generic[T]):
 
 
 async def _forward(chunks: AsyncGenerator[Chunk], send: MemoryObjectSendStream[Chunk], done: anyio.Event) -> None:
-    try:
-        async with send, aclosing(chunks):
-            async for chunk in chunks:
-                await send.send(chunk)
-    except anyio.BrokenResourceError:
-        return  # the reader has left
-    finally:
-        done.set()
+    """Run the loop, and close it in the same task: a model's stream may hold a cancel scope across its chunks."""
+    with anyio.CancelScope() as scope:
+        try:
+            async with send:
+                async for chunk in chunks:
+                    await send.send(chunk)
+        except anyio.BrokenResourceError:
+            return  # the reader has left
+        finally:
+            close_in(scope, _CLOSE_SECONDS)
+            try:
+                await chunks.aclose()
+            finally:
+                done.set()
 
 
 async def _close(

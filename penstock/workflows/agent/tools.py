@@ -17,6 +17,7 @@ from penstock.workflows.agent.client_chunks import keep_data, send_chunks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import Approve
-    from penstock.workflows.agent.request import RequestTask, StepRequest
+    from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
+    from penstock.workflows.agent.results import StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,18 @@ class ToolRunner:
     Args:
         group: the task group to run in; it must outlive the runner.
         context: makes the context of a call, given the call and a function that sends a chunk.
+        span: tells observers of a call while it lasts.
     """
 
     def __init__(
-        self, group: BackgroundTasks, context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext]
+        self,
+        group: BackgroundTasks,
+        context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext],
+        span: Callable[[ToolPart], AbstractContextManager[dict[str, object]]],
     ) -> None:
         self._group = group
         self._context = context
+        self._span = span
         self._events: deque[Chunk | FinishedCall] = deque()
         self._arrived = anyio.Event()
         self._scopes: list[anyio.CancelScope] = []
@@ -108,8 +115,10 @@ class ToolRunner:
     async def _run(self, plan: PlannedCall, tool: Tool, scope: anyio.CancelScope) -> None:
         done: FinishedCall | None = None
         try:
-            with scope:
+            with scope, self._span(plan.call) as told:
                 done = await _run_tool(plan, tool, self._context(plan.call, self._put))
+                if done.error is not None:
+                    told["error"] = done.error.kind
         finally:
             self._put(done or FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled")))
 
@@ -207,14 +216,24 @@ class ToolStep:
         answered: how many calls have a result.
     """
 
-    def __init__(self, run: Run, task: RequestTask, ask: StepRequest, number: int, group: BackgroundTasks) -> None:
+    def __init__(
+        self,
+        run: Run,
+        task: RequestTask,
+        ask: StepRequest,
+        progress: RequestProgress,
+        group: BackgroundTasks,
+        path: str,
+    ) -> None:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
         self.answered = 0
         self._run = run
         self._task = task
         self._ask = ask
-        self._number = number
+        self._number = run.step_number
+        self._progress = progress
+        self._path = path
         self._group = group
 
     async def chunks(self, answer: Message | None, calls: Sequence[ToolPart]) -> AsyncGenerator[Chunk]:
@@ -226,7 +245,9 @@ class ToolStep:
         rules = CallRules(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
         judged: list[Outcome] = []
         for call in calls:
-            outcome = await self._run.process_tool_call(call.name, call.arguments, call_id=call.call_id)
+            outcome = await self._run.process_tool_call(
+                call.name, call.arguments, call_id=call.call_id, steps=self._steps()
+            )
             if outcome.blocked:
                 self.verdict = outcome
                 for chunk in outcome.chunks:
@@ -250,7 +271,7 @@ class ToolStep:
                 yield chunk
 
     async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk]:
-        runner = ToolRunner(self._group, self._context)
+        runner = ToolRunner(self._group, self._context, self._span)
         async with aclosing(runner.events(planned)) as events:
             async for event in events:
                 if isinstance(event, FinishedCall):
@@ -268,7 +289,7 @@ class ToolStep:
         failed = done.error is not None
         value = done.result if done.error is None else done.error.for_model
         outcome = await self._run.process_tool_result(
-            call.name, value, arguments=arguments, call_id=call.call_id, is_error=failed
+            call.name, value, arguments=arguments, call_id=call.call_id, is_error=failed, steps=self._steps()
         )
         if outcome.blocked:
             self.verdict = outcome
@@ -306,15 +327,22 @@ class ToolStep:
             keep_data(self._run, answer.id, sent.accepted)
         return sent.chunks
 
+    def _span(self, call: ToolPart) -> AbstractContextManager[dict[str, object]]:
+        return self._run.span("tool", f"{self._path}/tool-{call.call_id}", call.name)
+
+    def _steps(self) -> tuple[StepResult, ...]:
+        return self._progress.current(self._run.message_list)
+
     def _context(self, call: ToolPart, send: Callable[[Chunk], None]) -> ToolContext:
         return ToolContext(
             call.name,
             call.call_id,
             self._run.run_id,
             self._run.request_context,
-            self._run.message_list.all,
+            self._run.message_list.conversation,
             self._number,
             send,
+            self._steps(),
         )
 
 

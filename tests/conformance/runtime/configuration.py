@@ -104,7 +104,11 @@ async def entries_that_cannot_be_meant(world: Any, given: Any) -> Any:
         called.clear()
         talk = await Talk(world.start(**arrays)).play(conversation("Hi"))
         threw = None if talk.error is None else type(talk.error).__name__
-        found[case] = {"hooks_called": list(called), "text": talk.text if talk.came else None, "threw": threw}
+        found[case] = {
+            "hooks_called": list(called),
+            "text": talk.text if talk.came is not None else None,
+            "threw": threw,
+        }
     return found
 
 
@@ -135,7 +139,7 @@ async def steps_and_workflows_in_arrays(world: Any, given: Any) -> Any:
         talk = await Talk(world.start(input_processors=array)).play(conversation("Hi"))
         threw = None if talk.error is None else type(talk.error).__name__
         text = talk.prompt[-1]["text"] if talk.prompt else None
-        found[case] = {"user_text": text, "text": talk.text if talk.came else None, "threw": threw}
+        found[case] = {"user_text": text, "text": talk.text if talk.came is not None else None, "threw": threw}
     return found
 
 

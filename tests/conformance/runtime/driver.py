@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock import Agent, Chunk, Message, MessageList, Processor, Tool, Workflow
 from penstock.engine import ModelRequest, StepStartPart
+from penstock.engine.run.conversation import MAX_ERROR_RETRIES
 from penstock.tools import ToolContext
 from penstock.workflows import AgentResult, StepResult
 from tests.conformance.runtime.carriers import CARRIERS, Carrier, Recorded, without_unsaid
@@ -132,7 +133,7 @@ class Talk:
     async def _ask(self, model: Recorded, messages: MessageList) -> None:
         tools = [_tool(name, function) for name, function in self.tools.items()]
         made = {"instructions": messages.tagged(None), "tools": tools, "max_steps": self.budget}
-        agent = Agent(model, **{**made, **self.start.arrays, **self.start.options})
+        agent = Agent(model, **{**made, **self.start.arrays, **_with_reference_retries(self.start.options)})
         tagged = [message for message in messages.system if message not in messages.tagged(None)]
         asked = {"system": tagged, "context": messages.of("context"), "request_context": self.start.request_context}
         options = {**asked, **self.call, "on_finish": self._finished}
@@ -266,3 +267,10 @@ def _tool(name: str, function: Callable[..., Any]) -> Tool:
 async def in_both(play: Callable[[Mode], Awaitable[Any]]) -> dict[str, Any]:
     """Return what comes of a request that is played at once, and of one that streams."""
     return {"generate": await play("generate"), "stream": await play("stream")}
+
+
+def _with_reference_retries(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the reference's default of processor retries, none, where a scenario gives no limit."""
+    if options.get("max_processor_retries") is not None:
+        return dict(options)
+    return {"max_error_retries": MAX_ERROR_RETRIES, **options, "max_processor_retries": 0}

@@ -125,6 +125,15 @@ def state_is_kept_between_chunks(_given: Any, _path: Path, theirs: Any) -> Any:
     return [*made, {"result_sees_n": len(made)}]
 
 
+def what_was_out_is_taken_back(_given: Any, path: Path, theirs: list[Any]) -> Any:
+    """Text that a client was sent before a verdict is retracted, once, right before the tripwire."""
+    assert path[-1] == "chunks"
+    *before, verdict = theirs
+    out = any(chunk["type"] == "text-delta" for chunk in before)
+    told = {"type": "tripwire", "payload": {"retry": False, "metadata": {}, **verdict["payload"]}}
+    return [*before, *([{"type": "retract"}] if out else []), told]
+
+
 def a_stopped_stream_leaves_nothing(_given: Any, path: Path, theirs: Any) -> Any:
     """No later hook runs, a text that was not begun is not announced, and what was out is in no result."""
     if path[-1] == "log":

@@ -19,6 +19,7 @@ from tests.conformance.runtime.turns import Mode
 from tests.conformance.runtime.verdicts import ALL_STAGES, EVERY, SPENT
 
 STOPPED = Better(rules.a_stopped_stream_leaves_nothing)
+TAKEN_BACK = Better(rules.what_was_out_is_taken_back)
 LATE = ("text-end", "finish", "step-finish")
 
 
@@ -28,6 +29,7 @@ LATE = ("text-end", "finish", "step-finish")
         "step-finish/log": SAME,
         "*/log": STOPPED,
         "text-delta/chunks": STOPPED,
+        **{f"{place}/chunks": TAKEN_BACK for place in LATE},
         **{f"{place}/{key}": STOPPED for place in LATE for key in ("text_promise", "messages_after")},
         **{f"{place}/generate/messages": STOPPED for place in LATE},
         "*/generate/steps": EVERY,
@@ -104,7 +106,8 @@ async def what_stream_hooks_are_told(world: Any, given: Any) -> Any:
     def told(id: str) -> Hooks:
         def note(chunk: Chunk, ctx: Any) -> Chunk:
             if chunk.type == "text-delta":
-                there = {"messageList": bool(ctx.message_list.all), "requestContext": ctx.request_context is not None}
+                has_messages = bool(ctx.message_list.conversation)
+                there = {"messageList": has_messages, "requestContext": ctx.request_context is not None}
                 log.append([id, {"text": chunk.text, "retryCount": ctx.retry_count, **there}])
             return chunk
 

@@ -53,13 +53,6 @@ PROBLEMS: list[tuple[str, Workflow, tuple[str, ...]]] = [
         ("dag: a, b wait for each other in a cycle", "dag: 'c' is unreachable"),
     ),
     ("a member after itself", W.dag(member(Look(), id="a", after="a")), ("dag: a wait for each other in a cycle",)),
-    ("a timeout on a sync hook", W.then(Look(), timeout=1), ("look: timeout= cannot stop a sync hook; add offload=",)),
-    ("a timeout on sync steps", W.then(nested(Look()), timeout=1), ("n: timeout= cannot stop sync steps",)),
-    (
-        "a timeout on nothing but sync steps",
-        W.parallel(Look(), Look(), timeout=1),
-        ("look: timeout= cannot stop", "look#2: timeout= cannot stop"),
-    ),
     ("an async hook off the loop", W.then(Wait(), offload="thread"), ("wait: offload='thread' is for sync hooks",)),
     (
         "a workflow off the loop",
@@ -135,8 +128,8 @@ PROBLEMS: list[tuple[str, Workflow, tuple[str, ...]]] = [
     ),
     (
         "several things",
-        W.then(Look(), timeout=1).then(Wait(requires=FACT)).parallel(Change(), Look()),
-        ("look: timeout=", "'change' may edit anything", "wait requires the fact 'fact'"),
+        W.then(Wait(), offload="thread").then(Wait(requires=FACT)).parallel(Change(), Look()),
+        ("wait: offload=", "'change' may edit anything", "wait#2 requires the fact 'fact'"),
     ),
 ]
 
@@ -155,7 +148,10 @@ FINE: list[tuple[str, Workflow]] = [
     ("ids that nobody set", W.then(Look()).then(Look()).parallel(Look(), Wait())),
     ("one id in two workflows", W.then(Workflow("a").then(Look(id="x"))).then(Workflow("b").then(Look(id="x")))),
     ("a timeout off the loop", W.then(Look(), timeout=1, offload="thread")),
-    ("a timeout on those that can be stopped", W.parallel(Look(), Wait(), nested(Look()), timeout=1)),
+    ("a timeout on a sync hook", W.then(Look(), timeout=1)),
+    ("a timeout on sync steps", W.then(nested(Look()), timeout=1)),
+    ("a timeout on nothing but sync steps", W.parallel(Look(), Look(), timeout=1)),
+    ("a timeout on those that wait and those that do not", W.parallel(Look(), Wait(), nested(Look()), timeout=1)),
     ("a timeout on a workflow that may wait", W.then(nested(Look(), Wait()), timeout=1)),
     ("an overlapping check", W.then(Look(), overlap="model")),
     ("an editor beside a watcher", W.parallel(Change(), Look(role="observer"))),

@@ -290,7 +290,7 @@ def test_a_stream_ends_when_something_else_stops_its_run(presets: list[str]) -> 
             out.append(chunk.text or chunk.type)
             run.process_tool_result("tool", "password: hunter2!x9")
 
-    assert out == ["a ", "tripwire"]
+    assert out == ["a ", "retract", "tripwire"]
     assert seen == ["a "]
     assert run.tripwire is chunks.tripwire
     assert chunks.text == ""
@@ -308,7 +308,7 @@ def test_what_leaves_at_once_does_not_once_its_run_is_stopped(release: Any) -> N
             if chunk is call:
                 run.process_tool_result("t", "STOP")
 
-    assert out == ["text-delta", "tool-call", "tripwire"]
+    assert out == ["text-delta", "tool-call", "retract", "tripwire"]
 
 
 def test_one_stream_ends_when_another_of_its_run_is_blocked() -> None:
@@ -318,7 +318,7 @@ def test_one_stream_ends_when_another_of_its_run_is_blocked() -> None:
         chunks = iter(one)
         assert next(chunks).text == "a "
         assert [chunk.type for chunk in other] == ["tripwire"]
-        assert [chunk.type for chunk in chunks] == ["tripwire"]
+        assert [chunk.type for chunk in chunks] == ["retract", "tripwire"]
 
     assert one.tripwire is other.tripwire
 
@@ -336,7 +336,7 @@ def test_a_run_that_is_stopped_when_the_source_has_ended_lets_nothing_more_leave
     with run.process_output_stream(source()) as chunks:
         out = [chunk.text or chunk.type for chunk in chunks]
 
-    assert out == ["a ", "tripwire"]
+    assert out == ["a ", "retract", "tripwire"]
 
 
 # Answers that a later stage has changed

@@ -98,7 +98,7 @@ async def test_a_stream_is_stopped_by_what_stops_its_run(graph: str) -> None:
         last = [chunk async for chunk in taken]
 
     assert "a piece. ".startswith(first.text)
-    assert [chunk.type for chunk in last] == ["tripwire"]
+    assert [chunk.type for chunk in last] == ["retract", "tripwire"]
     assert source.closed
 
 

@@ -124,7 +124,7 @@ async def test_a_stream_ends_when_another_call_of_its_run_is_stopped() -> None:
 
     async with run.process_output_stream(source()) as chunks:
         left = [chunk.text or chunk.type async for chunk in chunks]
-    assert left == ["A PIECE", "tripwire"]
+    assert left == ["A PIECE", "retract", "tripwire"]
 
 
 @given_as

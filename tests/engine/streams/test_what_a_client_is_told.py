@@ -58,7 +58,7 @@ def test_a_retry_is_told_as_a_step_that_ended() -> None:
     assert (chunks.outcome.retry_granted, chunks.text, run.run.tripwire) == (True, "", None)
     with run.process_output_stream(source) as chunks:
         told = list(chunks)
-    assert types(told) == ["text-delta", "tripwire"]
+    assert types(told) == ["text-delta", "retract", "tripwire"]
     assert told[-1].payload["processor_id"] == "quick"
 
 

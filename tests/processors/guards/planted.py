@@ -306,10 +306,10 @@ def missed(seed: int, *, deep: bool) -> Iterator[str]:
 
 
 def main() -> int:
-    """Check as many messages as the first argument says."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    """Check as many messages as the first argument says, from the seed on that the second says."""
+    count, first = [*map(int, sys.argv[1:]), *(1_000, 0)[len(sys.argv) - 1 :]]
     strings_read = found = blocked = 0
-    for seed in range(count):
+    for seed in range(first, first + count):
         strings_read += sum(1 for _ in strings(made(seed)[1]))
         name, items = ordinary(seed)
         if is_refused(ALL, items, name):

@@ -20,6 +20,7 @@ from penstock import (
     TextPart,
     ToolPart,
     Workflow,
+    dump_messages,
     parse_messages,
 )
 from penstock.engine import DataPart, FilePart, ImagePart, ReasoningPart, SourcePart, UnknownPart
@@ -227,6 +228,13 @@ def test_what_cannot_be_edited_stops_a_stream(chunk: Chunk) -> None:
 
 
 # Upstream
+
+
+@pytest.mark.parametrize("raw", [None, 3, "a", [1]])
+def test_an_unknown_part_that_is_no_object_is_written_as_it_is(raw: object) -> None:
+    """Penstock's own form allows any value there."""
+    message = parse_messages({"role": "user", "parts": [{"type": "unknown", "raw": raw}]}, "penstock")
+    assert dump_messages(message, "openai-chat")[0]["content"] == [raw]
 
 
 def test_unknown_keys_of_a_client_go_upstream_only_if_asked_for() -> None:

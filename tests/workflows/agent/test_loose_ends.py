@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import anyio
 import pytest
 
 from penstock import (
@@ -19,11 +20,13 @@ from penstock import (
     OutputResultContext,
     OutputStepContext,
     OutputStreamContext,
+    RegexFilterProcessor,
     Retry,
     TextPart,
+    Workflow,
     processor,
 )
-from penstock.engine import DataPart, StepFailedError
+from penstock.engine import DataPart, ModelRequest, PenstockError, StepFailedError, UsageError
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -128,18 +131,161 @@ async def test_a_failed_call_that_is_blocked_is_a_step_with_the_verdict() -> Non
     assert result.steps[0].tripwire == result.tripwire
 
 
-async def test_a_handler_that_breaks_does_not_hide_what_the_model_failed_with() -> None:
-    """Its error carries a note."""
+async def test_an_error_processor_that_breaks_is_logged_and_the_next_one_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And the model's error is the one that is raised, whatever shape the processors stand in."""
+
+    @processor(edits="nothing")
+    def broken(ctx: APIErrorContext[Any]) -> None:
+        raise ValueError("bug")
+
+    @processor(edits="nothing")
+    async def hangs(ctx: APIErrorContext[Any]) -> None:
+        await anyio.sleep_forever()
+
+    @processor
+    def again(ctx: APIErrorContext[Any]) -> Retry | None:
+        return Retry() if ctx.retry_count == 0 else None
+
+    down = {"error": {"status": 500, "message": "down"}}
+    late = Workflow("late").then(Workflow("inner").then(hangs), timeout=0.01)
+    for first in (broken, Workflow("w").then(broken), late, Workflow("p").parallel(broken, hangs, timeout=0.01)):
+        caplog.clear()
+        with pytest.raises(ModelError, match="down"):
+            await Agent(ScriptedModel([down]), processors=[first], max_error_retries=0).generate("Hi")
+        assert "failed in process_api_error" in caplog.text
+        agent = Agent(ScriptedModel([down, "ok"]), processors=[first], error_processors=[again])
+        assert (await agent.generate("Hi")).text == "ok"
+
+
+class Speaks:
+    """A model that says two pieces, and then perhaps breaks."""
+
+    name = "speaks"
+
+    def __init__(self, *, breaks: bool = False) -> None:
+        self._breaks = breaks
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Yield them."""
+        yield Chunk("text-delta", "Hello. ", "t1")
+        yield Chunk("text-delta", "BAD", "t1")
+        if self._breaks:
+            raise ValueError
+        yield Chunk("finish", payload={"reason": "stop"})
+
+
+async def test_what_had_left_before_a_verdict_is_retracted_once_whoever_gives_it() -> None:
+    """A hook of the stream, a guard, a chunk behind the answer, a processor of errors, or a stage in live release."""
+
+    @processor(edits="nothing")
+    def hook(chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+        if "BAD" in chunk.text:
+            ctx.abort("no")
+        return chunk
+
+    @processor(edits="nothing")
+    def at_the_end(chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+        if chunk.type == "step-finish":
+            ctx.abort("no")
+        return chunk
+
+    @processor(edits="nothing")
+    def gives_up(ctx: APIErrorContext[Any]) -> None:
+        ctx.abort("no")
+
+    @processor(edits="nothing")
+    def later(ctx: OutputStepContext) -> None:
+        ctx.abort("no")
+
+    guard = RegexFilterProcessor([{"name": "bad", "pattern": "BAD"}])
+    for item in (hook, guard, at_the_end, gives_up, later):
+        agent = Agent(Speaks(breaks=item is gives_up), processors=[item], release="live")
+        async with agent.stream("Hi") as stream:
+            chunks = [chunk async for chunk in stream]
+        assert [chunk.type for chunk in chunks[-2:]] == ["retract", "tripwire"], item
+        assert [chunk.payload["blocks"] for chunk in chunks if chunk.type == "retract"] == [("t1",)]
+        assert await stream.text == ""
+
+
+async def test_an_answer_that_is_held_is_never_retracted() -> None:
+    """Nothing of it had left."""
+    guard = RegexFilterProcessor([{"name": "bad", "pattern": "BAD"}])
+    for release in ("step", "result"):
+        async with Agent(Speaks(), processors=[guard], release=release).stream("Hi") as stream:
+            kinds = [chunk.type async for chunk in stream]
+        assert kinds in (["start", "tripwire"], ["start", "step-start", "tripwire"])
+
+
+async def test_an_error_processor_that_blocks_if_it_breaks_still_blocks() -> None:
+    """It was asked for."""
 
     @processor
     def broken(ctx: APIErrorContext[Any]) -> None:
         raise ValueError("bug")
 
-    model = ScriptedModel([{"error": {"status": 500, "message": "down"}}])
-    with pytest.raises(StepFailedError) as caught:
-        await Agent(model, processors=[broken]).generate("Hi")
-    assert "down" in caught.value.__notes__[0]
-    assert not isinstance(caught.value, ModelError)
+    @processor
+    async def hangs(ctx: APIErrorContext[Any]) -> None:
+        await anyio.sleep_forever()
+
+    down = {"error": {"status": 500, "message": "down"}}
+    placed = Workflow("w").then(broken, on_error="block"), Workflow("w").then(hangs, on_error="block", timeout=0.01)
+    for workflow in placed:
+        assert (await Agent(ScriptedModel([down]), processors=[workflow]).generate("Hi")).status == "blocked"
+
+    @processor
+    def again(ctx: APIErrorContext[Any]) -> Retry:
+        return Retry()
+
+    workflow = Workflow("w").then(broken, on_error=again)
+    assert (await Agent(ScriptedModel([down, "ok"]), processors=[workflow]).generate("Hi")).text == "ok"
+
+
+SECRET = "joe.secret@example.com"
+
+
+class CustomError(PenstockError):
+    """An error of an application, made of ours."""
+
+
+class Failing:
+    """A model that fails with an error, after a piece of text."""
+
+    name = "failing"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Yield a piece, and raise."""
+        yield Chunk("text-delta", "Hello", "t")
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelError("m", f"invalid input: {SECRET}", status=400, code=SECRET, body=SECRET, headers={"x": SECRET}),
+        ModelError("m", SECRET),
+        UsageError(SECRET),
+        CustomError(SECRET),
+        ValueError(SECRET),
+    ],
+)
+async def test_what_an_error_says_is_for_the_caller_and_not_for_the_client(error: Exception) -> None:
+    """A provider's message often quotes the request, and no guard has read it."""
+    chunks: list[Chunk] = []
+    raised: list[Exception] = []
+    with pytest.raises(type(error)) as caught:
+        await Agent(Failing(error)).generate("Hi", on_chunk=chunks.append, on_error=raised.append)
+    assert caught.value is error
+    assert raised == [error]
+    assert SECRET not in repr(chunks)
+    told = next(chunk for chunk in chunks if chunk.type == "error").payload
+    assert told["error"] == type(error).__name__
+    assert "exception" in told["message"]
+    assert told.get("status") == getattr(error, "status", None)
 
 
 async def test_steps_are_told_as_their_answers_stand_by_now() -> None:

@@ -14,16 +14,20 @@ from penstock import (
     InputContext,
     InputStepContext,
     Key,
+    LLMRequestContext,
     Message,
     ModelError,
     OptionError,
     OutputStepContext,
+    ToolCallContext,
+    ToolResultContext,
     Workflow,
     WorkflowError,
     processor,
 )
 from penstock.engine import Overrides, Usage, UsageError
 from penstock.testing import CountingIds, ScriptedModel
+from penstock.tools import ToolContext
 from penstock.workflows import AgentResult, StepResult
 
 pytestmark = pytest.mark.anyio
@@ -231,6 +235,66 @@ async def test_nothing_to_answer_is_an_error_that_says_so() -> None:
     assert (await Agent(model, instructions="Sys").generate([], allow_empty=True)).text == "ok"
 
 
+@pytest.mark.parametrize(
+    "nothing", ["", " \n", Message.user(""), [{"role": "user", "content": " "}], [Message("user")]]
+)
+async def test_an_empty_message_is_an_error_before_anything_runs(nothing: Any) -> None:
+    """No hook is called, and no model; ``allow_empty`` asks for it."""
+    model, seen = ScriptedModel(["ok"]), list[str]()
+
+    @processor(edits="nothing")
+    def look(ctx: InputContext) -> None:
+        seen.append(ctx.text)
+
+    agent = Agent(model, instructions="Sys", processors=[look])
+    with pytest.raises(UsageError, match="allow_empty"):
+        await agent.generate(nothing)
+    assert (model.requests, seen) == ([], [])
+    assert (await agent.generate(nothing, allow_empty=True)).text == "ok"
+
+
+async def test_tools_and_their_stages_know_the_steps() -> None:
+    """The last one is the answer with the call."""
+    told: list[Any] = []
+
+    @processor(edits="nothing")
+    def before(ctx: ToolCallContext) -> None:
+        told.append(("call", [step.text for step in ctx.steps or ()]))
+
+    @processor(edits="nothing")
+    def after(ctx: ToolResultContext) -> None:
+        told.append(("result", [step.text for step in ctx.steps or ()]))
+
+    def use(ctx: ToolContext) -> str:
+        told.append(("tool", [step.text for step in ctx.steps]))
+        return "used"
+
+    turn = {"text": "let me see", "tool_calls": [{"id": "c", "name": "use", "args": {}}]}
+    await Agent(ScriptedModel([turn, turn, "done"]), tools=[use], processors=[before, after]).generate("Hi")
+    steps = [["let me see"], ["let me see", "let me see"]]
+    assert told == [(what, said) for said in steps for what in ("call", "tool", "result")]
+
+
+async def test_system_messages_of_a_prompt_stay_behind_others() -> None:
+    """New ones, and ones that were in front; the conversation does not change."""
+
+    @processor
+    def remind(ctx: LLMRequestContext) -> list[Message]:
+        first, *others = ctx.messages
+        return [*others, first, Message.system("Be brief.")]
+
+    @processor(edits="nothing")
+    def look(ctx: LLMRequestContext) -> None:
+        seen.extend(message.text for message in ctx.messages)
+
+    seen: list[str] = []
+    model = ScriptedModel(["ok"])
+    result = await Agent(model, instructions="Sys", processors=[remind, look]).generate("Hi")
+    assert [message.text for message in model.requests[0].messages] == seen == ["Hi", "Sys", "Be brief."]
+    assert [message.text for message in result.messages] == ["Hi", "ok"]
+    assert [message.text for message in result.message_list.system] == ["Sys"]
+
+
 async def test_the_thread_at_hand_is_told_to_processors_and_messages() -> None:
     """Under the names that are kept for it."""
     seen: list[Any] = []
@@ -304,7 +368,7 @@ async def test_a_request_that_is_given_up_leaves_nothing_open() -> None:
             seen.append(chunk.type)
             if chunk.type == "text-delta":
                 stream.cancel()
-    assert (seen[-2:], stream.status, await stream.text) == (["text-delta", "abort"], "cancelled", "")
+    assert (seen[-2:], stream.status, await stream.text) == (["text-delta", "abort"], "cancelled", "a")
 
     reached = anyio.Event()
 

@@ -60,7 +60,7 @@ async def test_a_tool_that_hangs_in_a_thread_is_left_behind(way: str) -> None:
     finally:
         free.set()
     assert ended.wait(10)
-    assert "late" not in repr(result and result.messages)
+    assert result is None or "late" not in repr(result.messages)
     assert len(model.requests) == 1
 
 
@@ -123,4 +123,4 @@ async def test_a_model_of_pydantic_ai_that_hangs_is_closed(way: str) -> None:
     with anyio.fail_after(5):
         result = await given_up(Agent(pydantic_ai.FunctionModel(stream_function=speaks)), speaks.reached, way)
     assert speaks.open == 0
-    assert result is None or (result.status, result.text, len(result.messages)) == ("cancelled", "", 1)
+    assert result is None or (result.status, len(result.messages)) == ("cancelled", 1)

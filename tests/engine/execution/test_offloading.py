@@ -1,0 +1,236 @@
+"""Long texts are read in a worker thread, and time limits hold for sync hooks: what a run shows of it, and what not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from penstock import Chunk, Edit, InputContext, Key, Message, OutputStreamContext, Processor, Workflow
+from penstock.engine.text_guards.text_guard import TextGuard
+from penstock.engine.values.tripwire import Record
+from penstock.engine.workers import LONG, AbandonedError, checkpoint, run_in_worker
+
+FOUND = Key[int]("found")
+NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="nobody")
+LONG_TEXT = "a secret " * (LONG // 6)
+MANY = LONG // 20
+
+
+class Marks(TextGuard):
+    """Hides the word secret; remembers the threads in which it looks."""
+
+    reach = 20
+    provides = (FOUND,)
+
+    def __init__(self, *, stops: bool = False) -> None:
+        self.stops = stops
+        self.threads: set[int] = set()
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
+        """Find the word."""
+        del final
+        self.threads.add(threading.get_ident())
+        ctx.note(name=NAME.get())
+        ctx.put(FOUND, text.count("secret"))
+        if self.stops:
+            ctx.abort("no")
+        starts = [at for at in range(len(text)) if text.startswith("secret", at)]
+        return [Edit(at, at + len("secret"), "***", "redact") for at in starts]
+
+    def __eq__(self, other: object) -> bool:
+        """Be equal to itself only."""
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Hangs(Processor):
+    """Waits for an event in its hooks, without the loop."""
+
+    edits = "nothing"
+
+    def __init__(self, go: threading.Event, *, stops: bool = False) -> None:
+        self.go = go
+        self.stops = stops
+
+    def process_input(self, ctx: InputContext) -> None:
+        """Give a verdict or none, and wait."""
+        try:
+            if self.stops:
+                ctx.abort("no")
+        finally:
+            self.go.wait()
+
+    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+        """Wait."""
+        del ctx
+        self.go.wait()
+        return chunk
+
+
+@pytest.fixture
+def go() -> Iterator[threading.Event]:
+    """Let all that waits go on in the end."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+async def test_a_long_text_is_read_off_the_loop() -> None:
+    """And a short one on it; both are edited alike."""
+    guard = Marks()
+    workflow = Workflow("w").then(guard)
+    assert (await workflow.check("a secret")).text == "a ***"
+    assert guard.threads == {threading.get_ident()}
+    guard.threads.clear()
+    assert (await workflow.check(LONG_TEXT)).text == LONG_TEXT.replace("secret", "***")
+    assert threading.get_ident() not in guard.threads
+
+
+async def test_what_a_hook_does_in_a_worker_counts() -> None:
+    """Facts, notes, records, observers on the loop's thread, the caller's context variables."""
+    told: list[tuple[int, str]] = []
+
+    class Watches:
+        def on_record(self, record: Record) -> None:
+            told.append((threading.get_ident(), record.status))
+
+    NAME.set("Ada")
+    async with Workflow("w").then(Marks()).start(records=True, observers=[Watches()]) as run:
+        outcome = await run.process_input(LONG_TEXT)
+    assert outcome.fact(FOUND)
+    assert outcome.records[0].details["name"] == "Ada"
+    assert told == [(threading.get_ident(), "edited")]
+
+
+async def test_a_verdict_in_a_worker_stops_the_run() -> None:
+    """As one on the loop does."""
+    outcome = await Workflow("w").parallel(Marks(stops=True), Marks()).check(LONG_TEXT)
+    assert outcome.blocked
+    assert outcome.text == ""
+
+
+def test_without_a_loop_everything_stays_in_its_thread() -> None:
+    """`check_sync` is sync, whatever the length."""
+    guard = Marks()
+    assert Workflow("w").then(guard).check_sync(LONG_TEXT).text == LONG_TEXT.replace("secret", "***")
+    assert guard.threads == {threading.get_ident()}
+
+
+async def test_a_guard_that_must_stay_on_the_loop_stays() -> None:
+    """It says so."""
+
+    class Stays(Marks):
+        offloadable = False
+
+    guard = Stays()
+    await Workflow("w").then(guard).check(LONG_TEXT)
+    assert guard.threads == {threading.get_ident()}
+
+
+async def test_a_long_chunk_of_a_stream_is_judged_off_the_loop() -> None:
+    """The text is that of the whole."""
+    guard = Marks()
+    async with Workflow("w").then(guard).start() as run, run.process_output_stream([LONG_TEXT]) as chunks:
+        left = "".join([chunk.text async for chunk in chunks])
+    assert left == LONG_TEXT.replace("secret", "***")
+    assert threading.get_ident() not in guard.threads
+
+
+async def test_context_variables_set_in_a_worker_are_set_behind_it() -> None:
+    """As behind a call."""
+    await run_in_worker(lambda: NAME.set("Grace"))
+    assert NAME.get() == "Grace"
+
+
+async def test_work_whose_caller_has_left_ends_at_its_next_piece(go: threading.Event) -> None:
+    """It is not needed any more."""
+    ended = threading.Event()
+
+    def work() -> None:
+        go.wait()
+        try:
+            checkpoint()
+        except AbandonedError:
+            ended.set()
+
+    with anyio.move_on_after(0.01):
+        await run_in_worker(work)
+    go.set()
+    assert await anyio.to_thread.run_sync(ended.wait, 10)
+
+
+def limited(go: threading.Event, **given: Any) -> list[Workflow]:
+    """Return a sync hook under a time limit, by itself and in a workflow."""
+    policy = {"timeout": 0.01, "on_error": "block", **given}
+    return [
+        Workflow("w").then(Hangs(go), **policy),
+        Workflow("w").then(Workflow("n").then(Hangs(go)), **policy),
+        Workflow("w").parallel(Hangs(go), Hangs(go), **policy),
+    ]
+
+
+@pytest.mark.parametrize("index", range(3))
+async def test_a_time_limit_holds_for_a_sync_hook(index: int, go: threading.Event) -> None:
+    """Alone, in a nested workflow, in parallel; its failure is that of any hook."""
+    outcome = await limited(go)[index].check("hi")
+    assert outcome.blocked
+    assert isinstance(outcome.failure, Exception)
+    assert "within 0.01 s" in str(outcome.failure)
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_a_time_limit_holds_without_a_loop(index: int, go: threading.Event) -> None:
+    """In `check_sync` too."""
+    outcome = limited(go)[index].check_sync("hi")
+    assert outcome.blocked
+    assert "within 0.01 s" in str(outcome.failure)
+
+
+def test_a_verdict_given_before_the_time_is_up_holds(go: threading.Event) -> None:
+    """Though the hook did not return."""
+    workflow = Workflow("w").then(Hangs(go, stops=True), timeout=0.01, on_error="allow")
+    for outcome in (workflow.check_sync("hi"), asyncio.run(workflow.check("hi"))):
+        assert outcome.tripwire is not None
+        assert outcome.tripwire.reason == "no"
+
+
+async def test_a_time_limit_holds_for_a_sync_hook_in_a_stream(go: threading.Event) -> None:
+    """It applies to each call."""
+    async with limited(go)[0].start() as run, run.process_output_stream(["hi"]) as chunks:
+        assert [chunk.type async for chunk in chunks] == ["tripwire"]
+
+
+def test_a_time_limit_holds_for_a_stream_without_a_loop(go: threading.Event) -> None:
+    """As for one with it."""
+    with limited(go)[0].start_sync().process_output_stream(["hi"]) as chunks:
+        assert [chunk.type for chunk in chunks] == ["tripwire"]
+
+
+async def test_messages_and_values_are_read_off_the_loop_too() -> None:
+    """Their texts come out as they went in."""
+    workflow = Workflow("w").then(Marks())
+    outcome = await workflow.check([{"role": "user", "content": "a secret"}] * MANY)
+    assert {message.text for message in outcome.messages} == {"a ***"}
+    rows = [{"of": "a secret"}] * MANY
+    result = (await workflow.check(rows, stage="process_tool_result", tool_name="t")).result
+    assert set(map(str, result)) == {"{'of': 'a ***'}"}
+
+
+async def test_parts_that_end_off_the_loop_are_merged() -> None:
+    """Where some arms wait and others do not."""
+
+    class Waits(Processor):
+        edits = "nothing"
+
+        async def process_input(self, ctx: InputContext) -> None:
+            await anyio.lowlevel.checkpoint()
+
+    outcome = await Workflow("w").parallel(Marks(), Waits()).check([Message.user(LONG_TEXT)])
+    assert outcome.text == LONG_TEXT.replace("secret", "***")

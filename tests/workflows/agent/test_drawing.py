@@ -1,0 +1,154 @@
+"""The diagram of an agent shows each step at the stages at which it runs, and at no others."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from penstock import Agent, InputContext, Memory, PIIDetector, Processor, Workflow
+from penstock.engine import Record
+from penstock.engine.processor.stages import STAGES
+from penstock.testing import InMemoryStorage, ScriptedModel
+
+TURNS = [
+    {"error": {"message": "down", "status": 503}},
+    {"tool_calls": [{"id": "c", "name": "use", "args": {}}]},
+    "done",
+]
+
+
+def use() -> str:
+    """Use it."""
+    return "used"
+
+
+def watcher(stages: frozenset[str]) -> Processor[Any]:
+    """Return a processor with hooks for these stages, which change nothing."""
+
+    def look(self: object, ctx: object) -> None: ...
+
+    def pass_on(self: object, chunk: object, ctx: object) -> object:
+        return chunk
+
+    hooks = {stage: pass_on if STAGES[stage].streams else look for stage in stages}
+    kind = type("Watcher", (Processor,), {"edits": "nothing", **hooks})
+    made: Processor[Any] = kind()
+    return made
+
+
+stage_sets = st.frozensets(st.sampled_from(list(STAGES)), min_size=1)
+LISTS = {"processors": None, "input_processors": "input", "output_processors": "output", "error_processors": "error"}
+
+
+@st.composite
+def agents(draw: st.DrawFn) -> tuple[dict[str, list[Any]], Any]:
+    """Return the processor lists of an agent: processors and workflows of them, some in several lists."""
+    lists: dict[str, list[Any]] = {}
+    for name, serves in LISTS.items():
+        lists[name] = []
+        for _ in range(draw(st.integers(0, 2))):
+            stages = [*draw(st.lists(stage_sets, min_size=1, max_size=3))]
+            if serves is not None and not any(STAGES[s].processor_list == serves for one in stages for s in one):
+                continue
+            inner = [watcher(one) for one in stages]
+            shape = draw(st.sampled_from(["alone", "nested", "parallel"]))
+            if shape == "alone" and (
+                serves is None or any(STAGES[stage].processor_list == serves for stage in stages[0])
+            ):
+                lists[name].append(inner[0])
+            elif shape == "parallel":
+                lists[name].append(Workflow("p").parallel(*inner))
+            else:
+                lists[name].append(functools.reduce(Workflow.then, inner, Workflow("n")))
+    return lists, draw(st.booleans())
+
+
+def drawn(agent: Agent, stage: str | None = None) -> set[tuple[str, str]]:
+    """Return the steps of a diagram, each with its stages."""
+    found = json.loads(agent.draw("json", stage=stage))
+    return {
+        (node["path"], one)
+        for node in found["nodes"]
+        if node.get("stages") and node["kind"] == "step"
+        for one in node["stages"]
+    }
+
+
+def ran(records: tuple[Record, ...]) -> set[tuple[str, str]]:
+    """Return the steps that ran, each with its stage."""
+    return {(record.step, record.stage) for record in records}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(agents())
+def test_a_diagram_shows_what_ran(given: tuple[dict[str, list[Any]], bool]) -> None:
+    """Over random agents: a request that passes every stage leaves a record of each step at each stage shown."""
+    lists, with_memory = given
+    memory = Memory(InMemoryStorage(), semantic_recall=False) if with_memory else None
+    again = Workflow("again").then(StreamErrors())
+    agent = Agent(
+        ScriptedModel(TURNS),
+        tools=[use],
+        memory=memory,
+        **{**lists, "error_processors": [*lists["error_processors"], again]},
+    )
+    result = agent.generate_sync("Hi", records=True, thread_id="t", resource_id="u")
+    assert result.status == "success"
+    shown = drawn(agent)
+    assert ran(result.records) == shown
+    for stage in STAGES:
+        assert drawn(agent, stage) == {(path, one) for path, one in shown if one == stage}
+
+
+class StreamErrors(Processor[Any]):
+    """Asks for another call."""
+
+    def process_api_error(self, ctx: Any) -> Any:
+        """Ask for it."""
+        from penstock import Retry
+
+        return Retry()
+
+
+@pytest.mark.parametrize("kind", ["text", "mermaid", "dot", "json"])
+def test_each_format_shows_a_guard_only_where_it_runs(kind: Any) -> None:
+    """Alone, in a workflow, and for one stage: it is what a reviewer signs."""
+    for item in (PIIDetector(id="pii"), Workflow("w").then(PIIDetector(id="pii"))):
+        agent = Agent(ScriptedModel(["x"]), input_processors=[item])
+        picture = agent.draw(kind)
+        assert "pii" in picture
+        if kind == "json":
+            assert {stage for path, stage in drawn(agent) if "pii" in path} == {"process_input"}
+        else:
+            assert not re.search("output_stream|output_step|output_result|tool_call|tool_result", picture)
+        assert "pii" not in agent.draw(kind, stage="process_output_step")
+        assert "pii" in agent.draw(kind, stage="process_input")
+
+
+def test_a_diagram_of_a_stage_has_the_order_and_the_names_of_the_run() -> None:
+    """Equal ids are numbered as in the records, also where only the second one runs."""
+    seen: list[str] = []
+
+    class Look(Processor[Any]):
+        id = "look"
+        edits = "nothing"
+
+        def process_input(self, ctx: InputContext) -> None:
+            seen.append(ctx.step_path)
+
+        def process_output_result(self, ctx: Any) -> None:
+            seen.append(ctx.step_path)
+
+    agent = Agent(
+        ScriptedModel(["x"]),
+        input_processors=[Workflow("a").then(Look())],
+        output_processors=[Workflow("a").then(Look())],
+    )
+    agent.generate_sync("Hi")
+    assert seen == ["a/look", "a#2/look"]
+    assert "a#2" in agent.draw("text", stage="process_output_result")
