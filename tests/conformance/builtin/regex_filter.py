@@ -32,7 +32,7 @@ def run(given: Given) -> Fields:
 
     def made() -> RegexFilterProcessor:
         options = {name: value for name, value in given.options.items() if name in DEFAULTS}
-        return RegexFilterProcessor(on_violation=seen.append, **options)
+        return RegexFilterProcessor(on_violation=seen.append, unscanned="allow", **options)
 
     refused = constructed(made)
     if refused or given.method == "construct":
