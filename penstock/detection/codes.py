@@ -13,7 +13,7 @@ import codecs
 import html
 import re
 from bisect import bisect_right
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.unicode import disguises
@@ -143,10 +143,14 @@ _PERCENT = re.compile(
     r"%[89ABab][0-9A-Fa-f]|%[0-9A-Fa-f]{2}|\+"
 )
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[^\t\n\f <&#;]{1,32};?)")  # as in the module html
-_BACKSLASH = re.compile(
+_BACKSLASHED = (
     r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\}"
-    r"|\\U[0-9A-Fa-f]{8}|\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\[\"'\\/bfnrtv]|=[0-9A-F]{2}|=\r?\n"
+    r"|\\U[0-9A-Fa-f]{8}|\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\[\"'\\/bfnrtv]"
 )
+_BACKSLASH = re.compile(rf"{_BACKSLASHED}|=[0-9A-F]{{2}}|=\r?\n")
+_ESCAPE = re.compile(rf"\\(?=\\)|{_BACKSLASHED}|%[0-9A-Fa-f]{{2}}")  # each byte by itself, each backslash of several
+_UNFINISHED = re.compile(r"(?:\\[uUx]?\{?[0-9A-Fa-f]{0,8}(?:\\u?[0-9A-Fa-f]{0,4})?|%[0-9A-Fa-f]?)\Z")
+_LONGEST_ESCAPE = 12
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_CODE = 0x10FFFF
 
@@ -212,6 +216,40 @@ def _escaped(escapes: Sequence[tuple[int, int]], ends: Sequence[int], low: int, 
         return given + side if last == len(escapes) or given < escapes[last][0] else escapes[last][side]
 
     return place(low, 0), place(high - 1, 1)
+
+
+def may_escape(text: str, start: int) -> bool:
+    """Return, at a glance, whether a text may have escapes from a place on."""
+    return text.find("\\", start) >= 0 or text.find("%", start) >= 0
+
+
+def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
+    """Return how a text reads without its disguise, and with its backslash escapes and percent codes resolved.
+
+    If it is not ``final``, that is up to an escape that its end leaves unfinished. Of backslashes in a row the last one
+    counts, so a text within texts reads as it does alone. No character depends on what stands before it.
+    """
+    given = disguises.read(text, final=final)
+    source = given.source
+    rest = None if final else _UNFINISHED.search(source, max(len(source) - 2 * _LONGEST_ESCAPE, 0))
+    source = source[: rest.start()] if rest else source
+    units = [found.span() for found in _ESCAPE.finditer(source)]
+    return disguises.reading_of(
+        _ESCAPE.sub(lambda found: _masked(found.group()), source),
+        sorted([*given.units, *units]) if given.units else units,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _masked(given: str) -> str:
+    """Return what an escape stands for, and behind it as many masked places as it has characters more."""
+    if given == "\\":
+        return disguises.GONE
+    said = chr(int(given[1:], 16)) if given[0] == "%" else _backslash(given)
+    if len(said) != 1:
+        return given
+    shown = said if said.isprintable() or said.isspace() else " "  # what is not seen parts words
+    return shown + disguises.GONE * (len(given) - 1)
 
 
 _CODES: tuple[Callable[[str], Iterator[Decoded]], ...] = (_base64, _hex, _escapes, _numbers, _base32)

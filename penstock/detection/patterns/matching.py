@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.patterns.built_in import LOOKBACK, BuiltInRule
-from penstock.detection.patterns.scanner import Scanner
+from penstock.detection.patterns.scanner import BEGUN, Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -59,14 +59,14 @@ class FinderState:
 
     Attributes:
         done: indexes of rules that find one match only, and have found it.
-        before: the end of the decided text without its disguise; None if it reads as it is written.
+        before: how the decided text ends, as it reads.
     """
 
     __slots__ = ("before", "done")
 
     def __init__(self) -> None:
         self.done: set[int] = set()
-        self.before: str | None = None
+        self.before = BEGUN
 
 
 class Finder:

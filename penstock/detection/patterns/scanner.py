@@ -1,4 +1,4 @@
-"""`Scanner`: searches a text with all built-in rules, as it is written and without its disguise.
+"""`Scanner`: searches a text with all built-in rules: as it is written, without its disguise, and without escapes.
 
 `PrefixRules` searches for rules whose matches begin with a fixed prefix all at once.
 """
@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
 
+from penstock.detection.codes import may_escape, read_escapes
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
 from penstock.detection.patterns.open_matches import Trace
-from penstock.detection.unicode.disguises import PlainPlaces, is_plain, read
+from penstock.detection.unicode.disguises import PlainPlaces, PlainReading, is_plain, read, reading_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.detection.patterns.built_in import BuiltInRule, RuleSearch
 
@@ -66,6 +68,22 @@ IndexedTrace: TypeAlias = "tuple[int, Trace]"
 _Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, RuleSearch]]]"
 """A trigger, and the searches of the rules that have it, with their indexes."""
 
+
+class Before(NamedTuple):
+    """The end of the decided text as it reads; None where it reads as it is written.
+
+    Attributes:
+        plain: without its disguise.
+        unescaped: without its disguise and without escapes.
+    """
+
+    plain: str | None = None
+    unescaped: str | None = None
+
+
+BEGUN = Before()
+"""What stands before a text: nothing."""
+
 _NO_RULE = -1
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
@@ -86,18 +104,39 @@ class Scanner:
         prefixed = [(index, rule) for index, rule in rules if rule.prefix]
         self._prefix_rules = PrefixRules(prefixed) if prefixed else None
 
-    def search(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[IndexedTrace], int]:
+    def search(self, text: str, start: int, before: Before, *, final: bool) -> tuple[list[IndexedTrace], int]:
         """Return what is found from ``start`` on, and the place from which on that may change.
 
-        ``before`` is the end of the text before ``start`` without its disguise; None if it reads as it is written.
+        ``before`` is how the text before ``start`` ends.
         """
         found, hold = self._one(text, start, final=final)
-        if before is None and is_plain(text, start):
+        if before.plain is not None or not is_plain(text, start):
+            again, behind = self._plain(text, start, before.plain, final=final)
+            found += again
+            hold = min(hold, behind)
+        if before.plain == before.unescaped and not may_escape(text, start):
             return found, hold
+        reading = read_escapes(text[start:], final=final)
+        if before.plain == before.unescaped and not reading.units:
+            return found, min(hold, start + len(reading.source))
+        again, behind = self._read(text, start, before.unescaped, reading, final=final)
+        units = [(low + start, high + start) for low, high in reading.units]
+        return _without_escapes(text, found, again, units), min(hold, behind)
+
+    def _plain(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[IndexedTrace], int]:
+        """Return what is found in the text without its disguise."""
         rest = text[start:]
         reading = read(rest, final=final)
         if before is None and reading.text == rest:
-            return found, hold
+            return [], len(text)
+        return self._read(text, start, before, reading, final=final)
+
+    def _read(
+        self, text: str, start: int, before: str | None, reading: PlainReading, *, final: bool
+    ) -> tuple[list[IndexedTrace], int]:
+        """Return what is found in a reading of the text from ``start`` on."""
+        found: list[IndexedTrace] = []
+        hold = start + len(reading.source)
         context = text[max(start - LOOKBACK, 0) : start] if before is None else before
         shift = len(context)
         again, behind = self._one(context + reading.text, shift, final=final)
@@ -105,8 +144,10 @@ class Scanner:
             places = PlainPlaces(reading)
             hold = min(hold, start + places.start(behind - shift))
             found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
-        hold = min(hold, start + len(reading.source))
-        found.extend((_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
+        if not final:  # a text that goes on is not cut within an escape
+            found.extend(
+                (_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units
+            )
         return found, hold
 
     def search_value(self, text: str, key: str) -> list[IndexedTrace]:
@@ -116,12 +157,17 @@ class Scanner:
         if reading.text != text:
             places = PlainPlaces(reading)
             found.extend((index, _back(trace, places, 0, 0)) for index, trace in self._value(reading.text, key))
-        return found
+        if not may_escape(text, 0):
+            return found
+        reading = read_escapes(text, final=True)
+        places = PlainPlaces(reading)
+        again = [(index, _back(trace, places, 0, 0)) for index, trace in self._value(reading.text, key)]
+        return _without_escapes(text, found, again, reading.units)
 
     def scan_value(self, text: str, key: str) -> tuple[list[IndexedTrace], int]:
         """Return what is found in the beginning of such a text, and the place from which on that may change."""
         before = f'{key}: "'
-        found, hold = self.search(before + text, 0, None, final=False)
+        found, hold = self.search(before + text, 0, BEGUN, final=False)
         return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
 
     def _value(self, text: str, key: str) -> Iterable[IndexedTrace]:
@@ -152,17 +198,66 @@ class Scanner:
         return found, hold
 
     @staticmethod
-    def remembered(text: str, start: int, before: str | None, hold: int) -> str | None:
-        """Return the end of the text before ``hold`` without its disguise; None if it reads as it is written."""
-        if before is None and is_plain(text, start):
-            return None
-        released = text[start:hold]
-        plain = read(released).text
-        if before is None and plain == released:
-            return None
-        context = text[max(start - LOOKBACK, 0) : start] if before is None else before
-        after = (context + plain)[-LOOKBACK:]
-        return None if after == text[max(hold - LOOKBACK, 0) : hold] else after
+    def remembered(text: str, start: int, before: Before, hold: int) -> Before:
+        """Return how the text before ``hold`` ends."""
+        escapes = may_escape(text, start)
+        if before == BEGUN and not escapes and is_plain(text, start):
+            return BEGUN
+        plain = _end_read(text, start, before.plain, hold, read(text[start:hold]).text)
+        if before.plain == before.unescaped and not escapes:
+            return Before(plain, plain)
+        source = read_escapes(text[start:], final=False).source  # an escape is known by what stands behind it
+        unescaped = reading_of(source[: hold - start]).text
+        return Before(plain, _end_read(text, start, before.unescaped, hold, unescaped))
+
+
+def _end_read(text: str, start: int, before: str | None, hold: int, reading: str) -> str | None:
+    """Return the end of the text before ``hold``, of which a part reads so; None if it reads as it is written."""
+    if before is None and reading == text[start:hold]:
+        return None
+    context = text[max(start - LOOKBACK, 0) : start] if before is None else before
+    after = (context + reading)[-LOOKBACK:]
+    return None if after == text[max(hold - LOOKBACK, 0) : hold] else after
+
+
+def _without_escapes(
+    text: str, written: Iterable[IndexedTrace], read: Iterable[IndexedTrace], units: Sequence[tuple[int, int]]
+) -> list[IndexedTrace]:
+    r"""Return what is found in a text as it is written, and what is found in it without escapes.
+
+    The former begins behind the escape whose letters it took for its own (``\njoe@…``), if the latter begins there.
+    """
+    unescaped = [(index, _widened(trace, units)) for index, trace in read]
+    reach: dict[int, int] = {}
+    for _, trace in unescaped:
+        if trace.counts:
+            reach[trace.low] = max(reach.get(trace.low, 0), trace.high)
+    return [*((index, _trimmed(text, trace, units, reach)) for index, trace in written), *unescaped]
+
+
+def _trimmed(text: str, trace: Trace, units: Sequence[tuple[int, int]], reach: Mapping[int, int]) -> Trace:
+    cut = _cut_by(units, trace.low) if trace.counts else None
+    if cut is None or trace.low > cut[0] + 1 or not text[trace.low].isalpha() or reach.get(cut[1], 0) < trace.high:
+        return trace
+    return trace._replace(low=cut[1])
+
+
+def _widened(trace: Trace, units: Sequence[tuple[int, int]]) -> Trace:
+    """Return a trace in a text without escapes, with the whole of those escapes that it begins or ends with."""
+    start, end, low, high = (_cut_by(units, place) for place in (trace.start, trace.end, trace.low, trace.high))
+    return Trace(
+        start[0] if start else trace.start,
+        end[1] if end else trace.end,
+        low[0] if low else trace.low,
+        high[1] if high else trace.high,
+        trace.counts,
+    )
+
+
+def _cut_by(units: Sequence[tuple[int, int]], at: int) -> tuple[int, int] | None:
+    """Return the escape that a place lies within."""
+    before = bisect_left(units, (at,)) - 1
+    return units[before] if before >= 0 and at < units[before][1] else None
 
 
 _CLASSES = {"[:=]": ":=", "[:-]": ":-", "[0-9]": "0123456789", "\\.": ".", "\\$": "$"}

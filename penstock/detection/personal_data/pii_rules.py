@@ -158,7 +158,7 @@ _CARD_SHAPES = re.compile(
 )
 _CARD_ZONE = re.compile(r"\d(?:[^\n\d]{0,2}\d){11,}")
 _CARD_TAIL = re.compile(rf"{_CARD_ZONE.pattern}|\d(?:[^\n\d]{{0,2}}\d)*[^\n\d]{{0,2}}\Z")
-_GLUED = re.compile(r"(?:[^\W_]|\d\.)$")  # part of a word, or behind a decimal point
+_GLUED = re.compile(r"(?:[^\W_]|\d\.)\Z")  # part of a word, or behind a decimal point
 _CARD_DIGITS = range(12, 20)
 _MOST_GROUPS = 5
 

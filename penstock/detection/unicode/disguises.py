@@ -78,7 +78,10 @@ BETWEEN_WORDS = r"\s\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\
 _PARTING = re.compile(f"[{BETWEEN_WORDS}]")
 _MARK = re.compile("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
 _PLAIN = re.compile(r"[\t-\r -~]*+")
-_GONE = "\u200b"
+
+GONE = "\u200b"
+"""What masks a character that is not read."""
+
 # ECMA-48's control sequences and strings; the bounds are wide of what terminals understand.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+[@-~]|\][^\x07\x1b\n]{0,256}+(?:\x07|\x1b\\))")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+|\][^\x07\x1b\n]{0,256}+\x1b?)?\Z")
@@ -126,9 +129,13 @@ def read(text: str, *, final: bool = True) -> PlainReading:
     if "\x1b" not in text:
         return PlainReading(text.translate(_LETTERS), text)
     units = [found.span() for found in _ESCAPE.finditer(text)]
-    source = _ESCAPE.sub(lambda found: _GONE * len(found.group()), text)
+    source = _ESCAPE.sub(lambda found: GONE * len(found.group()), text)
     rest = None if final else _UNFINISHED.search(source)
-    source = source[: rest.start()] if rest else source
+    return reading_of(source[: rest.start()] if rest else source, units)
+
+
+def reading_of(source: str, units: Sequence[tuple[int, int]] = ()) -> PlainReading:
+    """Return how a text reads in which what stands for no character of its own is masked already."""
     return PlainReading(source.translate(_LETTERS), source, units)
 
 
