@@ -319,16 +319,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         listed = [*texts]
         free, fixed = split_fixed(listed)
         fixed += [[text] for text in listed if text.fixed and text.text.isdigit()]
-        if _phase(ctx) == "output":
-            return [*super().runs(free, ctx), *fixed]
-        said: dict[str, list[Text]] = {}
-        others: list[Text] = []
-        for text in free:
-            if text.kind == "text":
-                said.setdefault(text.place.message_id, []).append(text)
-            else:
-                others.append(text)
-        return [*said.values(), *super().runs(others, ctx), *fixed]
+        return [*super().runs(free, ctx), *fixed]
 
     def scan(
         self, window: TextWindow, ctx: AnyContext
