@@ -90,7 +90,7 @@ class GuardReporter:
 
         If what was found stands in a system message of a client, the reason says how to make it the application's.
         """
-        said = {"strategy": self.strategy, **metadata}
+        said: dict[str, Any] = {"strategy": self.strategy, **metadata}
         listed: list[Mapping[str, Value]] = [*(metadata.get("spans") or ()), *(metadata.get("matches") or ())]
         cure = _SYSTEM_CURE if _in_system(ctx, listed) else ""
         found_ids = {item["message_id"] for item in listed if item.get("field") in ("id", "metadata")}

@@ -15,6 +15,7 @@ from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
+from penstock.engine.text_guards.text_guard import by_message
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
@@ -314,7 +315,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return the texts that are read as one, without ids, names and metadata, which have no language."""
-        return super().runs([text for text in texts if not text.fixed], ctx)
+        free = [text for text in texts if not text.fixed]
+        return super().runs(free, ctx) if STAGES[ctx.stage].phase == "output" else by_message(free)
 
     def detect(self, text: str) -> WindowScores | None:
         """Return what the embedded detector finds in a window; None if it is not used, or the text is too short."""
